@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""run.py [--minutes M] [--count N] [--seed S] [--only TEXT] [--again] [--table] [FOLDER]
+
+Changes one thing at a time in src, and looks whether a test notices. Everything happens in FOLDER (build-mutants), in a copy
+of the tree; the checkout is only read. A mutant is compiled as one object, which is linked before the libraries, so
+that a test program takes it instead of the library's own. Tests run one after the other until one fails.
+
+Mutants come from list.txt, and from operators that a seed applies to all of src: --count of them. Their names are
+FILE.FUNCTION OPERATOR NUMBER, without folders and lines, so that what is known about one survives most edits. Results are kept in FOLDER/results.json: what
+has a result is not tried again unless its function, or --again, asks for it. --only TEXT: those whose name has it.
+--table: prints what is known and tries nothing. known.txt says which mutants change nothing that can be seen, and why others survive."""
+import argparse, bisect, hashlib, json, os, re, resource, shlex, shutil, signal, subprocess, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+LIMIT = 40       # seconds for one mutant, at most
+SUITES = 22      # seconds that its tests take when nothing is wrong
+KINDS = ("killed", "survived", "equivalent", "stale")
+
+# ---- functions -----------------------------------------------------------------------------------------------------
+
+LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*',
+                     re.S | re.M)
+
+
+def masked(text):
+    """The same length, with spaces for comments, literals and directives."""
+    return LITERAL.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def function_name(signature):
+    signature = re.sub(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)", "", signature)
+    names = re.findall(r"(\w+)\s*\(", signature)
+    return names[0] if names else None
+
+
+def functions(text):
+    """(name, from, until) of every function: braces are in the first column, or all of it is on one line."""
+    mask, found = masked(text), []
+    for m in re.finditer(r"^\{\n.*?^\}$", mask, re.S | re.M):
+        begin = max(mask.rfind(c, 0, m.start()) for c in ";}{")
+        name = function_name(mask[begin + 1:m.start()])
+        if name: found.append((name, m.start(), m.end()))
+    for m in re.finditer(r"^(?:static |inline |const )*\w[\w *]*\([^;{}]*\) \{ .* \}$", mask, re.M):
+        name = function_name(m.group())
+        if name: found.append((name, m.start() + m.group().index("{"), m.end()))
+    return sorted(found, key=lambda f: f[1])
+
+
+# ---- operators: of the masked text of a function, (from, until, instead) ------------------------------------------
+
+def replacing(pattern, table):
+    def apply(body):
+        for m in re.finditer(pattern, body):
+            yield m.start(1), m.end(1), table[m.group(1)]
+    return apply
+
+
+def negated(body):
+    for m in re.finditer(r"(?<=[ (])!(?=[\w(*])", body):
+        yield m.start(), m.end(), ""
+
+
+def more_by_one(body):
+    for m in re.finditer(r"(?<![\w.])(\d+)(?![\w.])", body):
+        yield m.start(), m.end(), str(int(m.group()) + 1)
+
+
+def without_statement(body):
+    for m in re.finditer(r"([ \n]+)((?:\(void\))?[\w>.\[\]*()-]+(?:\([^;{}]*\)| [-+*/|&]?= [^;{}]*|\+\+|--));(?=\s)", body):
+        if re.match(r"(return|break|continue|goto|else|for|while|if|do|switch|case)\b", m.group(2)): continue
+        yield m.start(2), m.end(2), ""
+
+
+def swapped(body):
+    for m in re.finditer(r"(?<=[( ])([\w.>\[\]-]+), ([\w.>\[\]-]+)(?=[,)])", body):
+        if m.group(1) != m.group(2): yield m.start(), m.end(), f"{m.group(2)}, {m.group(1)}"
+
+
+OPERATORS = {
+    "boundary": replacing(r"(?<= )(<=|>=|<|>)(?= )", {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}),
+    "equality": replacing(r"(?<= )(==|!=)(?= )", {"==": "!=", "!=": "=="}),
+    "logic": replacing(r"(?<= )(&&|\|\|)(?=\s)", {"&&": "||", "||": "&&"}),
+    "sign": replacing(r"(?<=[\w)\]] )([+-]=?)(?= )", {"+": "-", "-": "+", "+=": "-=", "-=": "+="}),
+    "extreme": replacing(r"\b(fmin|fmax)(?=\()", {"fmin": "fmax", "fmax": "fmin"}),
+    "negation": negated,
+    "one": more_by_one,
+    "statement": without_statement,
+    "swap": swapped,
+}
+
+# ---- what there is -------------------------------------------------------------------------------------------------
+
+
+class Source:
+    def __init__(self, tree, path):
+        self.path = path
+        self.stem = os.path.splitext(os.path.basename(path))[0]
+        with open(os.path.join(tree, path)) as f: self.text = f.read()
+        self.mask = masked(self.text)
+        self.functions = functions(self.text)
+
+
+class Mutant:
+    def __init__(self, name, source, begin, end, instead, function, tests=()):
+        self.name, self.source, self.begin, self.end, self.instead = name, source, begin, end, instead
+        self.function, self.tests = function, list(tests)
+
+    def text(self):
+        t = self.source.text
+        return t[:self.begin] + self.instead + t[self.end:]
+
+    def digest(self):
+        """Of its function, before and after."""
+        _, begin, end = self.function
+        t = self.source.text
+        after = t[begin:self.begin] + self.instead + t[self.end:end]
+        return hashlib.sha256((t[begin:end] + "\0" + after).encode()).hexdigest()[:16]
+
+    def shown(self):
+        t = self.source.text
+        first, last = t.rfind("\n", 0, self.begin) + 1, t.find("\n", self.end)
+        before, after = t[first:self.begin].strip(), t[self.end:last].strip()
+        return f"{before}[{t[self.begin:self.end].strip()} -> {self.instead}]{after}"
+
+
+def sources(tree, compiled):
+    left_out = ("src/cuda/", "src/mpi/", "src/cli/", "src/vec/plain/")
+    paths = sorted(p for p in compiled if p.startswith("src/") and not p.startswith(left_out))
+    return [Source(tree, p) for p in paths]
+
+
+def named(all_sources):
+    """Functions by FILE.FUNCTION, as far as that says which."""
+    by = {}
+    for s in all_sources:
+        for f in s.functions: by.setdefault(f"{s.stem}.{f[0]}", []).append((s, f))
+    return {k: v[0] for k, v in by.items() if len(v) == 1}
+
+
+def random_mutants(by_name, seed):
+    """In the order of digests of seed and name, so that an edit elsewhere moves few; at most two of a function."""
+    found = []
+    for name, (s, f) in by_name.items():
+        body = s.mask[f[1]:f[2]]
+        for operator, apply in OPERATORS.items():
+            for k, (b, e, instead) in enumerate(apply(body)):
+                at = f[1] + b, f[1] + e
+                if operator == "swap": instead = ", ".join(reversed([s.text[at[0]:at[1]].split(", ")[i] for i in (0, 1)]))
+                full = f"{name} {operator} {k + 1}"
+                found.append((hashlib.sha256(f"{seed} {full}".encode()).hexdigest(), Mutant(full, s, *at, instead, f)))
+    found.sort(key=lambda m: m[0])
+    # Operators take turns, or the many numbers and statements would push out the few others.
+    queues, per = {o: [m for _, m in found if m.name.split()[1] == o] for o in OPERATORS}, {}
+    while any(queues.values()):
+        for q in queues.values():
+            while q:
+                m = q.pop(0)
+                function = m.name.split()[0]
+                per[function] = per.get(function, 0) + 1
+                if per[function] <= 2:
+                    yield m
+                    break
+
+
+def listed_mutants(by_name):
+    """Lines `FILE.FUNCTION: OLD => NEW [: TESTS]`; OLD is there once in the function. What is not is stale."""
+    for number, line in enumerate(open(os.path.join(HERE, "list.txt")), 1):
+        line = line.rstrip("\n")
+        if not line.strip() or line.startswith("#"): continue
+        m = re.match(r"([\w.]+): (.+?) => (.*?)(?: :: ([\w /.]+))?$", line)
+        if not m: sys.exit(f"list.txt:{number}: this is not FUNCTION: OLD => NEW")
+        name, old, new, tests = m.groups()
+        new = "" if new == "nothing" else new
+        full = f"{name}: {old} => {new}"
+        if name not in by_name:
+            yield full, None
+            continue
+        s, f = by_name[name]
+        body = s.text[f[1]:f[2]]
+        if body.count(old) != 1:
+            yield full, None
+            continue
+        at = f[1] + body.index(old)
+        yield full, Mutant(full, s, at, at + len(old), new, f, (tests or "").split())
+
+
+def known():
+    """Lines `NAME | equivalent or survives | why`."""
+    found = {}
+    for number, line in enumerate(open(os.path.join(HERE, "known.txt")), 1):
+        if not line.strip() or line.startswith("#"): continue
+        parts = [p.strip() for p in line.rsplit(" | ", 2)]
+        if len(parts) != 3 or parts[1] not in ("equivalent", "survives"):
+            sys.exit(f"known.txt:{number}: this is not NAME | equivalent or survives | why")
+        found[parts[0]] = (parts[1], parts[2])
+    return found
+
+
+# ---- the copy and its build ----------------------------------------------------------------------------------------
+
+def copy_tree(folder):
+    """Files that git has or would take, as they are now; what went away goes away."""
+    tree = os.path.join(folder, "tree")
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                           capture_output=True).stdout.decode().split("\0")
+    names = {n for n in names if n and os.path.isfile(os.path.join(ROOT, n))}
+    for n in names:
+        old, new = os.path.join(ROOT, n), os.path.join(tree, n)
+        with open(old, "rb") as f: data = f.read()
+        if os.path.isfile(new):
+            with open(new, "rb") as f:
+                if f.read() == data: continue
+        os.makedirs(os.path.dirname(new), exist_ok=True)
+        shutil.copy(old, new)
+    for where, _, files in os.walk(tree):
+        for name in files:
+            path = os.path.join(where, name)
+            if os.path.relpath(path, tree) not in names: os.unlink(path)
+    return tree
+
+
+def build(tree, folder):
+    """The libraries, and the commands that make everything else."""
+    out = os.path.join(folder, "build")
+    flags = os.environ.get("CMAKE_FLAGS", "").split()
+    for command in (["cmake", "-G", "Unix Makefiles", "-S", tree, "-B", out, "-DCMAKE_BUILD_TYPE=Release", "-DFEDLOOM_CUDA=OFF", "-DFEDLOOM_MPI=OFF",
+                     *flags], ["cmake", "--build", out, "-j", os.environ.get("JOBS", "1"), "--target", "fedloom_net"]):
+        r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if r.returncode: sys.exit(r.stdout.decode())
+    commands = json.load(open(os.path.join(out, "compile_commands.json")))
+    return out, {os.path.relpath(c["file"], tree): shlex.split(c["command"]) for c in commands}
+
+
+class Bench:
+    """Compiles and links beside the build, and runs tests."""
+
+    def __init__(self, tree, folder):
+        self.tree, self.folder = tree, folder
+        self.out, self.compiled = build(tree, folder)
+        self.scratch = os.path.join(folder, "scratch")
+        os.makedirs(self.scratch, exist_ok=True)
+        self.links, self.normal = {}, {}
+        self.tests = {os.path.basename(p)[:-2]: p for p in self.compiled
+                      if re.match(r"tests/(unit|conform|theory|net)/test_\w+\.c$", p)}
+        self.text = {}
+        for name, p in self.tests.items():
+            with open(os.path.join(tree, p)) as f: self.text[name] = f.read()
+        self.helpers = {}
+
+    def target(self, test):
+        return "fedloom_program" if test == "golden" else test
+
+    def link(self, test):
+        """The command that links a program, from what CMake wrote; built once as it is, so that its objects are there."""
+        if test not in self.links:
+            target = self.target(test)
+            subprocess.run(["cmake", "--build", self.out, "--target", target], check=True, stdout=subprocess.DEVNULL)
+            where = self.out if test == "golden" else os.path.join(self.out, "tests")
+            script = os.path.join(where, "CMakeFiles", f"{target}.dir", "link.txt")
+            with open(script) as f: self.links[test] = (where, shlex.split(f.read()))
+        return self.links[test]
+
+    def compile(self, source, text, name):
+        command = self.compiled[source.path]
+        path, result = (os.path.join(self.scratch, name + end) for end in (".c", ".o"))
+        with open(path, "w") as f: f.write(text)
+        words, k = [], 0
+        while k < len(command):
+            if command[k] == "-o":
+                k += 2
+                continue
+            if command[k] not in ("-Werror", os.path.join(self.tree, source.path)): words.append(command[k])
+            k += 1
+        words += ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-iquote", os.path.dirname(os.path.join(self.tree, source.path)), "-x", "c", path, "-o", result]
+        return None if subprocess.run(words, cwd=self.out, capture_output=True).returncode else result
+
+    def program(self, test, obj):
+        where, words = self.link(test)
+        words, k = list(words), words.index("-o")
+        own = os.path.join(self.scratch, "program")
+        words[k + 1] = own
+        words.insert(next(i for i, w in enumerate(words) if w.endswith(".a")), obj)
+        r = subprocess.run(words, cwd=where, capture_output=True)
+        if r.returncode: sys.exit(r.stderr.decode())
+        return own
+
+    def arguments(self, test):
+        if test != "golden": return []
+        golden = os.path.join(self.tree, "tests", "golden")
+        with open(os.path.join(golden, "ready.txt")) as f: return ["verify", *(os.path.join(golden, n) for n in f.read().split())]
+
+    def run(self, program, test, limit):
+        """0: passes, 1: fails, 2: takes longer; and its seconds."""
+        def limits():
+            os.setsid()
+            os.nice(5)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        begin = time.time()
+        with tempfile.TemporaryDirectory(dir=self.scratch) as work:
+            p = subprocess.Popen([program, *self.arguments(test)], cwd=work, env={**os.environ, "TMPDIR": work, "FEDLOOM_BRIEF": "1"},
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limits)
+            try:
+                code = p.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            try:
+                os.killpg(p.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            p.wait()
+        return (2 if code is None else 1 if code else 0), time.time() - begin
+
+    def seconds(self, test):
+        """As it is; None: too long for this, or it fails. Measured once, and again only when a program is new."""
+        if test not in self.normal:
+            where, words = self.link(test)
+            program = os.path.join(where, words[words.index("-o") + 1])
+            code, t = self.run(program, test, LIMIT)
+            self.normal[test] = None if code else t
+        return self.normal[test]
+
+    def includes(self, test):
+        """The text of a test and of the helpers that it includes."""
+        text, seen = self.text.get(test, ""), set()
+        todo = re.findall(r'#include "([\w/]+\.h)"', text)
+        while todo:
+            h = todo.pop()
+            for base in ("tests", "tests/net"):
+                path = os.path.join(self.tree, base, os.path.basename(h))
+                if h not in seen and os.path.isfile(path):
+                    seen.add(h)
+                    with open(path) as f: self.helpers[h] = f.read()
+                    todo += re.findall(r'#include "([\w/]+\.h)"', self.helpers[h])
+        return text, "".join(self.helpers[h] for h in seen)
+
+    def suites(self, mutant):
+        """Tests that are about the mutant's file, those first that are most about it; SUITES seconds of them."""
+        s = mutant.source
+        folder = os.path.basename(os.path.dirname(s.path))
+        public = [n for n, b, _ in s.functions if n.startswith("fl")]
+        scored = []
+        for test in self.tests:
+            text, helped = self.includes(test)
+            own = re.search(r"\b%s\b" % re.escape(mutant.function[0]), text) and mutant.function[0].startswith("fl")
+            score = 20 * (test == f"test_{s.stem}") + 8 * bool(own) + 6 * (f'"{folder}/{s.stem}.h"' in text)
+            score += 5 * any(w == s.stem for w in test.split("_")) + 2 * len([n for n in public if n in text])
+            score += len([n for n in public if n in helped]) + 0.5 * (f'"{folder}/' in text)
+            if score: scored.append((-score, test))
+        order = list(mutant.tests) + [t for _, t in sorted(scored)] + FALLBACK.get(folder, []) + FALLBACK[""]
+        chosen, sum_ = [], 0
+        for t in dict.fromkeys(order):
+            if t != "golden" and t not in self.tests or len(chosen) >= 14: continue
+            seconds = self.seconds(t)
+            if seconds is not None and (sum_ + seconds <= SUITES or t in mutant.tests):
+                chosen.append(t)
+                sum_ += seconds
+        return chosen
+
+
+# Where a test's text does not name what it runs through.
+FALLBACK = {
+    "algo": ["golden", "test_algorithms", "test_run", "test_check", "test_async", "test_fbo", "test_feddr", "test_fedvra",
+             "test_bilevel", "test_fedcpsl", "test_fedgia"],
+    "bilevel": ["golden", "test_bilevel", "test_bilevel_runs"],
+    "local": ["golden", "test_local", "test_step", "test_minibatch", "test_run"],
+    "model": ["test_models", "test_gradient", "test_cnn", "golden", "test_run"],
+    "vec": ["test_vec", "golden"],
+    "data": ["test_dataset", "test_fed", "test_run"],
+    "exec": ["test_run", "test_server", "test_server_faults", "test_client", "test_loopback", "test_async", "test_store"],
+    "run": ["test_run", "test_result", "test_checkpoint", "test_clock", "test_settings", "test_rules", "test_conform"],
+    "report": ["test_report", "test_study", "test_loose", "test_events"],
+    "study": ["test_study", "test_loose", "test_tune"],
+    "net": ["test_serve", "test_dispatch", "test_pages", "test_hostile", "test_trust", "test_strangers", "test_call"],
+    "base": ["test_base", "test_system"],
+    "device": ["test_device", "test_place", "test_devices"],
+    "": ["test_run", "golden", "test_resume", "test_loopback", "test_server"],
+}
+
+# ---- one mutant ----------------------------------------------------------------------------------------------------
+
+
+def try_mutant(bench, m):
+    """("killed", by) | ("survived", tests) | ("equivalent", why) | None: it does not compile."""
+    plain, changed = bench.compile(m.source, m.source.text, "plain"), bench.compile(m.source, m.text(), "changed")
+    if not changed: return None
+    with open(plain, "rb") as a, open(changed, "rb") as b:
+        if strip(a.read(), "plain") == strip(b.read(), "changed"): return "equivalent", "the same object code"
+    begin, tests = time.time(), bench.suites(m)
+    spent, tried = 0, []
+    for t in tests:
+        if spent > LIMIT: break
+        program = bench.program(t, changed)
+        usual = bench.seconds(t)
+        code, seconds = bench.run(program, t, min(max(5 * usual + 5, 10), LIMIT))
+        spent += seconds
+        tried.append(t)
+        if code: return "killed", t + (" (hangs)" if code == 2 else "")
+    return "survived", " ".join(tried)
+
+
+def strip(code, name):
+    """Without the name of the source, which is in the object."""
+    return code.replace(name.encode() + b".c", b"*.c")
+
+
+def try_it(bench, m, kind):
+    begin = time.time()
+    what, why = try_mutant(bench, m) or ("no", "it does not compile")
+    print(f"{what:10} {time.time() - begin:5.1f} s  {m.name}  ({why})", flush=True)
+    return {"what": what, "why": why, "digest": m.digest(), "area": m.source.path.split("/")[1], "shown": m.shown()}
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+def show(results, names, reasons, stale):
+    by_area, counts, unknown = {}, dict.fromkeys(KINDS, 0), []
+    counts["stale"] = len(stale)
+    for name in names:
+        r = results.get(name)
+        if not r or r["what"] == "no": continue
+        what = r["what"]
+        if what == "survived" and reasons.get(name, ("",))[0] == "equivalent": what = "equivalent"
+        counts[what] += 1
+        row = by_area.setdefault(r["area"], dict.fromkeys(KINDS, 0))
+        row[what] += 1
+        if what == "survived": unknown.append((name, r, reasons.get(name, ("", "not looked at yet"))[1]))
+    print(f"\n{'area':<14}{'mutants':>9}{'killed':>9}{'survived':>10}{'equivalent':>12}{'rate':>8}")
+    for area, row in [*sorted(by_area.items()), ("all", counts)]:
+        n = row["killed"] + row["survived"]
+        print(f"{area:<14}{n + row['equivalent']:>9}{row['killed']:>9}{row['survived']:>10}{row['equivalent']:>12}"
+              f"{100 * row['killed'] / n if n else 0:>7.1f}%")
+    for name, r, why in unknown: print(f"survived: {name}\n          {r['shown']}\n          {why}")
+    for name in stale: print(f"stale: {name} (its function or text is not there any more, or not once)")
+    waiting = sum(1 for n in names if n not in results)
+    n = counts["killed"] + counts["survived"]
+    print(f"{n + counts['equivalent']} mutants: {counts['killed']} killed, {counts['survived']} survived, {counts['equivalent']} equivalent"
+          + (f", {waiting} to be tried" if waiting else "") + (f"; {100 * counts['killed'] / n:.1f} % of those not equivalent are killed" if n else ""))
+    return counts["survived"]
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--minutes", type=float, default=float("inf"))
+    a.add_argument("--count", type=int, default=140)
+    a.add_argument("--seed", type=int, default=1)
+    a.add_argument("--only", default="")
+    a.add_argument("--again", action="store_true")
+    a.add_argument("--table", action="store_true")
+    a.add_argument("folder", nargs="?", default=os.path.join(ROOT, "build-mutants"))
+    o = a.parse_args()
+    os.nice(5)
+    folder = os.path.abspath(o.folder)
+    os.makedirs(folder, exist_ok=True)
+    bench = Bench(copy_tree(folder), folder)
+    by_name = named(sources(bench.tree, bench.compiled))
+    listed = list(listed_mutants(by_name))
+    kept = os.path.join(folder, "results.json")
+    results = json.load(open(kept)) if os.path.exists(kept) else {}
+    begin, names, drawn = time.time(), [], 0
+    for kind, m in [*(("listed", m) for _, m in listed if m), *(("drawn", m) for m in random_mutants(by_name, o.seed))]:
+        if drawn == o.count: break
+        if m.name in results and results[m.name]["digest"] != m.digest(): del results[m.name]
+        over = o.table or time.time() - begin > 60 * o.minutes
+        if not over and o.only in m.name and (m.name not in results or o.again):
+            results[m.name] = try_it(bench, m, kind)
+            with open(kept + ".tmp", "w") as f: json.dump(results, f, indent=1)
+            os.replace(kept + ".tmp", kept)
+        if results.get(m.name, {}).get("what") == "no": continue
+        drawn += kind == "drawn"
+        names.append(m.name)
+    return show(results, names, known(), [n for n, m in listed if not m])
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main() else 0)
