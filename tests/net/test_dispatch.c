@@ -8,6 +8,28 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+/* ---- the clock ------------------------------------------------------------------------------------------------ */
+
+/* Seconds that the library's clock is ahead: calls of it come here (CMakeLists.txt), so that time passes when a test
+ * says so, however slow the machine is. */
+static _Atomic double ahead;
+
+double __real_fli_clock_now(void);
+double __wrap_fli_clock_now(void);
+int __real_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
+int __wrap_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
+
+double __wrap_fli_clock_now(void) { return __real_fli_clock_now() + atomic_load(&ahead); }
+
+int __wrap_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until)
+{
+    return __real_fli_clock_wait(c, lock, until - atomic_load(&ahead));
+}
+
+static void pass_time(double seconds) { atomic_store(&ahead, atomic_load(&ahead) + seconds); }
+
+/* ---- a server without a network ------------------------------------------------------------------------------- */
+
 typedef struct {
     federation t;
     fl_server *server;
@@ -97,8 +119,8 @@ static void down(desk *d)
 /* Waits for something that another thread does, a long while at most. */
 #define EVENTUALLY(what)                                                                                               \
     do {                                                                                                               \
-        double until_ = fli_clock_now() + 30;                                                                          \
-        while (!(what) && fli_clock_now() < until_) usleep(1000);                                                      \
+        double until_ = __real_fli_clock_now() + 30;                                                                   \
+        while (!(what) && __real_fli_clock_now() < until_) usleep(1000);                                               \
         assert_true(what);                                                                                             \
     } while (0)
 
@@ -311,6 +333,36 @@ static void refused_and_silent(void **state)
     down(&d);
 }
 
+/* A client may work for as long as it likes while it is heard of. */
+static void long_turns_are_not_silence(void **state)
+{
+    desk d;
+    uint64_t number[CLIENTS];
+    fli_net_client seen;
+    up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
+    begin(&d);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fli_parcel *p = ask_of(&d, i);
+        number[i] = p->number;
+        fli_parcel_release(p);
+    }
+    for (int again = 0; again < 5; again++) {
+        pass_time(900);
+        for (uint32_t i = 0; i < CLIENTS; i++)
+            if (i != 4 || !again) fli_dispatch_heard(d.dispatch, i);
+    }
+    EVENTUALLY(
+        !fli_dispatch_wanted(d.dispatch, 4, number[4])); /* all were looked at after it was too late for this one */
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fli_dispatch_client(d.dispatch, i, &seen);
+        assert_int_equal(seen.dropped, i == 4);
+        assert_int_equal(fli_dispatch_wanted(d.dispatch, i, number[i]), i != 4);
+    }
+    go_on(&d);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
+    down(&d);
+}
+
 /* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
 static void late(void **state)
 {
@@ -373,6 +425,7 @@ int main(void)
                                        FIXTURE_TEST(at_work_and_to_be_measured),
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),
+                                       FIXTURE_TEST(long_turns_are_not_silence),
                                        FIXTURE_TEST(late),
                                        FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};

@@ -839,6 +839,18 @@ static void the_verdict_is_of_whole_rows(void **state)
     free(html);
 }
 
+/* Rows with the same mean are named in the order of the table, each once. */
+static void the_verdict_names_equals_in_their_order(void **state)
+{
+    static const double equal[][3] = {{90, 91, 92}, {92, 90, 91}, {91, 92, 90}, {60, 61, 60}};
+    noisy n;
+    make_noisy(&n, equal);
+    char *html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>A</b> (a-cell) comes out first in accuracy, but not beyond noise: <b>B</b> "
+                                 "(b-cell) and <b>C</b> (c-cell) cannot be told from it with 3 seeds. One is behind."));
+    free(html);
+}
+
 static void one_seed_has_no_bold(void **state)
 {
     static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
@@ -1036,6 +1048,7 @@ int main(void)
         cmocka_unit_test(judges_noise_by_pairs),
         cmocka_unit_test_setup_teardown(bold_is_beyond_noise, setup, teardown),
         cmocka_unit_test_setup_teardown(the_verdict_is_of_whole_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_verdict_names_equals_in_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(one_seed_has_no_bold, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),
