@@ -9,12 +9,12 @@ Mutants come from list.txt, and from operators that a seed applies to all of src
 FILE.FUNCTION OPERATOR NUMBER, without folders and lines, so that what is known about one survives most edits. Results are kept in FOLDER/results.json: what
 has a result is not tried again unless its function, or --again, asks for it. --only TEXT: those whose name has it.
 --table: prints what is known and tries nothing. known.txt says which mutants change nothing that can be seen, and why others survive."""
-import argparse, bisect, hashlib, json, os, re, resource, shlex, shutil, signal, subprocess, sys, tempfile, time
+import argparse, hashlib, json, os, re, resource, shlex, shutil, signal, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LIMIT = 40       # seconds for one mutant, at most
-SUITES = 15      # seconds that its tests take when nothing is wrong
+SUITES = 20      # seconds that its tests take when nothing is wrong
 KINDS = ("killed", "survived", "equivalent", "stale")
 
 # ---- functions -----------------------------------------------------------------------------------------------------
@@ -220,16 +220,26 @@ def copy_tree(folder):
     return tree
 
 
-def build(tree, folder):
+def build(tree, out, more=()):
     """The libraries, and the commands that make everything else."""
-    out = os.path.join(folder, "build")
     flags = os.environ.get("CMAKE_FLAGS", "").split()
-    for command in (["cmake", "-G", "Unix Makefiles", "-S", tree, "-B", out, "-DCMAKE_BUILD_TYPE=Release", "-DFEDLOOM_CUDA=OFF", "-DFEDLOOM_MPI=OFF",
-                     *flags], ["cmake", "--build", out, "-j", os.environ.get("JOBS", "1"), "--target", "fedloom_net"]):
+    for command in (["cmake", "-G", "Unix Makefiles", "-S", tree, "-B", out, "-DCMAKE_BUILD_TYPE=Release", "-DFEDLOOM_CUDA=OFF",
+                     "-DFEDLOOM_MPI=OFF", *flags, *more],
+                    ["cmake", "--build", out, "-j", os.environ.get("JOBS", "1"), "--target", "fedloom_net"]):
         r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if r.returncode: sys.exit(r.stdout.decode())
     commands = json.load(open(os.path.join(out, "compile_commands.json")))
-    return out, {os.path.relpath(c["file"], tree): shlex.split(c["command"]) for c in commands}
+    return {os.path.relpath(c["file"], tree): shlex.split(c["command"]) for c in commands}
+
+
+def keep(path, value):
+    with open(path + ".tmp", "w") as f: json.dump(value, f, indent=1)
+    os.replace(path + ".tmp", path)
+
+
+def kept(path):
+    if not os.path.exists(path): return {}
+    with open(path) as f: return json.load(f)
 
 
 class Bench:
@@ -237,16 +247,17 @@ class Bench:
 
     def __init__(self, tree, folder):
         self.tree, self.folder = tree, folder
-        self.out, self.compiled = build(tree, folder)
+        self.out = os.path.join(folder, "build")
+        self.compiled = build(tree, self.out)
         self.scratch = os.path.join(folder, "scratch")
         os.makedirs(self.scratch, exist_ok=True)
-        self.links, self.normal = {}, {}
+        self.links = {}
         self.tests = {os.path.basename(p)[:-2]: p for p in self.compiled
                       if re.match(r"tests/(unit|conform|theory|net)/test_\w+\.c$", p)}
+        self.tests["golden"] = None
         self.text = {}
         for name, p in self.tests.items():
-            with open(os.path.join(tree, p)) as f: self.text[name] = f.read()
-        self.helpers = {}
+            with open(os.path.join(tree, p or "tests/golden/ready.txt")) as f: self.text[name] = f.read()
 
     def target(self, test):
         return "fedloom_program" if test == "golden" else test
@@ -275,11 +286,13 @@ class Bench:
         words += ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-iquote", os.path.dirname(os.path.join(self.tree, source.path)), "-x", "c", path, "-o", result]
         return None if subprocess.run(words, cwd=self.out, capture_output=True).returncode else result
 
-    def program(self, test, obj):
+    def program(self, test, obj, libraries=None):
+        """The test program with this object in it, and these libraries in the place of the build's."""
         where, words = self.link(test)
         words, k = list(words), words.index("-o")
         own = os.path.join(self.scratch, "program")
         words[k + 1] = own
+        if libraries: words = [os.path.join(libraries, os.path.basename(w)) if w.endswith(".a") else w for w in words]
         words.insert(next(i for i, w in enumerate(words) if w.endswith(".a")), obj)
         r = subprocess.run(words, cwd=where, capture_output=True)
         if r.returncode: sys.exit(r.stderr.decode())
@@ -290,7 +303,7 @@ class Bench:
         golden = os.path.join(self.tree, "tests", "golden")
         with open(os.path.join(golden, "ready.txt")) as f: return ["verify", *(os.path.join(golden, n) for n in f.read().split())]
 
-    def run(self, program, test, limit):
+    def run(self, program, test, limit, **variables):
         """0: passes, 1: fails, 2: takes longer; and its seconds."""
         def limits():
             os.setsid()
@@ -299,7 +312,7 @@ class Bench:
             resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
         begin = time.time()
         with tempfile.TemporaryDirectory(dir=self.scratch) as work:
-            p = subprocess.Popen([program, *self.arguments(test)], cwd=work, env={**os.environ, "TMPDIR": work, "FEDLOOM_BRIEF": "1"},
+            p = subprocess.Popen([program, *self.arguments(test)], cwd=work, env={**os.environ, "TMPDIR": work, "FEDLOOM_BRIEF": "1", **variables},
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limits)
             try:
                 code = p.wait(limit)
@@ -312,71 +325,58 @@ class Bench:
             p.wait()
         return (2 if code is None else 1 if code else 0), time.time() - begin
 
-    def seconds(self, test):
-        """As it is; None: too long for this, or it fails. Measured once, and again only when a program is new."""
-        if test not in self.normal:
+    def map(self, all_sources):
+        """What every test goes through, and how long it takes; measured once, by libraries that note it."""
+        path = os.path.join(self.folder, "covers.json")
+        self.covers = kept(path)
+        missing = [t for t in self.tests if t not in self.covers]
+        if not missing: return
+        out, trace = os.path.join(self.folder, "traced"), os.path.join(self.scratch, "trace.o")
+        build(self.tree, out, ["-DCMAKE_C_FLAGS=-O1 -finstrument-functions", "-DCMAKE_C_FLAGS_RELEASE=-DNDEBUG"])
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-c", os.path.join(self.tree, "tests/mutants/trace.c"), "-o", trace], check=True)
+        files = {}
+        for s in all_sources:
+            for f in s.functions: files.setdefault(f[0], []).append(s.path)
+        for i, test in enumerate(missing):
             where, words = self.link(test)
-            program = os.path.join(where, words[words.index("-o") + 1])
-            code, t = self.run(program, test, LIMIT)
-            self.normal[test] = None if code else t
-        return self.normal[test]
+            code, seconds = self.run(os.path.join(where, words[words.index("-o") + 1]), test, SUITES)
+            hit = self.traced(test, trace, out) if not code else set()
+            alone = {files[n][0] for n in hit if len(files.get(n, ())) == 1}
+            through = sorted({f"{p}:{n}" for n in hit for p in files.get(n, ()) if p in alone or len(files[n]) == 1})
+            self.covers[test] = {"seconds": None if code else seconds, "functions": through}
+            keep(path, self.covers)
+            print(f"{i + 1:4}/{len(missing)} {test}: {'too long, or fails' if code else f'{seconds:.1f} s'}, {len(through)} functions", flush=True)
 
-    def includes(self, test):
-        """The text of a test and of the helpers that it includes."""
-        text, seen = self.text.get(test, ""), set()
-        todo = re.findall(r'#include "([\w/]+\.h)"', text)
-        while todo:
-            h = todo.pop()
-            for base in ("tests", "tests/net"):
-                path = os.path.join(self.tree, base, os.path.basename(h))
-                if h not in seen and os.path.isfile(path):
-                    seen.add(h)
-                    with open(path) as f: self.helpers[h] = f.read()
-                    todo += re.findall(r'#include "([\w/]+\.h)"', self.helpers[h])
-        return text, "".join(self.helpers[h] for h in seen)
+    def traced(self, test, trace, out):
+        program, seen = self.program(test, trace, out), os.path.join(self.scratch, "seen")
+        if os.path.exists(seen): os.unlink(seen)
+        self.run(program, test, 2 * LIMIT, FEDLOOM_TRACE=seen)
+        if not os.path.exists(seen): return set()
+        names = {}
+        for line in subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout.splitlines():
+            parts = line.split()
+            if len(parts) == 3 and parts[1] in "tT": names[int(parts[0], 16)] = parts[2].split(".")[0]
+        with open(seen, "rb") as f: data = f.read()
+        return {names.get(int.from_bytes(data[i:i + 8], "little")) for i in range(0, len(data), 8)} - {None}
 
     def suites(self, mutant):
-        """Tests that are about the mutant's file, those first that are most about it; SUITES seconds of them."""
+        """Tests that go through the mutant's function, those first that name it or its file, then the fast ones; SUITES
+        seconds of them."""
         s = mutant.source
         folder = os.path.basename(os.path.dirname(s.path))
-        public = [n for n, b, _ in s.functions if n.startswith("fl")]
-        scored = []
-        for test in self.tests:
-            text, helped = self.includes(test)
-            own = re.search(r"\b%s\b" % re.escape(mutant.function[0]), text) and mutant.function[0].startswith("fl")
-            score = 20 * (test == f"test_{s.stem}") + 8 * bool(own) + 6 * (f'"{folder}/{s.stem}.h"' in text)
-            score += 5 * any(w == s.stem for w in test.split("_")) + 2 * len([n for n in public if n in text])
-            score += len([n for n in public if n in helped]) + 0.5 * (f'"{folder}/' in text)
-            if score: scored.append((-score, test))
-        order = list(mutant.tests) + [t for _, t in sorted(scored)] + FALLBACK.get(folder, []) + FALLBACK[""]
+        found = []
+        for test, c in self.covers.items():
+            if c["seconds"] is None or f"{s.path}:{mutant.function[0]}" not in c["functions"]: continue
+            about = test == f"test_{s.stem}" or f'"{folder}/{s.stem}.h"' in self.text[test] or \
+                re.search(r"\b%s\b" % mutant.function[0], self.text[test]) is not None
+            found.append((test not in mutant.tests, not about, c["seconds"], test))
         chosen, sum_ = [], 0
-        for t in dict.fromkeys(order):
-            if t != "golden" and t not in self.tests or len(chosen) >= 14: continue
-            seconds = self.seconds(t)
-            if seconds is not None and (sum_ + seconds <= SUITES or t in mutant.tests):
-                chosen.append(t)
-                sum_ += seconds
+        for *_, seconds, test in sorted(found):
+            if sum_ + seconds > SUITES and test not in mutant.tests: continue
+            chosen.append(test)
+            sum_ += seconds
         return chosen
 
-
-# Where a test's text does not name what it runs through.
-FALLBACK = {
-    "algo": ["golden", "test_algorithms", "test_run", "test_check", "test_async", "test_fbo", "test_feddr", "test_fedvra",
-             "test_bilevel", "test_fedcpsl", "test_fedgia"],
-    "bilevel": ["golden", "test_bilevel", "test_bilevel_runs"],
-    "local": ["golden", "test_local", "test_step", "test_minibatch", "test_run"],
-    "model": ["test_models", "test_gradient", "test_cnn", "golden", "test_run"],
-    "vec": ["test_vec", "golden"],
-    "data": ["test_dataset", "test_fed", "test_run"],
-    "exec": ["test_run", "test_server", "test_server_faults", "test_client", "test_loopback", "test_async", "test_store"],
-    "run": ["test_run", "test_result", "test_checkpoint", "test_clock", "test_settings", "test_rules", "test_conform"],
-    "report": ["test_report", "test_study", "test_loose", "test_events"],
-    "study": ["test_study", "test_loose", "test_tune"],
-    "net": ["test_serve", "test_dispatch", "test_pages", "test_hostile", "test_trust", "test_strangers", "test_call"],
-    "base": ["test_base", "test_system"],
-    "device": ["test_device", "test_place", "test_devices"],
-    "": ["test_run", "golden", "test_resume", "test_loopback", "test_server"],
-}
 
 # ---- one mutant ----------------------------------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ def try_mutant(bench, m):
     for t in tests:
         if spent > LIMIT: break
         program = bench.program(t, changed)
-        usual = bench.seconds(t)
+        usual = bench.covers[t]["seconds"]
         code, seconds = bench.run(program, t, min(max(5 * usual + 5, 10), LIMIT))
         spent += seconds
         tried.append(t)
@@ -454,10 +454,12 @@ def main():
     folder = os.path.abspath(o.folder)
     os.makedirs(folder, exist_ok=True)
     bench = Bench(copy_tree(folder), folder)
-    by_name = named(sources(bench.tree, bench.compiled))
+    all_sources = sources(bench.tree, bench.compiled)
+    if not o.table: bench.map(all_sources)
+    by_name = named(all_sources)
     listed = list(listed_mutants(by_name))
-    kept = os.path.join(folder, "results.json")
-    results = json.load(open(kept)) if os.path.exists(kept) else {}
+    path = os.path.join(folder, "results.json")
+    results = kept(path)
     begin, names, drawn = time.time(), [], 0
     for kind, m in [*(("listed", m) for _, m in listed if m), *(("drawn", m) for m in random_mutants(by_name, o.seed))]:
         if kind == "drawn" and drawn >= o.count: break
@@ -465,8 +467,7 @@ def main():
         over = o.table or time.time() - begin > 60 * o.minutes
         if not over and o.only in m.name and (m.name not in results or o.again):
             results[m.name] = try_it(bench, m, kind)
-            with open(kept + ".tmp", "w") as f: json.dump(results, f, indent=1)
-            os.replace(kept + ".tmp", kept)
+            keep(path, results)
         if results.get(m.name, {}).get("what") == "no": continue
         drawn += kind == "drawn"
         names.append(m.name)
