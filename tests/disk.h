@@ -29,6 +29,7 @@ static struct {
     atomic_size_t calls;
     size_t at; /* the call with this number fails; 0: none */
     disk_kind kind;
+    int error;       /* its errno; 0: what such a call has most often */
     int no_exchange; /* two names cannot change places, as on many file systems */
     /* What would be lost if the machine crashed now: bytes behind the last fsync, and names. */
     atomic_int unsynced, unsynced_names;
@@ -61,7 +62,7 @@ static int disk_verdict(int writes)
     int later = disk.kind == DISK_GONE || (disk.kind == DISK_FULL && writes);
     if (!disk.at || n < disk.at || (n > disk.at && !later)) return 0;
     if (disk.kind == DISK_ENDS) _exit(0);
-    errno = writes ? ENOSPC : EIO;
+    errno = disk.error ? disk.error : writes ? ENOSPC : EIO;
     return writes && n == disk.at && (disk.kind == DISK_SHORT || disk.kind == DISK_FULL) ? 2 : 1;
 }
 

@@ -110,6 +110,30 @@ static void a_file(void **state)
     fails_everywhere(&s, &(scene){old_file, replace_file, find_file, 0, 5});
 }
 
+/* A folder is opened and flushed. Not all file systems can, and not all folders may be read: nothing is lost by that. */
+static void a_folder(void **state)
+{
+    static const struct {
+        size_t call;
+        int error;
+        fl_status status;
+    } cases[] = {{1, EACCES, FL_OK}, {1, EMFILE, FL_EIO}, {1, EIO, FL_EIO},    {2, EINVAL, FL_OK},
+                 {2, EROFS, FL_OK},  {2, EIO, FL_EIO},    {2, ENOSPC, FL_EIO}, {2, EACCES, FL_EIO}};
+    fixture *f = *state;
+    char text[128];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        disk.error = cases[i].error;
+        disk_begin(DISK_FAILS, cases[i].call);
+        fl_status s = fli_sync_folder(f->ctx, f->folder);
+        assert_true(disk_end());
+        assert_int_equal(s, cases[i].status);
+        snprintf(text, sizeof text, "%s: the names in it cannot be written: %s", f->folder, strerror(disk.error));
+        assert_string_equal(fl_ctx_error(f->ctx), s ? text : "");
+        fli_clear(f->ctx);
+    }
+    disk.error = 0;
+}
+
 /* ---- what a client keeps --------------------------------------------------------------------------------------- */
 
 static const fli_digest digest = {{1}};
@@ -408,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_file),
+        FIXTURE_TEST(a_folder),
         FIXTURE_TEST(a_state),
         FIXTURE_TEST(a_run_that_is_over),
         FIXTURE_TEST(clients_that_join),
