@@ -1,6 +1,5 @@
-/* What can fail on a disk. The linker brings the library's calls here (--wrap, CMakeLists.txt), and one of them fails: so
- * the library has nothing in it for this. A test that includes it counts calls of the library between disk_begin and
- * disk_end; its own go through outside. */
+/* What can fail on a disk. The linker brings the library's calls here (--wrap, CMakeLists.txt), and one of them fails:
+ * so the library has nothing in it for this. Calls count between disk_begin and disk_end, the test's own, too. */
 #ifndef TESTS_DISK_H
 #define TESTS_DISK_H
 

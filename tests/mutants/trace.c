@@ -1,5 +1,5 @@
-/* Linked into a test program whose libraries were compiled with -finstrument-functions: which functions it went through.
- * Their addresses go to the file that $FEDLOOM_TRACE names when the program ends. */
+/* Linked into a test program whose libraries were compiled with -finstrument-functions: which functions it went
+ * through. Their addresses go to the file that $FEDLOOM_TRACE names when the program ends. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
