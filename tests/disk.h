@@ -30,8 +30,10 @@ static struct {
     disk_kind kind;
     int error;       /* its errno; 0: what such a call has most often */
     int no_exchange; /* two names cannot change places, as on many file systems */
-    /* What would be lost if the machine crashed now: bytes behind the last fsync, and names. */
-    atomic_int unsynced, unsynced_names;
+    /* What would be lost if the machine crashed now: bytes behind the last fsync, and names in this many folders. */
+    atomic_int unsynced;
+    ino_t folders[16];
+    size_t unsynced_folders;
     atomic_size_t early; /* files that were renamed with such bytes */
 } disk;
 
@@ -42,7 +44,7 @@ static void disk_begin(disk_kind kind, size_t at)
     atomic_store(&disk.calls, 0);
     atomic_store(&disk.early, 0);
     atomic_store(&disk.unsynced, 0);
-    atomic_store(&disk.unsynced_names, 0);
+    disk.unsynced_folders = 0;
     atomic_store(&disk.on, 1);
 }
 
@@ -51,6 +53,26 @@ static int disk_end(void)
 {
     atomic_store(&disk.on, 0);
     return atomic_load(&disk.calls) >= disk.at;
+}
+
+/* A name in the folder that the path is in has changed, or all of that folder's are flushed. */
+static void disk_name(ino_t folder, int flushed)
+{
+    size_t i = 0;
+    if (!atomic_load(&disk.on)) return;
+    while (i < disk.unsynced_folders && disk.folders[i] != folder) i++;
+    if (flushed && i < disk.unsynced_folders) disk.folders[i] = disk.folders[--disk.unsynced_folders];
+    if (!flushed && i == disk.unsynced_folders && i < sizeof disk.folders / sizeof *disk.folders)
+        disk.folders[disk.unsynced_folders++] = folder;
+}
+
+static void disk_named(const char *path)
+{
+    char above[512];
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (!stat(*above ? above : "/", &st)) disk_name(st.st_ino, 0);
 }
 
 /* 0: the call goes on; 1: it fails; 2: it writes half. */
@@ -106,7 +128,10 @@ static int disk_sync(int fd)
     struct stat st;
     if (disk_verdict(1)) return -1;
     if (fstat(fd, &st)) return -1;
-    atomic_store(S_ISDIR(st.st_mode) ? &disk.unsynced_names : &disk.unsynced, 0);
+    if (S_ISDIR(st.st_mode))
+        disk_name(st.st_ino, 1);
+    else
+        atomic_store(&disk.unsynced, 0);
     return 0;
 }
 
@@ -114,16 +139,16 @@ DISK_CALL(int, fsync, int fd) { return disk_sync(fd); }
 DISK_CALL(int, fdatasync, int fd) { return disk_sync(fd); }
 DISK_CALL(int, ftruncate, int fd, off_t n) { return disk_verdict(1) ? -1 : __real_ftruncate(fd, n); }
 
-static void disk_renamed(void)
+static void disk_renamed(const char *to)
 {
     atomic_fetch_add(&disk.early, (size_t)atomic_load(&disk.unsynced));
-    atomic_store(&disk.unsynced_names, 1);
+    disk_named(to);
 }
 
 DISK_CALL(int, rename, const char *from, const char *to)
 {
     if (disk_verdict(0)) return -1;
-    disk_renamed();
+    disk_renamed(to);
     return __real_rename(from, to);
 }
 
@@ -134,7 +159,7 @@ DISK_CALL(int, renameat2, int a, const char *from, int b, const char *to, unsign
         errno = EINVAL;
         return -1;
     }
-    disk_renamed();
+    disk_renamed(to);
     return __real_renameat2(a, from, b, to, flags);
 }
 
@@ -154,7 +179,10 @@ int __wrap_open(const char *path, int flags, ...)
 /* Of one that is there already nothing is written. */
 DISK_CALL(int, mkdir, const char *path, mode_t mode)
 {
-    return access(path, F_OK) && disk_verdict(0) ? -1 : __real_mkdir(path, mode);
+    if (!access(path, F_OK)) return __real_mkdir(path, mode);
+    if (disk_verdict(0)) return -1;
+    disk_named(path);
+    return __real_mkdir(path, mode);
 }
 
 #endif

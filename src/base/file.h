@@ -49,7 +49,7 @@ fl_status fli_sync_folder(fl_ctx *ctx, const char *folder);
 /* The folder that `path` is in. */
 fl_status fli_sync_above(fl_ctx *ctx, const char *path);
 
-/* Creates a folder and its parents. An existing folder is fine. */
+/* Creates a folder and its parents, which then survive a crash of the machine. An existing folder is fine. */
 fl_status fli_make_folders(fl_ctx *ctx, const char *path);
 /* The same; the last one, if it is new, is its owner's alone: mode 700. */
 fl_status fli_make_private_folder(fl_ctx *ctx, const char *path);

@@ -65,7 +65,7 @@ static int fails_at(stage *s, const scene *c, disk_kind kind, size_t k)
     if (!reached && c->lasts && kind != DISK_ENDS) {
         assert_int_equal(disk.early, 0);
         assert_int_equal(disk.unsynced, 0);
-        assert_int_equal(disk.unsynced_names, 0);
+        assert_int_equal(disk.unsynced_folders, 0);
     }
     c->inspect(s, status);
     assert_ok(ctx, c->act(s));
@@ -110,7 +110,7 @@ static void a_file(void **state)
     fails_everywhere(&s, &(scene){old_file, replace_file, find_file, 0, 5});
 }
 
-/* A folder is opened and flushed. Not all file systems can, and not all folders may be read: nothing is lost by that. */
+/* A folder is opened and flushed. Not all file systems can, and not all folders may be read: that is no failure. */
 static void a_folder(void **state)
 {
     static const struct {
@@ -194,6 +194,41 @@ static void a_run_that_is_over(void **state)
 {
     stage s = {*state};
     fails_everywhere(&s, &(scene){old_state, end_run, find_old_state, 1, 5});
+}
+
+static void remove_state(stage *s) { fli_remove_folder(s->f->ctx, fixture_path(s->f, "mine")); }
+
+static void find_new_state(stage *s, fl_status status)
+{
+    if (!status) find_state(s, FL_OK);
+    if (status) remove_state(s);
+}
+
+/* With all the folders that it is in. */
+static void the_first_state(void **state)
+{
+    stage s = {*state};
+    fails_everywhere(&s, &(scene){remove_state, new_state, find_new_state, 1, 12});
+}
+
+static void old_run_is_over(stage *s)
+{
+    old_state(s);
+    assert_ok(s->f->ctx, with_keep(s, put_aside));
+}
+
+static fl_status nothing(fli_keep *k)
+{
+    (void)k;
+    return FL_OK;
+}
+
+static fl_status take_up(stage *s) { return with_keep(s, nothing); }
+
+static void a_run_that_is_taken_up(void **state)
+{
+    stage s = {*state};
+    fails_everywhere(&s, &(scene){old_run_is_over, take_up, find_old_state, 1, 3});
 }
 
 /* ---- the roster ------------------------------------------------------------------------------------------------ */
@@ -435,6 +470,8 @@ int main(void)
         FIXTURE_TEST(a_folder),
         FIXTURE_TEST(a_state),
         FIXTURE_TEST(a_run_that_is_over),
+        FIXTURE_TEST(the_first_state),
+        FIXTURE_TEST(a_run_that_is_taken_up),
         FIXTURE_TEST(clients_that_join),
         FIXTURE_TEST(a_roster_that_begins),
         FIXTURE_TEST(results),

@@ -14,7 +14,7 @@ import argparse, hashlib, json, os, re, resource, shlex, shutil, signal, subproc
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LIMIT = 40       # seconds for one mutant, at most
-SUITES = 20      # seconds that its tests take when nothing is wrong
+SUITES = 20      # of them for tests that are not about its file, when nothing is wrong
 KINDS = ("killed", "survived", "equivalent", "stale")
 
 # ---- functions -----------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ class Bench:
             for f in s.functions: files.setdefault(f[0], []).append(s.path)
         for i, test in enumerate(missing):
             where, words = self.link(test)
-            code, seconds = self.run(os.path.join(where, words[words.index("-o") + 1]), test, SUITES)
+            code, seconds = self.run(os.path.join(where, words[words.index("-o") + 1]), test, LIMIT)
             hit = self.traced(test, trace, out) if not code else set()
             alone = {files[n][0] for n in hit if len(files.get(n, ())) == 1}
             through = sorted({f"{p}:{n}" for n in hit for p in files.get(n, ()) if p in alone or len(files[n]) == 1})
@@ -380,8 +380,8 @@ class Bench:
                 re.search(r"\b%s\b" % mutant.function[0], self.text[test]) is not None
             found.append((test not in mutant.tests, not about, c["seconds"], test))
         chosen, sum_ = [], 0
-        for *_, seconds, test in sorted(found):
-            if sum_ + seconds > SUITES and test not in mutant.tests: continue
+        for other, elsewhere, seconds, test in sorted(found):
+            if other and sum_ + seconds > (SUITES if elsewhere else LIMIT): continue
             chosen.append(test)
             sum_ += seconds
         return chosen

@@ -60,10 +60,11 @@ static void keep_line(void *arg, const char *line)
 
 static int logged(desk *d, const char *part)
 {
+    int n = 0;
     pthread_mutex_lock(&d->lock);
-    int found = strstr(d->lines, part) != NULL;
+    for (const char *at = d->lines; (at = strstr(at, part)); at++) n++;
     pthread_mutex_unlock(&d->lock);
-    return found;
+    return n;
 }
 
 static const char *no_name(void *arg, uint32_t client)
@@ -363,6 +364,38 @@ static void long_turns_are_not_silence(void **state)
     down(&d);
 }
 
+/* The thread has looked who is silent, from the beginning to the end of a look. Client 0 has nothing to do. */
+static void looked(desk *d)
+{
+    for (int i = 0; i < 2; i++) {
+        atomic_int woken = 0;
+        assert_true(fli_dispatch_wait(d->dispatch, 0, 0, 0, &woken));
+        EVENTUALLY(atomic_load(&woken));
+    }
+}
+
+/* A client that is needed is waited for, and its silence is a line in the log each time that it has lasted so long. */
+static void silence_of_one_that_is_needed(void **state)
+{
+    desk d;
+    up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
+       1000);
+    begin(&d);
+    EVENTUALLY(turns_out(&d) == CLIENTS);
+    assert_true(answer_if(&d, 0, 1));
+    for (int times = 1; times < 4; times++) {
+        pass_time(1001);
+        EVENTUALLY(logged(&d, "event=silent client=4") == times);
+        looked(&d);
+        looked(&d);
+        assert_int_equal(logged(&d, "event=silent client=4"), times);
+        assert_true(fli_dispatch_wanted(d.dispatch, 4, 0));
+    }
+    go_on(&d);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
+    down(&d);
+}
+
 /* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
 static void late(void **state)
 {
@@ -426,6 +459,7 @@ int main(void)
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),
                                        FIXTURE_TEST(long_turns_are_not_silence),
+                                       FIXTURE_TEST(silence_of_one_that_is_needed),
                                        FIXTURE_TEST(late),
                                        FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};
