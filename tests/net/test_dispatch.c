@@ -28,6 +28,21 @@ int __wrap_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until
 
 static void pass_time(double seconds) { atomic_store(&ahead, atomic_load(&ahead) + seconds); }
 
+/* ---- the moment after the run has taken an answer --------------------------------------------------------------- */
+
+static void (*taken)(void *);
+static void *taken_arg;
+
+fl_status __real_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+
+fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+{
+    fl_status status = __real_fl_server_answer(s, client, answer, n);
+    if (taken) taken(taken_arg);
+    return status;
+}
+
 /* ---- a server without a network ------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -374,6 +389,29 @@ static void looked(desk *d)
     }
 }
 
+static void look_meanwhile(void *arg) { looked(arg); }
+
+/* Between the moment when the run has an answer and the one when that is noted here, nobody waits for it any more: that is
+ * not a client that was left behind. */
+static void taken_is_not_late(void **state)
+{
+    desk d;
+    fli_net_client seen;
+    up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
+    begin(&d);
+    EVENTUALLY(turns_out(&d) == CLIENTS);
+    assert_true(answer_if(&d, 0, 1));
+    taken_arg = &d;
+    taken = look_meanwhile;
+    assert_true(answer_if(&d, 1, 1));
+    taken = NULL;
+    fli_dispatch_client(d.dispatch, 1, &seen);
+    assert_int_equal(seen.dropped, 0);
+    assert_true(seen.took >= 0 && atomic_load(&d.counters.dropped) == 0);
+    go_on(&d);
+    down(&d);
+}
+
 /* A client that is needed is waited for, and its silence is a line in the log each time that it has lasted so long. */
 static void silence_of_one_that_is_needed(void **state)
 {
@@ -460,6 +498,7 @@ int main(void)
                                        FIXTURE_TEST(refused_and_silent),
                                        FIXTURE_TEST(long_turns_are_not_silence),
                                        FIXTURE_TEST(silence_of_one_that_is_needed),
+                                       FIXTURE_TEST(taken_is_not_late),
                                        FIXTURE_TEST(late),
                                        FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};
