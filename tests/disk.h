@@ -30,7 +30,8 @@ static struct {
     disk_kind kind;
     int error;       /* its errno; 0: what such a call has most often */
     int no_exchange; /* two names cannot change places, as on many file systems */
-    /* What would be lost if the machine crashed now: bytes behind the last fsync, and names in this many folders. */
+    /* What would be lost if the machine crashed now: bytes that are the system's (1) or still in a buffer (2), and names
+     * in this many folders. */
     atomic_int unsynced;
     ino_t folders[16];
     size_t unsynced_folders;
@@ -97,7 +98,7 @@ static int disk_verdict(int writes)
 DISK_CALL(size_t, fwrite, const void *p, size_t size, size_t n, FILE *f)
 {
     int bad = disk_verdict(1), error = errno;
-    atomic_store(&disk.unsynced, 1);
+    atomic_store(&disk.unsynced, 2);
     if (!bad) return __real_fwrite(p, size, n, f);
     n = bad == 2 ? __real_fwrite(p, 1, size * n / 2, f) / size : 0;
     errno = error;
@@ -112,11 +113,22 @@ DISK_CALL(ssize_t, pwrite, int fd, const void *p, size_t n, off_t at)
     return bad ? bad == 2 ? __real_pwrite(fd, p, n / 2, at) : -1 : __real_pwrite(fd, p, n, at);
 }
 
-DISK_CALL(int, fflush, FILE *f) { return disk_verdict(1) ? EOF : __real_fflush(f); }
+static void disk_leave_buffer(void)
+{
+    if (atomic_load(&disk.unsynced) == 2) atomic_store(&disk.unsynced, 1);
+}
+
+DISK_CALL(int, fflush, FILE *f)
+{
+    if (disk_verdict(1)) return EOF;
+    disk_leave_buffer();
+    return __real_fflush(f);
+}
 
 DISK_CALL(int, fclose, FILE *f)
 {
     int bad = disk_verdict(0), error = errno, closed = __real_fclose(f);
+    disk_leave_buffer();
     if (!bad) return closed;
     errno = error;
     return EOF;
@@ -130,7 +142,7 @@ static int disk_sync(int fd)
     if (fstat(fd, &st)) return -1;
     if (S_ISDIR(st.st_mode))
         disk_name(st.st_ino, 1);
-    else
+    else if (atomic_load(&disk.unsynced) == 1)
         atomic_store(&disk.unsynced, 0);
     return 0;
 }
@@ -141,7 +153,7 @@ DISK_CALL(int, ftruncate, int fd, off_t n) { return disk_verdict(1) ? -1 : __rea
 
 static void disk_renamed(const char *to)
 {
-    atomic_fetch_add(&disk.early, (size_t)atomic_load(&disk.unsynced));
+    if (atomic_load(&disk.unsynced)) atomic_fetch_add(&disk.early, 1);
     disk_named(to);
 }
 

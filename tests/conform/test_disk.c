@@ -367,7 +367,9 @@ static void restart(stage *s)
 static void find_result(stage *s, fl_status status)
 {
     fli_manifest m;
-    if (status) restart(s);
+    if (disk.kind == DISK_GONE && !fli_path_kind(fixture_path(s->f, "out")))
+        assert_non_null(strstr(fl_ctx_error(s->f->ctx), "out.partial.old")); /* which says where the earlier one is */
+    if (status && (disk.kind == DISK_GONE || disk.kind == DISK_ENDS)) restart(s);
     char *config = read_whole(fixture_path(s->f, "out/config.yaml"), NULL);
     assert_non_null(config);
     if (!strstr(config, new_seed) && (!status || !strstr(config, old_seed))) fail_msg("config.yaml: %s", config);
