@@ -196,9 +196,9 @@ static fl_status make_folders(fl_ctx *ctx, const char *path, mode_t mode)
         char keep = *c;
         if (keep != '/' && keep) continue;
         *c = 0;
-        if (!mkdir(p, c < p + last ? 0777 : mode))
-            s = fli_sync_above(ctx, p);
-        else if (errno != EEXIST)
+        if (!mkdir(p, c < p + last ? 0777 : mode)) {
+            if ((s = fli_sync_above(ctx, p))) rmdir(p); /* or it would be there the next time, and pass for flushed */
+        } else if (errno != EEXIST)
             s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be created: %s", p, strerror(errno));
         *c = keep;
         if (!keep) break;
