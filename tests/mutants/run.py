@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """run.py [--minutes M] [--count N] [--seed S] [--only TEXT] [--again] [--table] [FOLDER]
 
-Changes one thing at a time in src, and looks whether a test notices. Everything happens in FOLDER (build-mutants), in a copy
-of the tree; the checkout is only read. A mutant is compiled as one object, which is linked before the libraries, so
-that a test program takes it instead of the library's own. Tests run one after the other until one fails.
+Changes one thing at a time in src, and looks whether a test notices. Everything happens in FOLDER (build-mutants), in
+a copy of the tree; the checkout is only read. A mutant is compiled as one object, which is linked before the libraries,
+so that a test program takes it instead of the library's own. Tests that go through the function run one after the other
+until one fails.
 
-Mutants come from list.txt, and from operators that a seed applies to all of src: --count of them. Their names are
-FILE.FUNCTION OPERATOR NUMBER, without folders and lines, so that what is known about one survives most edits. Results are kept in FOLDER/results.json: what
-has a result is not tried again unless its function, or --again, asks for it. --only TEXT: those whose name has it.
---table: prints what is known and tries nothing. known.txt says which mutants change nothing that can be seen, and why others survive."""
+Mutants come from list.txt, and from operators that a seed applies to all of src: N of them. Their names are
+FILE.FUNCTION OPERATOR NUMBER, without folders and lines, so that what is known about one survives most edits. Results
+are kept in FOLDER/results.json: what has a result is not tried again unless its function has changed, or --again asks
+for it. --only TEXT: those whose name has it. --table: prints what is known and tries nothing. known.txt says which
+mutants change nothing that can be seen, and why others survive. $JOBS is for the builds, $CMAKE_FLAGS for cmake."""
 import argparse, hashlib, json, os, re, resource, shlex, shutil, signal, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -67,7 +69,8 @@ def more_by_one(body):
 
 
 def without_statement(body):
-    for m in re.finditer(r"([ \n]+)((?:\(void\))?[\w>.\[\]*()-]+(?:\([^;{}]*\)| [-+*/|&]?= [^;{}]*|\+\+|--));(?=\s)", body):
+    what = r"(?:\(void\))?[\w>.\[\]*()-]+(?:\([^;{}]*\)| [-+*/|&]?= [^;{}]*|\+\+|--)"
+    for m in re.finditer(r"([ \n]+)(" + what + r");(?=\s)", body):
         if re.match(r"(return|break|continue|goto|else|for|while|if|do|switch|case)\b", m.group(2)): continue
         yield m.start(2), m.end(2), ""
 
@@ -146,7 +149,7 @@ def random_mutants(by_name, seed):
         for operator, apply in OPERATORS.items():
             for k, (b, e, instead) in enumerate(apply(body)):
                 at = f[1] + b, f[1] + e
-                if operator == "swap": instead = ", ".join(reversed([s.text[at[0]:at[1]].split(", ")[i] for i in (0, 1)]))
+                if operator == "swap": instead = ", ".join(reversed(s.text[at[0]:at[1]].split(", ")))
                 full = f"{name} {operator} {k + 1}"
                 found.append((hashlib.sha256(f"{seed} {full}".encode()).hexdigest(), Mutant(full, s, *at, instead, f)))
     found.sort(key=lambda m: m[0])
@@ -171,8 +174,8 @@ def listed_mutants(by_name):
         m = re.match(r"([\w.]+): (.+?) => (.*?)(?: :: ([\w /.]+))?$", line)
         if not m: sys.exit(f"list.txt:{number}: this is not FUNCTION: OLD => NEW")
         name, old, new, tests = m.groups()
-        new = "" if new == "nothing" else new
         full = f"{name}: {old} => {new}"
+        new = "" if new == "nothing" else new
         if name not in by_name:
             yield full, None
             continue
@@ -202,8 +205,8 @@ def known():
 def copy_tree(folder):
     """Files that git has or would take, as they are now; what went away goes away."""
     tree = os.path.join(folder, "tree")
-    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
-                           capture_output=True).stdout.decode().split("\0")
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                           check=True, capture_output=True).stdout.decode().split("\0")
     names = {n for n in names if n and os.path.isfile(os.path.join(ROOT, n))}
     for n in names:
         old, new = os.path.join(ROOT, n), os.path.join(tree, n)
@@ -223,8 +226,8 @@ def copy_tree(folder):
 def build(tree, out, more=()):
     """The libraries, and the commands that make everything else."""
     flags = os.environ.get("CMAKE_FLAGS", "").split()
-    for command in (["cmake", "-G", "Unix Makefiles", "-S", tree, "-B", out, "-DCMAKE_BUILD_TYPE=Release", "-DFEDLOOM_CUDA=OFF",
-                     "-DFEDLOOM_MPI=OFF", *flags, *more],
+    for command in (["cmake", "-G", "Unix Makefiles", "-S", tree, "-B", out, "-DCMAKE_BUILD_TYPE=Release",
+                     "-DFEDLOOM_CUDA=OFF", "-DFEDLOOM_MPI=OFF", *flags, *more],
                     ["cmake", "--build", out, "-j", os.environ.get("JOBS", "1"), "--target", "fedloom_net"]):
         r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if r.returncode: sys.exit(r.stdout.decode())
@@ -263,7 +266,7 @@ class Bench:
         return "fedloom_program" if test == "golden" else test
 
     def link(self, test):
-        """The command that links a program, from what CMake wrote; built once as it is, so that its objects are there."""
+        """The command that links a program, from what CMake wrote; built as it is, so that its objects are there."""
         if test not in self.links:
             target = self.target(test)
             subprocess.run(["cmake", "--build", self.out, "--target", target], check=True, stdout=subprocess.DEVNULL)
@@ -283,7 +286,9 @@ class Bench:
                 continue
             if command[k] not in ("-Werror", os.path.join(self.tree, source.path)): words.append(command[k])
             k += 1
-        words += ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-iquote", os.path.dirname(os.path.join(self.tree, source.path)), "-x", "c", path, "-o", result]
+        beside = os.path.dirname(os.path.join(self.tree, source.path))
+        words += ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-iquote", beside, "-x", "c",
+                  path, "-o", result]
         return None if subprocess.run(words, cwd=self.out, capture_output=True).returncode else result
 
     def plain(self, source):
@@ -307,7 +312,8 @@ class Bench:
     def arguments(self, test):
         if test != "golden": return []
         golden = os.path.join(self.tree, "tests", "golden")
-        with open(os.path.join(golden, "ready.txt")) as f: return ["verify", *(os.path.join(golden, n) for n in f.read().split())]
+        with open(os.path.join(golden, "ready.txt")) as f: names = f.read().split()
+        return ["verify", *(os.path.join(golden, n) for n in names)]
 
     def run(self, program, test, limit, **variables):
         """0: passes, 1: fails, 2: takes longer; and its seconds."""
@@ -319,8 +325,9 @@ class Bench:
         begin = time.time()
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else self.scratch # tests that wait for a disk take long
         with tempfile.TemporaryDirectory(dir=memory) as work:
-            p = subprocess.Popen([program, *self.arguments(test)], cwd=work, env={**os.environ, "TMPDIR": work, "FEDLOOM_BRIEF": "1", **variables},
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limits)
+            environment = {**os.environ, "TMPDIR": work, "FEDLOOM_BRIEF": "1", **variables}
+            p = subprocess.Popen([program, *self.arguments(test)], cwd=work, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limits)
             try:
                 code = p.wait(limit)
             except subprocess.TimeoutExpired:
@@ -340,7 +347,8 @@ class Bench:
         if not missing: return
         out, trace = os.path.join(self.folder, "traced"), os.path.join(self.scratch, "trace.o")
         build(self.tree, out, ["-DCMAKE_C_FLAGS=-O1 -finstrument-functions", "-DCMAKE_C_FLAGS_RELEASE=-DNDEBUG"])
-        subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-c", os.path.join(self.tree, "tests/mutants/trace.c"), "-o", trace], check=True)
+        source = os.path.join(self.tree, "tests/mutants/trace.c")
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-c", source, "-o", trace], check=True)
         files = {}
         for s in all_sources:
             for f in s.functions: files.setdefault(f[0], []).append(s.path)
@@ -352,7 +360,8 @@ class Bench:
             through = sorted({f"{p}:{n}" for n in hit for p in files.get(n, ()) if p in alone or len(files[n]) == 1})
             self.covers[test] = {"seconds": None if code else seconds, "functions": through}
             keep(path, self.covers)
-            print(f"{i + 1:4}/{len(missing)} {test}: {'too long, or fails' if code else f'{seconds:.1f} s'}, {len(through)} functions", flush=True)
+            how = "too long, or fails" if code else f"{seconds:.1f} s, {len(through)} functions"
+            print(f"{i + 1:4}/{len(missing)} {test}: {how}", flush=True)
 
     def traced(self, test, trace, out):
         program, seen = self.program(test, trace, out), os.path.join(self.scratch, "seen")
@@ -439,8 +448,9 @@ def show(results, names, reasons, stale):
     for name in stale: print(f"stale: {name} (its function or text is not there any more, or not once)")
     waiting = sum(1 for n in names if n not in results)
     n = counts["killed"] + counts["survived"]
-    print(f"{n + counts['equivalent']} mutants: {counts['killed']} killed, {counts['survived']} survived, {counts['equivalent']} equivalent"
-          + (f", {waiting} to be tried" if waiting else "") + (f"; {100 * counts['killed'] / n:.1f} % of those not equivalent are killed" if n else ""))
+    rate = f"; {100 * counts['killed'] / n:.1f} % of those not equivalent are killed" if n else ""
+    print(f"{n + counts['equivalent']} mutants: {counts['killed']} killed, {counts['survived']} survived, "
+          f"{counts['equivalent']} equivalent" + (f", {waiting} to be tried" if waiting else "") + rate)
     return counts["survived"]
 
 
