@@ -432,6 +432,22 @@ static void screened(void **state)
     }
 }
 
+/* How many answers are waited for, and how many have to come: a share, rounded up, though not by an error of rounding. */
+static void shares_of_a_cohort(void **state)
+{
+    static const struct {
+        double share;
+        size_t n, wanted, least;
+    } cases[] = {{1, 6, 6, 6}, {0.5, 5, 3, 3},   {0.6, 5, 3, 3},  {0.61, 5, 4, 4},
+                 {0, 6, 1, 0}, {1e-12, 6, 1, 0}, {1e-6, 6, 1, 1}, {1, 1, 1, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const fli_admission a = {.wait_for = cases[i].share, .quorum = cases[i].share};
+        assert_int_equal(fli_admission_wanted(&a, cases[i].n), cases[i].wanted);
+        assert_int_equal(fli_admission_least(&a, cases[i].n), cases[i].least);
+    }
+}
+
 /* Also one that is not the first: of ShroFBO's two scalars this is the second. */
 static void every_scalar_is_screened(void **state)
 {
@@ -794,6 +810,7 @@ int main(void)
         FIXTURE_TEST(not_measured),
         FIXTURE_TEST(screened),
         FIXTURE_TEST(every_scalar_is_screened),
+        cmocka_unit_test(shares_of_a_cohort),
         FIXTURE_TEST(all_diverge),
         FIXTURE_TEST(claimed_loss),
         FIXTURE_TEST(arrivals),
