@@ -352,12 +352,14 @@ class Bench:
         files = {}
         for s in all_sources:
             for f in s.functions: files.setdefault(f[0], []).append(s.path)
+        # Functions of one name in several files: those of a file count where one with a name of its own was seen.
+        distinct = {paths[0] for paths in files.values() if len(paths) == 1}
         for i, test in enumerate(missing):
             where, words = self.link(test)
             code, seconds = self.run(os.path.join(where, words[words.index("-o") + 1]), test, LIMIT)
             hit = self.traced(test, trace, out) if not code else set()
             alone = {files[n][0] for n in hit if len(files.get(n, ())) == 1}
-            through = sorted({f"{p}:{n}" for n in hit for p in files.get(n, ()) if p in alone or len(files[n]) == 1})
+            through = sorted({f"{p}:{n}" for n in hit for p in files.get(n, ()) if p in alone or p not in distinct})
             self.covers[test] = {"seconds": None if code else seconds, "functions": through}
             keep(path, self.covers)
             how = "too long, or fails" if code else f"{seconds:.1f} s, {len(through)} functions"
@@ -380,17 +382,22 @@ class Bench:
         seconds of them."""
         s = mutant.source
         folder = os.path.basename(os.path.dirname(s.path))
-        found, wanted = [], f"{s.path}:{mutant.function[0]}"
-        known = any(wanted in c["functions"] for c in self.covers.values()) # it may be new, or always inline
-        for test, c in self.covers.items():
-            through = wanted in c["functions"] if known else any(f.startswith(s.path + ":") for f in c["functions"])
-            if c["seconds"] is None or test not in self.tests or not through: continue
+        wanted, names_it = f"{s.path}:{mutant.function[0]}", re.compile(r"\b%s\b" % re.escape(s.stem))
+        through = {t for t, c in self.covers.items() if wanted in c["functions"]}
+        if not through: # it may be new, or always inline
+            through = {t for t, c in self.covers.items() if any(f.startswith(s.path + ":") for f in c["functions"])}
+        if not through: through = {t for t in self.tests if names_it.search(self.text[t])} | {"golden"}
+        found = []
+        for test in through & set(self.tests):
+            seconds = self.covers[test]["seconds"]
+            if seconds is None: continue
             about = test == f"test_{s.stem}" or f'"{folder}/{s.stem}.h"' in self.text[test] or \
-                re.search(r"\b%s\b" % mutant.function[0], self.text[test]) is not None
-            found.append((test not in mutant.tests, not about, c["seconds"], test))
+                (mutant.function[0].startswith("fl") and mutant.function[0] in self.text[test])
+            names = names_it.search(self.text[test]) is not None
+            found.append((test not in mutant.tests, 0 if about else 1 if names else 2, seconds, test))
         chosen, sum_ = [], 0
         for other, elsewhere, seconds, test in sorted(found):
-            if other and sum_ + seconds > (SUITES if elsewhere else LIMIT): continue
+            if other and sum_ + seconds > (SUITES if elsewhere == 2 else LIMIT): continue
             chosen.append(test)
             sum_ += seconds
         return chosen
