@@ -187,13 +187,33 @@ static void out_of_memory(void **state)
     fl_run_free(run);
 }
 
+/* So many that each list of them is an allocation of its own. */
+static void out_of_memory_for_many(void **state)
+{
+    enum { MANY = 5000 };
+    static const char *folders[MANY];
+    fixture *f = *state;
+    fl_curves *c = NULL;
+    fl_status s = FL_ENOMEM;
+    size_t k = 0;
+    for (size_t i = 0; i < MANY; i++) folders[i] = "/nowhere/at/all";
+    while (s == FL_ENOMEM) {
+        fli_clear(f->ctx);
+        fli_ctx_fail_alloc(f->ctx, ++k);
+        s = fl_curves_read(f->ctx, folders, MANY, &c);
+        fli_ctx_fail_alloc(f->ctx, 0);
+    }
+    assert_true(k > 5);
+    assert_int_equal(s, FL_EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_page_on_request),      FIXTURE_TEST(the_page_is_part_of_the_result),
         FIXTURE_TEST(as_a_comparison_has_it), FIXTURE_TEST(events),
         FIXTURE_TEST(charts_of_folders),      FIXTURE_TEST(a_page_counts_what_others_hold),
-        FIXTURE_TEST(out_of_memory),
+        FIXTURE_TEST(out_of_memory),          FIXTURE_TEST(out_of_memory_for_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -851,6 +851,32 @@ static void the_verdict_names_equals_in_their_order(void **state)
     free(html);
 }
 
+/* Of many that are alike three are named. */
+static void the_verdict_counts_equals(void **state)
+{
+    enum { ALIKE = 7, COLUMNS = 2 };
+    static const char *const cells[] = {"method", "accuracy", "A", "a", "B", "b", "C", "c",
+                                        "D",      "d",        "E", "e", "F", "f", "G", "g"};
+    static const fl_better better[] = {FL_BETTER_NEITHER, FL_BETTER_HIGH};
+    double values[ALIKE][COLUMNS][NOISY_SEEDS];
+    for (size_t i = 0; i < ALIKE; i++)
+        for (size_t s = 0; s < NOISY_SEEDS; s++) {
+            values[i][0][s] = NAN;
+            values[i][1][s] = 90 + (double)((i + s) % 3);
+        }
+    const fli_grid grid = {.cells = cells,
+                           .rows = ALIKE + 1,
+                           .columns = COLUMNS,
+                           .better = better,
+                           .values = &values[0][0][0],
+                           .seeds = NOISY_SEEDS,
+                           .goal = 1};
+    char *html = page_of(*state, &grid);
+    assert_non_null(strstr(html, "not beyond noise: <b>B</b> (b), <b>C</b> (c), <b>D</b> (d) and 3 others cannot be "
+                                 "told from it with 3 seeds."));
+    free(html);
+}
+
 static void one_seed_has_no_bold(void **state)
 {
     static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
@@ -1049,6 +1075,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bold_is_beyond_noise, setup, teardown),
         cmocka_unit_test_setup_teardown(the_verdict_is_of_whole_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(the_verdict_names_equals_in_their_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_verdict_counts_equals, setup, teardown),
         cmocka_unit_test_setup_teardown(one_seed_has_no_bold, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),
