@@ -30,7 +30,7 @@ static struct {
     disk_kind kind;
     int error;       /* its errno; 0: what such a call has most often */
     int no_exchange; /* two names cannot change places, as on many file systems */
-    /* What would be lost if the machine crashed now: bytes that are the system's (1) or still in a buffer (2), and names
+    /* What would be lost if the machine crashed now: bytes that the system has (1) or a buffer (2), and names
      * in this many folders. */
     atomic_int unsynced;
     ino_t folders[16];

@@ -391,8 +391,8 @@ static void looked(desk *d)
 
 static void look_meanwhile(void *arg) { looked(arg); }
 
-/* Between the moment when the run has an answer and the one when that is noted here, nobody waits for it any more: that is
- * not a client that was left behind. */
+/* Between the moment when the run has an answer and the one when that is noted here, the ask is not awaited any more:
+ * its client is not late for that. */
 static void taken_is_not_late(void **state)
 {
     desk d;

@@ -400,6 +400,7 @@ static void ticks_are_round(void **state)
     size_t first = 0;
     while (!a.ticks[first].label[0]) first++;
     assert_string_equal(a.ticks[first].label, "10^-7");
+    assert_string_equal(a.ticks[a.count - 1].label, "10^-2"); /* at the end itself */
 }
 
 static void axes_have_units(void **state)

@@ -432,7 +432,7 @@ static void screened(void **state)
     }
 }
 
-/* How many answers are waited for, and how many have to come: a share, rounded up, though not by an error of rounding. */
+/* How many answers are waited for, and how many have to come: a share, rounded up, but not by an error of rounding. */
 static void shares_of_a_cohort(void **state)
 {
     static const struct {
