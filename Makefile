@@ -6,6 +6,7 @@
 #   make test-quick those that take less than two minutes on two cores
 #   make test-gpu the tests of kernels, on a GPU
 #   make test-faults everything that can go wrong on a network: tests/net/faults.sh, all of it
+#   make mutants  changes one thing at a time in src, and looks whether a test notices; MUTANTS="--minutes 30": tests/README.md
 #   make bench    speed and memory, as ratios within one run
 #   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
 #   make bench-net a server over the network: 1,000 clients, 10,000 that wait; beside Flower, where it is installed
@@ -26,7 +27,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net bench-mpi python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols dist deb install clean
+.PHONY: all deps build run test test-gpu test-faults mutants bench bench-gpu bench-net bench-mpi python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols dist deb install clean
 
 all: program
 
@@ -65,6 +66,10 @@ test-gpu: build
 # SEED=N: another schedule of cuts and kills.
 test-faults: build
 	@tests/net/faults.sh $(BUILD)/fedloom $(BUILD)/tests/relay $(BUILD)/tests/odd_client all $(SEED)
+
+# It builds in build-mutants, in a copy of the tree; what has a result there is not tried again.
+mutants: deps
+	@tests/mutants/run.py $(MUTANTS)
 
 bench: build
 	@bench/run.sh $(BUILD)
@@ -165,4 +170,4 @@ install: build
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
-	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-fresh build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb
+	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-fresh build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb build-mutants

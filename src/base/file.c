@@ -152,6 +152,25 @@ fl_status fli_file_private(fl_ctx *ctx, const char *path, const void *p, size_t 
     return replace(ctx, path, 0600, p, n);
 }
 
+fl_status fli_sync_folder(fl_ctx *ctx, const char *folder)
+{
+    fl_status s = FL_OK;
+    int fd = fli_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 ? errno != EACCES : fsync(fd) && errno != EINVAL && errno != EROFS)
+        s = fli_fail(ctx, FL_EIO, "%s: the names in it cannot be written: %s", folder, strerror(errno));
+    if (fd >= 0) close(fd);
+    return s;
+}
+
+fl_status fli_sync_above(fl_ctx *ctx, const char *path)
+{
+    const char *slash = memrchr(path, '/', fli_path_length(path));
+    char *folder = slash ? fli_strf(ctx, "%.*s", (int)(slash - path) + (slash == path), path) : fli_strdup(ctx, ".");
+    fl_status s = folder ? fli_sync_folder(ctx, folder) : FL_ENOMEM;
+    fli_free(folder);
+    return s;
+}
+
 size_t fli_path_length(const char *path)
 {
     size_t n = strlen(path);
@@ -177,7 +196,9 @@ static fl_status make_folders(fl_ctx *ctx, const char *path, mode_t mode)
         char keep = *c;
         if (keep != '/' && keep) continue;
         *c = 0;
-        if (mkdir(p, c < p + last ? 0777 : mode) && errno != EEXIST)
+        if (!mkdir(p, c < p + last ? 0777 : mode)) {
+            if ((s = fli_sync_above(ctx, p))) rmdir(p); /* or it would be there the next time, and pass for flushed */
+        } else if (errno != EEXIST)
             s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be created: %s", p, strerror(errno));
         *c = keep;
         if (!keep) break;

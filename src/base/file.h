@@ -42,7 +42,14 @@ fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t 
 /* The same, and nobody but its owner may ever read it: mode 600 from the moment it exists. */
 fl_status fli_file_private(fl_ctx *ctx, const char *path, const void *p, size_t n);
 
-/* Creates a folder and its parents. An existing folder is fine. */
+/* Flushes a folder: only then does a file that was made, renamed or removed there survive a crash of the machine under
+ * that name. FL_EIO names the folder. Where the file system has no such thing, or the folder may not be read, there is
+ * nothing more to be done, which is FL_OK. */
+fl_status fli_sync_folder(fl_ctx *ctx, const char *folder);
+/* The folder that `path` is in. */
+fl_status fli_sync_above(fl_ctx *ctx, const char *path);
+
+/* Creates a folder and its parents, which then survive a crash of the machine. An existing folder is fine. */
 fl_status fli_make_folders(fl_ctx *ctx, const char *path);
 /* The same; the last one, if it is new, is its owner's alone: mode 700. */
 fl_status fli_make_private_folder(fl_ctx *ctx, const char *path);

@@ -177,21 +177,6 @@ void fli_saver_fail(fli_saver *s, fl_status status)
     if (!s->status) s->status = status;
 }
 
-/* A rename survives a crash of the machine once its folder has been written. */
-static void sync_folder(const char *path)
-{
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
-    if (n >= sizeof folder) return;
-    memcpy(folder, slash ? path : ".", n);
-    folder[n] = 0;
-    int fd = fli_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) return;
-    (void)!fsync(fd); /* file systems without it have nothing better */
-    close(fd);
-}
-
 fl_status fli_save_end(fli_saver *s)
 {
     put_end(s, MORE);
@@ -212,9 +197,9 @@ fl_status fli_saver_close(fli_saver *s, fli_seal *out)
     if (!s->status && rename(s->temporary, s->path)) cannot_write(s);
     fl_status status = s->status;
     if (!status) {
-        sync_folder(s->path);
         fli_free(s->temporary);
         s->temporary = NULL;
+        status = fli_sync_above(s->ctx, s->path);
     }
     saver_free(s);
     return status;

@@ -63,15 +63,6 @@ void fli_keep_close(fli_keep *k)
     fli_free(k);
 }
 
-/* Names in a folder are on the disk. Where a file system cannot say, there is nothing more to be done. */
-static fl_status sync_folder(fli_keep *k, const char *path)
-{
-    int fd = fli_fd_open(path, O_RDONLY | O_DIRECTORY, 0);
-    int failed = fd < 0 || (fsync(fd) && errno != EINVAL && errno != EROFS), error = errno;
-    if (fd >= 0) close(fd);
-    return failed ? fli_fail(k->ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(error)) : FL_OK;
-}
-
 /* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If
  * the server begins it from the start instead, its asks say so, and the client goes back to the beginning. */
 static fl_status take_up(fli_keep *k)
@@ -98,7 +89,7 @@ fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
     if (!k->file[0] || !k->file[1]) return FL_ENOMEM;
     fl_status s = take_up(k);
     if (!s) s = fli_make_private_folder(k->ctx, k->run);
-    return s ? s : sync_folder(k, k->folder);
+    return s ? s : fli_sync_folder(k->ctx, k->folder);
 }
 
 static int is_over(const char *name)
@@ -153,7 +144,7 @@ fl_status fli_keep_over(fli_keep *k)
     if (!s && rename(k->run, aside))
         s = fli_fail(k->ctx, FL_EIO, "%s: cannot be put aside: %s", k->run, strerror(errno));
     leave_run(k);
-    if (!s) s = sync_folder(k, k->folder);
+    if (!s) s = fli_sync_folder(k->ctx, k->folder);
     if (!s) remove_old(k, aside);
     fli_free(aside);
     return s;
@@ -169,7 +160,7 @@ fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t 
     memcpy(fli_put_u64(at, n, 8), p, n);
     fl_status s = fli_file_private(k->ctx, k->file[kind], bytes, n + HEAD);
     fli_free(bytes);
-    return s ? s : sync_folder(k, k->run);
+    return s ? s : fli_sync_folder(k->ctx, k->run);
 }
 
 static int is_whole(const fli_keep *k, fli_keep_kind kind, const unsigned char *bytes, size_t n)

@@ -275,6 +275,7 @@ static fl_status open_file(fli_roster *r)
     if (!s && !r->length) {
         int n = fli_snprintf(head, sizeof head, "{\"roster\": %d, \"clients\": %zu}\n", VERSION, r->clients);
         s = fli_file_private(r->ctx, r->path, head, (size_t)n);
+        if (!s) s = fli_sync_above(r->ctx, r->path);
         r->length = (uint64_t)n;
     }
     if (s) return s;

@@ -71,10 +71,28 @@ static fl_status check_name(fl_run *run, const char *output)
                     "output is %s, which has no name of its own; call the folder by its name, from outside it", output);
 }
 
+static char *name_old(fl_run *run, const char *output)
+{
+    return fli_strf(run->ctx, "%.*s.partial.old", (int)fli_path_length(output), output);
+}
+
+/* A program that ended while it replaced a result by steps has left the earlier one under another name. */
+static fl_status take_back(fl_run *run, const char *output)
+{
+    char *old = name_old(run, output);
+    if (!old) return FL_ENOMEM;
+    fl_status s = FL_OK;
+    if (!fli_path_kind(output) && fli_path_kind(old) && rename(old, output))
+        s = fli_fail(run->ctx, FL_EIO, "%s: cannot be called %s again: %s", old, output, strerror(errno));
+    fli_free(old);
+    return s;
+}
+
 static fl_status prepare(fl_run *run, const char *output)
 {
     size_t left;
-    fl_status s = check_place(run, output);
+    fl_status s = take_back(run, output);
+    if (!s) s = check_place(run, output);
     if (!s) s = fli_checkpoint_discard(run, run->replace);
     if (s) return s;
     fli_folder_discard(run);
@@ -140,7 +158,7 @@ void fli_folder_discard(fl_run *run)
 static fl_status replace_by_steps(fl_run *run, const char *output)
 {
     size_t entries;
-    char *old = fli_strf(run->ctx, "%s.old", run->partial);
+    char *old = name_old(run, output);
     fl_status s = old ? FL_OK : FL_ENOMEM;
     if (!s && fli_path_kind(old)) s = look_into(run, old, 1, &entries);
     if (!s) s = fli_remove_folder(run->ctx, old);
@@ -148,7 +166,7 @@ static fl_status replace_by_steps(fl_run *run, const char *output)
         s = fli_fail(run->ctx, FL_EIO, "%s: cannot be replaced: %s", output, strerror(errno));
     if (!s && rename(run->partial, output)) {
         s = fli_fail(run->ctx, FL_EIO, "%s: cannot be put in place: %s", output, strerror(errno));
-        (void)!rename(old, output);
+        if (rename(old, output)) fli_fail_also(run->ctx, s, "the earlier result is now called %s", old);
     }
     if (!s) s = fli_remove_folder(run->ctx, old);
     fli_free(old);
@@ -166,6 +184,7 @@ fl_status fli_folder_publish(fl_run *run)
 {
     const char *output = fl_run_output(run);
     fl_status s = check_place(run, output);
+    if (!s) s = fli_sync_folder(run->ctx, run->partial);
     if (s) return s;
     if (fli_path_kind(output))
         s = replace(run, output);
@@ -174,5 +193,5 @@ fl_status fli_folder_publish(fl_run *run)
     if (s) return s;
     fli_free(run->partial);
     run->partial = NULL;
-    return FL_OK;
+    return fli_sync_above(run->ctx, output); /* before the checkpoints go */
 }

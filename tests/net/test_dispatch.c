@@ -8,6 +8,43 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+/* ---- the clock ------------------------------------------------------------------------------------------------ */
+
+/* Seconds that the library's clock is ahead: calls of it come here (CMakeLists.txt), so that time passes when a test
+ * says so, however slow the machine is. */
+static _Atomic double ahead;
+
+double __real_fli_clock_now(void);
+double __wrap_fli_clock_now(void);
+int __real_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
+int __wrap_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
+
+double __wrap_fli_clock_now(void) { return __real_fli_clock_now() + atomic_load(&ahead); }
+
+int __wrap_fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until)
+{
+    return __real_fli_clock_wait(c, lock, until - atomic_load(&ahead));
+}
+
+static void pass_time(double seconds) { atomic_store(&ahead, atomic_load(&ahead) + seconds); }
+
+/* ---- the moment after the run has taken an answer --------------------------------------------------------------- */
+
+static void (*taken)(void *);
+static void *taken_arg;
+
+fl_status __real_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+
+fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+{
+    fl_status status = __real_fl_server_answer(s, client, answer, n);
+    if (taken) taken(taken_arg);
+    return status;
+}
+
+/* ---- a server without a network ------------------------------------------------------------------------------- */
+
 typedef struct {
     federation t;
     fl_server *server;
@@ -38,10 +75,11 @@ static void keep_line(void *arg, const char *line)
 
 static int logged(desk *d, const char *part)
 {
+    int n = 0;
     pthread_mutex_lock(&d->lock);
-    int found = strstr(d->lines, part) != NULL;
+    for (const char *at = d->lines; (at = strstr(at, part)); at++) n++;
     pthread_mutex_unlock(&d->lock);
-    return found;
+    return n;
 }
 
 static const char *no_name(void *arg, uint32_t client)
@@ -97,8 +135,8 @@ static void down(desk *d)
 /* Waits for something that another thread does, a long while at most. */
 #define EVENTUALLY(what)                                                                                               \
     do {                                                                                                               \
-        double until_ = fli_clock_now() + 30;                                                                          \
-        while (!(what) && fli_clock_now() < until_) usleep(1000);                                                      \
+        double until_ = __real_fli_clock_now() + 30;                                                                   \
+        while (!(what) && __real_fli_clock_now() < until_) usleep(1000);                                               \
         assert_true(what);                                                                                             \
     } while (0)
 
@@ -369,6 +407,91 @@ static void malformed_of_one_that_is_needed(void **state)
     down(&d);
 }
 
+/* A client may work for as long as it likes while it is heard of. */
+static void long_turns_are_not_silence(void **state)
+{
+    desk d;
+    uint64_t number[CLIENTS];
+    fli_net_client seen;
+    up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
+    begin(&d);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fli_parcel *p = ask_of(&d, i);
+        number[i] = p->number;
+        fli_parcel_release(p);
+    }
+    for (int again = 0; again < 5; again++) {
+        pass_time(900);
+        for (uint32_t i = 0; i < CLIENTS; i++)
+            if (i != 4 || !again) fli_dispatch_heard(d.dispatch, i);
+    }
+    EVENTUALLY(
+        !fli_dispatch_wanted(d.dispatch, 4, number[4])); /* all were looked at after it was too late for this one */
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fli_dispatch_client(d.dispatch, i, &seen);
+        assert_int_equal(seen.dropped, i == 4);
+        assert_int_equal(fli_dispatch_wanted(d.dispatch, i, number[i]), i != 4);
+    }
+    go_on(&d);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
+    down(&d);
+}
+
+/* The thread has looked who is silent, from the beginning to the end of a look. Client 0 has nothing to do. */
+static void looked(desk *d)
+{
+    for (int i = 0; i < 2; i++) {
+        atomic_int woken = 0;
+        assert_true(fli_dispatch_wait(d->dispatch, 0, 0, 0, &woken));
+        EVENTUALLY(atomic_load(&woken));
+    }
+}
+
+static void look_meanwhile(void *arg) { looked(arg); }
+
+/* Between the moment when the run has an answer and the one when that is noted here, the ask is not awaited any more:
+ * its client is not late for that. */
+static void taken_is_not_late(void **state)
+{
+    desk d;
+    fli_net_client seen;
+    up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
+    begin(&d);
+    EVENTUALLY(turns_out(&d) == CLIENTS);
+    assert_true(answer_if(&d, 0, 1));
+    taken_arg = &d;
+    taken = look_meanwhile;
+    assert_true(answer_if(&d, 1, 1));
+    taken = NULL;
+    fli_dispatch_client(d.dispatch, 1, &seen);
+    assert_int_equal(seen.dropped, 0);
+    assert_true(seen.took >= 0 && atomic_load(&d.counters.dropped) == 0);
+    go_on(&d);
+    down(&d);
+}
+
+/* A client that is needed is waited for, and its silence is a line in the log each time that it has lasted so long. */
+static void silence_of_one_that_is_needed(void **state)
+{
+    desk d;
+    up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
+       1000);
+    begin(&d);
+    EVENTUALLY(turns_out(&d) == CLIENTS);
+    assert_true(answer_if(&d, 0, 1));
+    for (int times = 1; times < 4; times++) {
+        pass_time(1001);
+        EVENTUALLY(logged(&d, "event=silent client=4") == times);
+        looked(&d);
+        looked(&d);
+        assert_int_equal(logged(&d, "event=silent client=4"), times);
+        assert_true(fli_dispatch_wanted(d.dispatch, 4, 0));
+    }
+    go_on(&d);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
+    down(&d);
+}
+
 /* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
 static void late(void **state)
 {
@@ -433,6 +556,9 @@ int main(void)
                                        FIXTURE_TEST(refused_and_silent),
                                        FIXTURE_TEST(malformed),
                                        FIXTURE_TEST(malformed_of_one_that_is_needed),
+                                       FIXTURE_TEST(long_turns_are_not_silence),
+                                       FIXTURE_TEST(silence_of_one_that_is_needed),
+                                       FIXTURE_TEST(taken_is_not_late),
                                        FIXTURE_TEST(late),
                                        FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};

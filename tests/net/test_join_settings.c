@@ -148,7 +148,15 @@ static void what_a_federation_is(void **state)
     assert_string_equal(f.method, "");
     assert_int_equal(f.wanted.shape[0] * f.wanted.shape[1], 1);
     assert_int_equal(f.wanted.shape[2], 7);
+    assert_ok(c->ctx, federation(c,
+                                 "{\"state\":\"over\",\"clients\":4294967295,\"missing\":0,"
+                                 "\"samples\":{\"shape\":[1000000000],\"classes\":1000000}}",
+                                 &f));
+    assert_true(f.clients == UINT32_MAX && f.wanted.shape[2] == 1000000000 && f.wanted.classes == 1000000);
     static const char *const bad[] = {
+        "{\"state\":\"over\",\"clients\":4294967296,\"missing\":0}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1000000001],\"classes\":0}}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1000001}}",
         "",
         "[]",
         "3",

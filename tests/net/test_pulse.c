@@ -77,6 +77,72 @@ static void work_that_nobody_wants_is_stopped(void **state)
     fake_stop(&s);
 }
 
+/* What a beat hears comes late: the client is at something else by then. */
+static fli_pulse *late; /* NULL: nothing comes late */
+
+fli_call_end __real_fli_call_post(fli_call *c, const char *path, const char *type, const void *body, size_t n,
+                                  fli_heard *out);
+fli_call_end __wrap_fli_call_post(fli_call *c, const char *path, const char *type, const void *body, size_t n,
+                                  fli_heard *out);
+
+fli_call_end __wrap_fli_call_post(fli_call *c, const char *path, const char *type, const void *body, size_t n,
+                                  fli_heard *out)
+{
+    fli_call_end end = __real_fli_call_post(c, path, type, body, n, out);
+    if (late && strstr(body, " 1}")) {
+        fli_pulse_rest(late);
+        fli_pulse_work(late, 2);
+    }
+    return end;
+}
+
+static void only_what_is_not_wanted_is_stopped(void **state)
+{
+    context *c = *state;
+    fake_server s;
+    const fake_answer answers[] = {{ALIVE("false")}, {ALIVE("true ")}};
+    fake_start(&s, answers, 2);
+    fli_pulse *p = open_pulse(c, &s);
+    late = p;
+    fli_pulse_work(p, 1);
+    assert_true(until(NULL, &s.requests, 3));
+    assert_false(fli_pulse_rest(p));
+    fli_pulse_free(p);
+    late = NULL;
+    fake_stop(&s);
+    assert_int_equal(atomic_load(&stops), 0);
+}
+
+static atomic_int polite; /* times that the client was asked whether it is to stop */
+
+static int counts_and_ends(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&polite, 1);
+    return 1;
+}
+
+/* Work is stopped once, however long it takes until it stops. */
+static void work_is_stopped_once(void **state)
+{
+    context *c = *state;
+    fake_server s;
+    fli_pulse *p = NULL;
+    const fake_answer yes = {ALIVE("true ")};
+    fake_start(&s, &yes, 1);
+    const fli_call_spec call = {.url = s.url, .name = "ann", .plain = 1, .stopping = counts_and_ends};
+    const fli_pulse_spec spec = {100, stop, NULL};
+    atomic_store(&stops, 0);
+    atomic_store(&polite, 0);
+    assert_ok(c->ctx, fli_pulse_new(c->ctx, &call, &spec, &p));
+    fli_pulse_work(p, 1);
+    assert_true(until(&polite, NULL, 3));
+    assert_int_equal(atomic_load(&stops), 1);
+    assert_true(fli_pulse_rest(p));
+    fli_pulse_free(p);
+    fake_stop(&s);
+}
+
 /* Nobody answers; a signal stops the work all the same, and ending does not wait for the server. */
 static void signals_stop_work(void **state)
 {
@@ -98,6 +164,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTEXT_TEST(beats_while_it_works),
         CONTEXT_TEST(work_that_nobody_wants_is_stopped),
+        CONTEXT_TEST(only_what_is_not_wanted_is_stopped),
+        CONTEXT_TEST(work_is_stopped_once),
         CONTEXT_TEST(signals_stop_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

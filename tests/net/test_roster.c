@@ -78,6 +78,10 @@ static void left(void **state)
     r = open_roster(f, 2, NULL);
     assert_int_equal(fli_roster_find(r, "carol"), 0);
     assert_int_equal(fli_roster_kept(r), 2);
+    uint32_t client; /* and without a start in between, also where all numbers were looked at */
+    assert_fails(f->ctx, fli_roster_place(r, f->ctx, "dave", &client), FL_EMISMATCH, "all 2 places");
+    assert_ok(f->ctx, fli_roster_leave(r, f->ctx, 0));
+    assert_int_equal(enter(f, r, "dave", "card of dave"), 0);
     fli_roster_free(r);
 }
 
@@ -148,6 +152,9 @@ static void damaged_files(void **state)
         {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"a\", \"card\": \"00\"}\n"
          "{\"client\": 0, \"name\": \"b\", \"card\": \"00\"}\n",
          ":3:", FL_ECONFIG},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"a\", \"card\": \"00\"}\n"
+         "{\"client\": 0, \"name\": \"a\", \"card\": \"01\"}\n",
+         ":3:", FL_ECONFIG},                                                     /* which card is it? */
         {"{\"roster\": 1, \"clients\": 3}\n{\"told\": 0}\n", ":2:", FL_EFORMAT}, /* it has not joined */
         {"{\"roster\": 1, \"clients\": 3}\n{\"told\": 3}\n", ":2:", FL_EFORMAT},
         {"{\"roster\": 1, \"clients\": 3}\n{\"left\": 0}\n", ":2:", FL_EFORMAT},

@@ -529,6 +529,8 @@ static void long_proximal_steps_are_said(void **state)
         {"algorithm=fedavg|local.lr=0.1|local.momentum=0.5|local.steps=2", 0.25}, /* 1 and 1.5 steps */
         {"algorithm=local-sgd|local.lr=0.1", 0.3},
         {"algorithm={kind: fedprox, mu: 5}|local.lr=0.1", 0.175}, /* (1 - 0.5^3)/5 */
+        {"algorithm={kind: fedprox, mu: 20}|local.lr=0.1", 0.05}, /* one step is too long: 1/mu */
+        {"algorithm={kind: fedprox, mu: 0}|local.lr=0.1", 0.3},   /* FedAvg */
         {"algorithm={kind: fedvra-u, gamma: 4}", 0.25},
         {"algorithm={kind: fedvra-u, gamma: [1, 2, 4, 1]}", 0.25}, /* at least */
         {"algorithm={kind: fedvra-u, gamma: 0}", 1},

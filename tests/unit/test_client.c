@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
+#include "exec/packet.h"
 #include "run/client.h"
 
 #include <pthread.h>
@@ -313,6 +314,24 @@ static void says(world *w, const fl_bytes *message, const char *const *sentences
     }
 }
 
+/* The same answer with a report that is so long. */
+static void report_of(world *w, const fl_bytes *answer, size_t bytes, fl_status status)
+{
+    fli_packet p;
+    fl_bytes forged, text;
+    unsigned char *head = calloc(1, bytes + 1);
+    assert_ok(w->ctx, fli_packet_read(w->ctx, FLI_PACKET_ANSWER, answer->data, answer->n, &p));
+    memcpy(head, p.head, bytes < p.head_bytes ? bytes : p.head_bytes);
+    p.head = head;
+    p.head_bytes = bytes;
+    assert_ok(w->ctx, fli_packet_write(w->ctx, &p, &forged));
+    assert_int_equal(fl_client_describe(w->client, forged.data, forged.n, &text), status);
+    if (status) assert_non_null(strstr(fl_ctx_error(w->ctx), "its report of its turn is impossible"));
+    fl_bytes_free(&forged);
+    fl_bytes_free(&text);
+    free(head);
+}
+
 static void in_words(void **state)
 {
     world w;
@@ -332,6 +351,9 @@ static void in_words(void **state)
     says(&w, &answer,
          (const char *[]){"all that leaves. Computed from its 40 training samples.", "x_i - x", "a vector of 10",
                           "40 bytes, norm ", "It took 6 steps", "a change, added", "what the client keeps: c_i", NULL});
+    report_of(&w, &answer, FLI_OUTCOME_BYTES - 1, FL_EFORMAT);
+    report_of(&w, &answer, FLI_OUTCOME_BYTES, FL_OK);
+    report_of(&w, &answer, FLI_OUTCOME_BYTES + 5000, FL_EFORMAT);
     assert_ok(w.ctx, fl_client_state(w.client, &kept));
     assert_fails(w.ctx, fl_client_describe(w.client, kept.data, kept.n, &text), FL_EFORMAT, "stays where it is");
     fl_bytes_free(&answer);

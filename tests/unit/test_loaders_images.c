@@ -143,7 +143,7 @@ static fl_status idx_with(scratch *d, const char *name, bytes f)
     return s;
 }
 
-/* Floats and doubles, big-endian, come out as they are; a limit keeps the first ones; NaN is refused. */
+/* Floats and doubles, big-endian, come out as they are; a limit keeps the first ones; NaN and infinity are refused. */
 static void idx_reals(void **state)
 {
     scratch *d = *state;
@@ -179,9 +179,14 @@ static void idx_reals(void **state)
         size_t element = wide ? 8 : 4;
         memset(f.b + f.n - element, 0x7f, element);
         f.b[f.n - element + 1] = 0xff; /* a NaN */
-        put_bytes(d, "reals", f);
-        assert_fails(d->ctx, load_source(d->ctx, &fli_source_idx, keys, &train, &test), FL_EFORMAT,
-                     "reals: value 1 of image 2 is not finite");
+        for (int infinite = 0; infinite < 3; infinite++) {
+            put_bytes(d, "reals", f);
+            assert_fails(d->ctx, load_source(d->ctx, &fli_source_idx, keys, &train, &test), FL_EFORMAT,
+                         "reals: value 1 of image 2 is not finite");
+            memset(f.b + f.n - element, 0, element);
+            f.b[f.n - element] = infinite ? 0xff : 0x7f; /* and of either sign */
+            f.b[f.n - element + 1] = wide ? 0xf0 : 0x80;
+        }
     }
 }
 

@@ -165,13 +165,81 @@ static void charts_of_folders(void **state)
     assert_fails(f->ctx, fl_curves_read(f->ctx, NULL, 0, &c), FL_ECONFIG, "no result folder was named");
 }
 
+static fl_status save_with_page(fixture *f, fl_run *run)
+{
+    (void)f;
+    fl_status s = fl_run_with_report(run, "command");
+    if (!s) s = fl_run_prepare_save(run, 1);
+    return s ? s : fl_run_save(run);
+}
+
+static fl_status plot_folder(fixture *f, fl_run *run)
+{
+    fl_curves *c = NULL;
+    collected svg = {0};
+    const char *const folders[] = {fl_run_output(run), fl_run_output(run)};
+    fl_status s = fl_curves_read(f->ctx, folders, 2, &c);
+    if (s) return s;
+    s = fl_curves_plot(c, "rounds", "test-accuracy", collect_text, &svg);
+    fl_curves_free(c);
+    free(svg.s);
+    return s;
+}
+
+/* Every allocation fails in turn: while a result with its page is saved, and while folders are read and drawn. */
+static void out_of_memory(void **state)
+{
+    fixture *f = *state;
+    fl_status (*const jobs[])(fixture *, fl_run *) = {save_with_page, plot_folder};
+    fl_run *run = run_of(f, PROBLEM, "out");
+    assert_ok(f->ctx, fl_run_save(run));
+    for (size_t i = 0; i < 2; i++) {
+        size_t failures = 0;
+        for (size_t k = 1, fine = 0; fine < 20; k++) { /* what is not needed may be missing */
+            assert_true(k < 100000);
+            fli_clear(f->ctx);
+            fli_ctx_fail_alloc(f->ctx, k);
+            fl_status s = jobs[i](f, run);
+            fli_ctx_fail_alloc(f->ctx, 0);
+            fine = s ? 0 : fine + 1;
+            failures += s != FL_OK;
+            if (s && (s != FL_ENOMEM || !strstr(fl_ctx_error(f->ctx), "out of memory")))
+                fail_msg("job %zu, allocation %zu: status %d (%s)", i, k, (int)s, fl_ctx_error(f->ctx));
+        }
+        assert_true(failures > 50);
+        assert_int_equal(entries(fixture_path(f, "out")), 8); /* with the page, and nothing half-written */
+    }
+    fl_run_free(run);
+}
+
+/* So many that each list of them is an allocation of its own. */
+static void out_of_memory_for_many(void **state)
+{
+    enum { MANY = 5000 };
+    static const char *folders[MANY];
+    fixture *f = *state;
+    fl_curves *c = NULL;
+    fl_status s = FL_ENOMEM;
+    size_t k = 0;
+    for (size_t i = 0; i < MANY; i++) folders[i] = "/nowhere/at/all";
+    while (s == FL_ENOMEM) {
+        fli_clear(f->ctx);
+        fli_ctx_fail_alloc(f->ctx, ++k);
+        s = fl_curves_read(f->ctx, folders, MANY, &c);
+        fli_ctx_fail_alloc(f->ctx, 0);
+    }
+    assert_true(k > 5);
+    assert_int_equal(s, FL_EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_page_on_request),       FIXTURE_TEST(the_page_is_part_of_the_result),
         FIXTURE_TEST(as_a_comparison_has_it),  FIXTURE_TEST(events),
         FIXTURE_TEST(charts_of_folders),       FIXTURE_TEST(a_page_counts_what_others_hold),
-        FIXTURE_TEST(chance_is_of_test_parts),
+        FIXTURE_TEST(chance_is_of_test_parts), FIXTURE_TEST(out_of_memory),
+        FIXTURE_TEST(out_of_memory_for_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ static void huge_classes(problem *p, fl_samples *s) { (void)p, s->classes = (siz
 static void classes_of_nothing(problem *p, fl_samples *s) { s->label = NULL, s->target = p->target; }
 static void wrong_shape(problem *p, fl_samples *s) { (void)p, s->shape[0] = 1, s->shape[1] = 2, s->shape[2] = 2; }
 static void half_shape(problem *p, fl_samples *s) { (void)p, s->shape[0] = 6; }
+static void rounded_shape(problem *p, fl_samples *s) { (void)p, s->shape[0] = 4, s->shape[1] = s->shape[2] = 1; }
 static void huge_shape(problem *p, fl_samples *s)
 {
     (void)p;
@@ -97,6 +98,7 @@ static void refuses_structs(void **state)
         {classes_of_nothing, "classes is 3, but there are no labels"},
         {wrong_shape, "a shape of 1 x 2 x 2 does not hold 6 features"},
         {half_shape, "a shape of 6 x 0 x 0 does not hold"},
+        {rounded_shape, "a shape of 4 x 1 x 1 does not hold 6 features"},
         {huge_shape, "does not hold 6 features"},
         {odd_f64, "f64 is at an address that is no multiple of 8"},
         {odd_f32, "f32 is at an address that is no multiple of 4"},

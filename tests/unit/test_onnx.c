@@ -165,10 +165,27 @@ static void exported_free(exported *e)
     fli_free(e->bytes);
 }
 
+static int same(message a, message b) { return a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p)); }
+
+/* Each operator has a name and an output of its own, and of its inputs the first is the last one's output. */
+static void are_in_line(message graph)
+{
+    message node, before;
+    for (size_t i = 0; (node = find(graph, 1, i)).p; i++) {
+        assert_true(find(node, 3, 0).p < find(node, 3, 0).end);
+        for (size_t k = 0; k < i; k++) {
+            before = find(graph, 1, k);
+            assert_false(same(find(node, 3, 0), find(before, 3, 0)));
+            assert_false(same(find(node, 2, 0), find(before, 2, 0)));
+        }
+    }
+}
+
 static void has_operators(fixture *f, const char *assignments, const char *want)
 {
     exported e = export(f, assignments);
     assert_string_equal(operators(e.graph), want);
+    are_in_line(e.graph);
     exported_free(&e);
 }
 

@@ -400,6 +400,7 @@ static void ticks_are_round(void **state)
     size_t first = 0;
     while (!a.ticks[first].label[0]) first++;
     assert_string_equal(a.ticks[first].label, "10^-7");
+    assert_string_equal(a.ticks[a.count - 1].label, "10^-2"); /* at the end itself */
 }
 
 static void axes_have_units(void **state)
@@ -888,6 +889,44 @@ static void stopped_is_said(void **state)
     free(s);
 }
 
+/* Rows with the same mean are named in the order of the table, each once. */
+static void the_verdict_names_equals_in_their_order(void **state)
+{
+    static const double equal[][3] = {{90, 91, 92}, {92, 90, 91}, {91, 92, 90}, {60, 61, 60}};
+    noisy n;
+    make_noisy(&n, equal);
+    char *html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>A</b> (a-cell) comes out first in accuracy, but not beyond noise: <b>B</b> "
+                                 "(b-cell) and <b>C</b> (c-cell) cannot be told from it with 3 seeds. One is behind."));
+    free(html);
+}
+
+/* Of many that are alike three are named. */
+static void the_verdict_counts_equals(void **state)
+{
+    enum { ALIKE = 7, COLUMNS = 2 };
+    static const char *const cells[] = {"method", "accuracy", "A", "a", "B", "b", "C", "c",
+                                        "D",      "d",        "E", "e", "F", "f", "G", "g"};
+    static const fl_better better[] = {FL_BETTER_NEITHER, FL_BETTER_HIGH};
+    double values[ALIKE][COLUMNS][NOISY_SEEDS];
+    for (size_t i = 0; i < ALIKE; i++)
+        for (size_t s = 0; s < NOISY_SEEDS; s++) {
+            values[i][0][s] = NAN;
+            values[i][1][s] = 90 + (double)((i + s) % 3);
+        }
+    const fli_grid grid = {.cells = cells,
+                           .rows = ALIKE + 1,
+                           .columns = COLUMNS,
+                           .better = better,
+                           .values = &values[0][0][0],
+                           .seeds = NOISY_SEEDS,
+                           .goal = 1};
+    char *html = page_of(*state, &grid);
+    assert_non_null(strstr(html, "not beyond noise: <b>B</b> (b), <b>C</b> (c), <b>D</b> (d) and 3 others cannot be "
+                                 "told from it with 3 seeds."));
+    free(html);
+}
+
 static void one_seed_has_no_bold(void **state)
 {
     static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
@@ -1087,6 +1126,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_verdict_is_of_whole_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(chance_has_no_winner, setup, teardown),
         cmocka_unit_test_setup_teardown(stopped_is_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_verdict_names_equals_in_their_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_verdict_counts_equals, setup, teardown),
         cmocka_unit_test_setup_teardown(one_seed_has_no_bold, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/lock.h"
+#include "base/safetensors.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -340,14 +341,34 @@ static void put_right(fl_bytes *answer)
 }
 
 /* Puts a number into the last part of an answer, at its end. */
-static void forge(fl_bytes *answer, float value)
+static void forge(fl_bytes *answer, double value, int wide)
 {
-    memcpy(answer->data + answer->n - sizeof value, &value, sizeof value);
+    float narrow = (float)value;
+    if (wide)
+        memcpy(answer->data + answer->n - sizeof value, &value, sizeof value);
+    else
+        memcpy(answer->data + answer->n - sizeof narrow, &narrow, sizeof narrow);
     put_right(answer);
 }
 
-/* Client 1 sends this number in the first round; what the server says to that, and how the run ends. */
-static fl_status send_number(halves *h, float value, fl_status *refused)
+/* The same into a scalar of an answer. */
+static void forge_scalar(halves *h, fl_bytes *answer, const char *part, double value)
+{
+    uint64_t head; /* bytes of it */
+    fli_safetensors parts;
+    fli_get_u64(answer->data + 28, &head, 4);
+    size_t at = HEADER + (size_t)head;
+    assert_ok(h->f->ctx, fli_safetensors_read(h->f->ctx, "answer", answer->data + at, answer->n - at, &parts));
+    const fli_tensor_entry *e = fli_safetensors_find(&parts, part);
+    assert_non_null(e);
+    memcpy((void *)(uintptr_t)e->data, &value, sizeof value);
+    fli_safetensors_fini(&parts);
+    put_right(answer);
+}
+
+/* Client 1 sends this number in the first round, of 8 bytes or 4 where there is no scalar of that name; what the server
+ * says to that, and how the run ends. */
+static fl_status send_number(halves *h, const char *scalar, double value, int wide, fl_status *refused)
 {
     uint32_t who;
     fl_bytes ask, answer;
@@ -355,7 +376,10 @@ static fl_status send_number(halves *h, float value, fl_status *refused)
     while (!(s = fl_server_next(h->server, 10, &who, &ask))) {
         int bad = who == 1 && !read_ask(&ask).round;
         answer = work(h, who, &ask);
-        if (bad) forge(&answer, value);
+        if (bad && scalar)
+            forge_scalar(h, &answer, scalar, value);
+        else if (bad)
+            forge(&answer, value, wide);
         s = fl_server_answer(h->server, who, answer.data, answer.n);
         if (bad)
             *refused = s;
@@ -371,18 +395,21 @@ static void screened(void **state)
 {
     static const struct {
         const char *settings;
-        float value;
+        double value;
         fl_status refused, end;
         const char *sentence;
     } cases[] = {
         {"", NAN, FL_EREFUSED, FL_EDONE, "client 1 is left out: part \"x_i - x\" of its answer has the value"},
         {"", INFINITY, FL_EREFUSED, FL_EDONE, "has the value inf, which is not finite"},
-        {"", 1e30f, FL_OK, FL_EDONE, ""},
-        {"server.largest_norm=1e3", 1e30f, FL_EREFUSED, FL_EDONE, "has the norm 1e+30, which is beyond server.l"},
-        {"server={largest_norm: 2, beyond: clip}", 1e30f, FL_OK, FL_EDONE, ""},
+        {"", 1e30, FL_OK, FL_EDONE, ""},
+        {"server.largest_norm=1e3", 1e30, FL_EREFUSED, FL_EDONE, "has the norm 1e+30, which is beyond server.l"},
+        {"server={largest_norm: 2, beyond: clip}", 1e30, FL_OK, FL_EDONE, ""},
+        {"precision=f64;server={largest_norm: 2, beyond: clip}", 1e30, FL_OK, FL_EDONE, ""},
+        /* its square is infinite, so there is no length to be cut to */
+        {"precision=f64;server={largest_norm: 2, beyond: clip}", 1e200, FL_EREFUSED, FL_EDONE, "has the norm inf, wh"},
         {"server.failed=end", NAN, FL_EREFUSED, FL_EDIVERGED, "round 1, client 1: the local model is no longer finite"},
         {"algorithm=fedsplit", NAN, FL_EREFUSED, FL_EDIVERGED, "round 1, client 1: the local model is no longer fin"},
-        {"algorithm=fedsplit;server.largest_norm=1e3", 1e30f, FL_EREFUSED, FL_EREFUSED, "client 1: part"},
+        {"algorithm=fedsplit;server.largest_norm=1e3", 1e30, FL_EREFUSED, FL_EREFUSED, "client 1: part"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
@@ -390,7 +417,8 @@ static void screened(void **state)
         fl_status refused = FL_EDONE;
         snprintf(text, sizeof text, "%s;rounds=2%s%s", PLAIN, *cases[i].settings ? ";" : "", cases[i].settings);
         begin(*state, text, &h);
-        fl_status s = send_number(&h, cases[i].value, &refused);
+        int wide = !strncmp(cases[i].settings, "precision=f64", 13);
+        fl_status s = send_number(&h, NULL, cases[i].value, wide, &refused);
         const char *error = s == FL_EDONE ? said : fl_ctx_error(h.f->ctx);
         if (refused != cases[i].refused || s != cases[i].end || !strstr(error, cases[i].sentence))
             fail_msg("case %zu: refused with %d, ended with %d, and said: %s", i, (int)refused, (int)s, error);
@@ -401,6 +429,37 @@ static void screened(void **state)
             int large = sqrt(square) > 10;
             assert_int_equal(large, !cases[i].refused && !strstr(cases[i].settings, "clip"));
         }
+        end(&h);
+    }
+}
+
+/* How many answers are waited for, and how many have to come: a share, rounded up, but not by an error of rounding. */
+static void shares_of_a_cohort(void **state)
+{
+    static const struct {
+        double share;
+        size_t n, wanted, least;
+    } cases[] = {{1, 6, 6, 6}, {0.5, 5, 3, 3},   {0.6, 5, 3, 3},  {0.61, 5, 4, 4},
+                 {0, 6, 1, 0}, {1e-12, 6, 1, 0}, {1e-6, 6, 1, 1}, {1, 1, 1, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const fli_admission a = {.wait_for = cases[i].share, .quorum = cases[i].share};
+        assert_int_equal(fli_admission_wanted(&a, cases[i].n), cases[i].wanted);
+        assert_int_equal(fli_admission_least(&a, cases[i].n), cases[i].least);
+    }
+}
+
+/* Also one that is not the first: of ShroFBO's two scalars this is the second. */
+static void every_scalar_is_screened(void **state)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        halves h;
+        fl_status refused = FL_EDONE;
+        begin(*state, PLAIN ";bilevel=regularization;algorithm=shrofbo;rounds=2", &h);
+        assert_int_equal(send_number(&h, "||a_i||_1", bad[i], 1, &refused), FL_EDONE);
+        assert_int_equal(refused, FL_EREFUSED);
+        assert_non_null(strstr(said, "client 1 is left out: part \"||a_i||_1\" of its answer has the value"));
         end(&h);
     }
 }
@@ -421,7 +480,7 @@ static void blown_up(void **state)
     halves h;
     fl_status refused;
     begin(*state, PLAIN ";rounds=3;model.weight_decay=10", &h);
-    assert_fails(h.f->ctx, send_number(&h, 3e38f, &refused), FL_EDIVERGED,
+    assert_fails(h.f->ctx, send_number(&h, NULL, 3e38f, 0, &refused), FL_EDIVERGED,
                  "the longest upload came from client 1, in round 1: its norm is 3e+38, and the longest of all others");
     assert_int_equal(refused, FL_OK);
     end(&h);
@@ -869,6 +928,8 @@ int main(void)
         FIXTURE_TEST(awaited),
         FIXTURE_TEST(not_measured),
         FIXTURE_TEST(screened),
+        FIXTURE_TEST(every_scalar_is_screened),
+        cmocka_unit_test(shares_of_a_cohort),
         FIXTURE_TEST(all_diverge),
         FIXTURE_TEST(blown_up),
         FIXTURE_TEST(claimed_loss),

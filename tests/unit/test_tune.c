@@ -92,6 +92,32 @@ static void candidates(void **state)
     fl_tune_free(larger);
 }
 
+/* A setting is tried once, however many the budget would allow. */
+static void settings_that_are_different(void **state)
+{
+    fl_tune *t = tune_new(
+        *state, PROBLEM "tune: {local.lr: fixed, local.schedule: [sqrt, constant], local.batch: [5, 6, 7]}\n", 20, 1);
+    const fli_contest *c = &t->contests[0];
+    assert_int_equal(c->count, 6);
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(c->candidates[i].values, c->candidates[k].values);
+    fl_tune_free(t);
+}
+
+/* So many that each list of them is an allocation of its own. */
+static void out_of_memory_for_many(void **state)
+{
+    fixture *f = *state;
+    fl_tune *t = tune_new(f, PROBLEM BOX, 6, 1);
+    for (size_t k = 1; k <= 2; k++) {
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status s = fli_tune_candidates(t, &t->contests[0], 10000);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        assert_int_equal(s, FL_ENOMEM);
+    }
+    fl_tune_free(t);
+}
+
 /* The method's own ranges, under the file's, under those of a method in the file. */
 static void boxes(void **state)
 {
@@ -284,6 +310,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(budgets),
         FIXTURE_TEST(candidates),
+        FIXTURE_TEST(settings_that_are_different),
+        FIXTURE_TEST(out_of_memory_for_many),
         FIXTURE_TEST(boxes),
         FIXTURE_TEST(standings),
         FIXTURE_TEST(goals),
