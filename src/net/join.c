@@ -30,6 +30,7 @@ typedef struct {
     long long number;  /* among them */
     fl_client *client; /* NULL: not made */
     fl_bytes card;
+    fli_digest samples; /* as they were loaded */
     fli_digest run;
     int accepted;          /* the terms of `run` */
     int stop_stale;        /* its client was told to stop a turn that was at its end: the next one may suffer */
@@ -112,6 +113,21 @@ static fl_status refuse(life *j, uint64_t number, const char *why)
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
+/* The server sees the digest only where that is wanted; the client itself compares it at every start. */
+static fl_status make_card(life *j)
+{
+    fl_bytes own;
+    fl_status s = fl_client_card(j->client, 1, &own);
+    if (s) return s;
+    s = fli_glance_samples(j->ctx, own.data, own.n, &j->samples);
+    if (!s && j->settings->digest) {
+        j->card = own;
+        return FL_OK;
+    }
+    fl_bytes_free(&own);
+    return s ? s : fl_client_card(j->client, 0, &j->card);
+}
+
 static fl_status make_client(life *j)
 {
     fl_client_free(j->client);
@@ -119,7 +135,7 @@ static fl_status make_client(life *j)
     j->accepted = 0;
     fl_status s = fl_client_new(j->spec->cfg, &j->client);
     if (!s) s = fli_join_limits_set(&j->settings->limits, j->client);
-    if (!s && !j->card.n) s = fl_client_card(j->client, j->settings->digest, &j->card);
+    if (!s && !j->card.n) s = make_card(j);
     return s;
 }
 
@@ -210,12 +226,58 @@ static void drop_answer(life *j)
     j->answer_bytes = 0;
 }
 
+/* A run goes on with what it was begun with: what the client keeps was made from that. */
+typedef struct {
+    fli_digest samples, terms;
+} origin;
+
+static fl_status decline(life *j, const char *what)
+{
+    char why[100];
+    fli_snprintf(why, sizeof why, "its %s are not those that it began this run with", what);
+    fl_status s = refuse(j, 0, why);
+    if (s) return s;
+    return fli_fail(j->ctx, FL_EMISMATCH,
+                    "the %s are not those that this client began the run in %s with; bring those back, or go on with "
+                    "these by --changed-data",
+                    what, fli_keep_place(j->keep));
+}
+
+static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
+{
+    fli_hash h;
+    unsigned char *was;
+    size_t n;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, terms, bytes);
+    origin now = {j->samples, fli_hash_end(&h)}, then;
+    fl_status s = fli_keep_read(j->keep, FLI_KEEP_BEGUN, &was, &n);
+    if (s) return s;
+    if (n == sizeof then)
+        memcpy(&then, was, n);
+    else
+        then = now; /* it is begun now */
+    int known = n == sizeof then;
+    fli_free(was);
+    int other_samples = !fli_digest_same(&now.samples, &then.samples);
+    int other_terms = !fli_digest_same(&now.terms, &then.terms);
+    const char *what = other_samples && other_terms ? "samples and terms" : other_samples ? "samples" : "terms";
+    if (known && !other_samples && !other_terms) return FL_OK;
+    if (known && !j->spec->changed) return decline(j, what);
+    if (known) {
+        fli_net_say(&j->spec->log, "changed", "what=\"%s\"", what);
+        tell(j, "going on with other %s than the run was begun with", what);
+    }
+    return fli_keep_write(j->keep, FLI_KEEP_BEGUN, &now, sizeof now);
+}
+
 /* Goes on from what the disk has of this run. */
-static fl_status restore(life *j)
+static fl_status restore(life *j, const void *terms, size_t bytes)
 {
     unsigned char *state;
     size_t n;
     fl_status s = fli_keep_run(j->keep, &j->run);
+    if (!s) s = compare_with_begun(j, terms, bytes);
     if (!s) s = fli_keep_read(j->keep, FLI_KEEP_STATE, &state, &n);
     if (s || !state) return s;
     s = fl_client_restore(j->client, state, n);
@@ -245,7 +307,7 @@ static fl_status accept(life *j, const void *terms, size_t n)
     if (s || j->accepted) return s;
     j->run = run;
     j->accepted = 1;
-    return restore(j);
+    return restore(j, terms, n);
 }
 
 /* Nobody learns more from terms that are refused than this sentence. */

@@ -14,13 +14,14 @@
 /* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum is of those. */
 enum { HEAD = 8 + 4 + 4 + 8, OVER_MOST = 8 };
 static const char magic[9] = "flkept1\n";
+static const char *const names[FLI_KEEP_KINDS] = {"state", "answer", "begun"};
 static const size_t most_bytes = (size_t)1 << 36;
 
 struct fli_keep {
     fl_ctx *ctx;
     char *folder;
-    char *run;     /* folder of the run; NULL: none was named */
-    char *file[2]; /* in it, by fli_keep_kind */
+    char *run;                  /* folder of the run; NULL: none was named */
+    char *file[FLI_KEEP_KINDS]; /* in it */
     fli_lock *lock;
     fli_crc_tables crc;
 };
@@ -48,7 +49,7 @@ static void leave_run(fli_keep *k)
 {
     fli_free(k->run);
     k->run = NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < FLI_KEEP_KINDS; i++) {
         fli_free(k->file[i]);
         k->file[i] = NULL;
     }
@@ -93,9 +94,8 @@ fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
     fli_digest_print(run, id);
     k->run = fli_strf(k->ctx, "%s/run-%.*s", k->folder, DIGITS, id);
     if (!k->run) return FL_ENOMEM;
-    k->file[FLI_KEEP_STATE] = fli_strf(k->ctx, "%s/state", k->run);
-    k->file[FLI_KEEP_ANSWER] = fli_strf(k->ctx, "%s/answer", k->run);
-    if (!k->file[0] || !k->file[1]) return FL_ENOMEM;
+    for (int i = 0; i < FLI_KEEP_KINDS; i++)
+        if (!(k->file[i] = fli_strf(k->ctx, "%s/%s", k->run, names[i]))) return FL_ENOMEM;
     fl_status s = take_up(k);
     if (!s) s = fli_make_private_folder(k->ctx, k->run);
     return s ? s : sync_folder(k, k->folder);
@@ -205,3 +205,5 @@ fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind)
     if (!unlink(k->file[kind]) || errno == ENOENT) return FL_OK;
     return fli_fail(k->ctx, FL_EIO, "%s: cannot be removed: %s", k->file[kind], strerror(errno));
 }
+
+const char *fli_keep_place(const fli_keep *k) { return k->run; }

@@ -3,6 +3,7 @@
  *
  *     FOLDER/run-ID/state        after the last turn
  *     FOLDER/run-ID/answer       to that turn, until the server has it
+ *     FOLDER/run-ID/begun        digests of what the run was begun with
  *     FOLDER/run-ID.over/        of a run that is over; the last eight stay
  *
  * ID is the beginning of the run's digest: what a run left that was given up stays until somebody removes it. Files are
@@ -24,12 +25,14 @@ fl_status fli_keep_run(fli_keep *k, const fli_digest *run);
 /* That run is over: its files are put aside. */
 fl_status fli_keep_over(fli_keep *k);
 
-typedef enum { FLI_KEEP_STATE, FLI_KEEP_ANSWER } fli_keep_kind;
+typedef enum { FLI_KEEP_STATE, FLI_KEEP_ANSWER, FLI_KEEP_BEGUN, FLI_KEEP_KINDS } fli_keep_kind;
 
 fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t n);
 /* *p from fli_alloc; NULL and FL_OK: there is none. FL_EFORMAT: it is damaged. */
 fl_status fli_keep_read(fli_keep *k, fli_keep_kind kind, unsigned char **p, size_t *n);
 /* A missing one is fine. */
 fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind);
+/* Where the run's files are. */
+const char *fli_keep_place(const fli_keep *k);
 
 #endif

@@ -62,6 +62,37 @@ check "a client was killed, again and again" [ "$kills" -eq 5 ]
 check "a client that comes back goes on from what it kept" has err1 'event=restored'
 check "a client that was killed changes nothing" same_result simulated killed
 
+# ---- a client whose samples change in mid-run -------------------------------------------------------------------
+
+# begun_then_changed OUTPUT: client 1 is killed, and when it comes back its labels are others.
+begun_then_changed() {
+    rm -rf keep?
+    serve "$1"
+    join_all
+    until_has err1 ' round=' "$client1"
+    kill_it "$client1"
+    cp client1.csv own.csv
+    awk -F, -v OFS=, '{ $5 = ($5 + 1) % 3; print }' own.csv >client1.csv
+}
+begun_then_changed changed
+join 1
+ends 'a client whose samples have changed' 1 "$client1"
+check "it says which, and where" has err1 'the samples are not those that this client began the run in keep1/run-'
+check "it says what to do" has err1 'go on with these by --changed-data'
+check "and so does the server" has changed.log 'event=refused client=1 name=client1 number=0 reason="its samples are not those'
+cp own.csv client1.csv
+join 1
+all_end
+check "a client whose samples are back changes nothing" same_result simulated changed
+
+begun_then_changed knowingly
+join 1 --changed-data
+all_end
+check "a client goes on with other samples if it is told to, and says so" has err1 'event=changed what="samples"'
+check "the result is another one" eval '! same_result simulated knowingly'
+cp own.csv client1.csv
+rm -rf keep?
+
 # ---- a server that is killed ------------------------------------------------------------------------------------
 
 serve restarted

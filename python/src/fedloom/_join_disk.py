@@ -34,6 +34,10 @@ class Keep:
         self._run = run.hex()[:16]
         self._memory.clear()
 
+    @property
+    def folder(self) -> Path | None:
+        return self._folder
+
     def _file(self, name: str) -> Path:
         assert self._folder
         return self._folder / f"{name}-{self._run}"
@@ -67,5 +71,5 @@ class Keep:
 
     def forget(self) -> None:
         """The run is over."""
-        for name in ("state", "answer"):
+        for name in ("state", "answer", "begun"):
             self.drop(name)
