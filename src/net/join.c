@@ -21,9 +21,11 @@ typedef struct {
     fli_tls_files tls;
     fli_line line;
     fli_keep *keep;
+    char instance[FLI_INSTANCE_TEXT];
     fli_pulse *pulse;
     char name[FLI_NET_NAME_MAX + 1];
     int stopped;       /* it is to end, and nothing is wrong */
+    int told;          /* that the run is over */
     int joined;        /* the server has its card, and it has the terms */
     int waiting;       /* for others; it was said */
     size_t clients;    /* of the federation */
@@ -161,6 +163,7 @@ static fl_status over(life *j, const fli_heard *r)
     int ok = r ? fli_heard_flag(r, "ok", 0) : 1;
     if (r) fli_heard_text(r, "reason", reason, sizeof reason);
     say_heard(j);
+    j->told = 1;
     fl_status s = fli_keep_over(j->keep);
     fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
                 ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
@@ -505,6 +508,16 @@ static fl_status live(life *j)
     return s;
 }
 
+/* So that the client may be started elsewhere at once. Where the server is away it finds out by itself. */
+static void say_leaving(life *j)
+{
+    static const char words[] = "{\"leaving\": true}";
+    fli_heard reply;
+    if (j->line.broken) return;
+    j->line.finishing = 1;
+    fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+}
+
 /* ---- beginning and end ----------------------------------------------------------------------------------- */
 
 static fl_status who_am_i(life *j)
@@ -535,6 +548,19 @@ static int never(void *unused)
     return 0;
 }
 
+static fl_status open_keep(life *j)
+{
+    char folder[FLI_NET_NAME_MAX + 16];
+    fli_instance own;
+    fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
+    fl_status s = fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
+    if (!s) s = fli_keep_instance(j->keep, &own.folder);
+    if (!s) s = fli_random_number(j->ctx, &own.process);
+    if (!s) fli_instance_text(&own, j->instance);
+    return s;
+}
+
+/* A URL that is wrong leaves no folder behind. */
 static fl_status open_line(life *j)
 {
     const fli_join_settings *s = j->settings;
@@ -543,6 +569,9 @@ static fl_status open_line(life *j)
                           .cert_path = j->tls.cert_path,
                           .key_path = j->tls.key_path,
                           .name = j->name,
+                          .instance = j->instance,
+                          .begins = j->tls.begins,
+                          .ends = j->tls.ends,
                           .plain = s->insecure_http,
                           .proxy = *s->proxy ? s->proxy : NULL,
                           .stopping = fli_line_stopping,
@@ -555,17 +584,12 @@ static fl_status open_line(life *j)
                          .stopping = j->spec->stopping ? j->spec->stopping : never,
                          .arg = j->spec->arg};
     fli_backoff_init(&j->line.backoff);
-    fl_status status = fli_call_new(j->ctx, &call, &j->line.call);
+    fl_status status = fli_call_check(j->ctx, &call);
+    if (!status) status = open_keep(j);
+    if (!status) status = fli_call_new(j->ctx, &call, &j->line.call);
     call.stopping = j->line.stopping;
     call.arg = j->line.arg;
     return status ? status : fli_pulse_new(j->ctx, &call, &pulse, &j->pulse);
-}
-
-static fl_status open_keep(life *j)
-{
-    char folder[FLI_NET_NAME_MAX + 16];
-    fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
-    return fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
 }
 
 fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
@@ -574,8 +598,8 @@ fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
     fli_clear(ctx);
     fl_status s = who_am_i(&j);
     if (!s) s = open_line(&j);
-    if (!s) s = open_keep(&j);
     if (!s) s = live(&j);
+    if (j.number >= 0 && !j.told) say_leaving(&j);
     if (s == FL_EDONE && spec->stopping && spec->stopping(spec->arg)) j.stopped = 1;
     fli_pulse_free(j.pulse);
     fli_call_free(j.line.call);

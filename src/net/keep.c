@@ -4,10 +4,13 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/lock.h"
+#include "base/number.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +74,32 @@ static fl_status sync_folder(fli_keep *k, const char *path)
     int failed = fd < 0 || (fsync(fd) && errno != EINVAL && errno != EROFS), error = errno;
     if (fd >= 0) close(fd);
     return failed ? fli_fail(k->ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(error)) : FL_OK;
+}
+
+fl_status fli_random_number(fl_ctx *ctx, uint64_t *number)
+{
+    if (getrandom(number, sizeof *number, 0) == (ssize_t)sizeof *number) return FL_OK;
+    return fli_fail(ctx, FL_ESYSTEM, "the system has no random numbers: %s", strerror(errno));
+}
+
+/* One that is damaged is drawn again: the folder then counts as another one. */
+fl_status fli_keep_instance(fli_keep *k, uint64_t *number)
+{
+    enum { DIGITS = 16 };
+    char *path = fli_strf(k->ctx, "%s/instance", k->folder), *text = NULL, line[DIGITS + 2];
+    size_t n = 0;
+    if (!path) return FL_ENOMEM;
+    fl_status s = fli_path_kind(path) ? fli_file_read(k->ctx, path, 4096, &text, &n) : FL_OK;
+    int known = !s && n == DIGITS + 1 && strspn(text, "0123456789abcdef") == DIGITS;
+    if (known) *number = strtoull(text, NULL, 16);
+    if (!s && !known) s = fli_random_number(k->ctx, number);
+    if (!s && !known) {
+        fli_snprintf(line, sizeof line, "%016llx\n", (unsigned long long)*number);
+        s = fli_file_private(k->ctx, path, line, DIGITS + 1);
+    }
+    fli_free(text);
+    fli_free(path);
+    return s;
 }
 
 /* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If

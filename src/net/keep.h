@@ -1,6 +1,7 @@
 /* What a client has on its disk, so that it can be killed at any moment: its state, and the answer that the server may
  * not have yet.
  *
+ *     FOLDER/instance            the number by which a server knows the folder
  *     FOLDER/run-ID/state        after the last turn
  *     FOLDER/run-ID/answer       to that turn, until the server has it
  *     FOLDER/run-ID/begun        digests of what the run was begun with
@@ -19,6 +20,10 @@ typedef struct fli_keep fli_keep;
 /* FL_EBUSY: another process has it. Makes the folder. */
 fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out);
 void fli_keep_close(fli_keep *k); /* NULL is fine */
+
+fl_status fli_random_number(fl_ctx *ctx, uint64_t *number);
+/* A number that no other folder has, but for copies of this one: drawn when it is asked for first. */
+fl_status fli_keep_instance(fli_keep *k, uint64_t *number);
 
 /* From here on it is about this run. One that was put aside is taken up again. */
 fl_status fli_keep_run(fli_keep *k, const fli_digest *run);

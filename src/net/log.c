@@ -62,7 +62,7 @@ void fli_net_note(const fli_net_log *log, const char *event, const char *fmt, ..
 
 /* ---- lines that strangers cause ------------------------------------------------------------------------------ */
 
-enum { EVENTS = 8, MINUTE = 60 };
+enum { EVENTS = 16, MINUTE = 60 };
 
 typedef struct {
     const char *event; /* NULL: none yet */

@@ -187,6 +187,7 @@ static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struc
                           .clients = d->outline.clients,
                           .find = find,
                           .heard = heard,
+                          .claim = fli_page_claim,
                           .bodies = o->bodies ? o->bodies : (size_t)1 << 30,
                           .slowest = o->slowest ? o->slowest : (size_t)64 << 10,
                           .per_address = o->per_address,

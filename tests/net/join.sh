@@ -62,6 +62,41 @@ check "a client was killed, again and again" [ "$kills" -eq 5 ]
 check "a client that comes back goes on from what it kept" has err1 'event=restored'
 check "a client that was killed changes nothing" same_result simulated killed
 
+# ---- two processes with one certificate --------------------------------------------------------------------------
+
+rm -f err?
+serve twice
+join_all
+until_has err1 ' round=' "$client1"
+kill -STOP "$client0" # so that the run does not end before
+second='--data client1.csv --set data.header=false --name client1 --insecure-http'
+fedloom join "$url" $second --keep second1 --patience 1
+check "a second process of one client is refused" exits 1
+check "it hears where the first one is" has err 'another process takes part as client1: it came from 127.0.0.1'
+check "it says that it has tried again, and until when" has err 'event=wrong until='
+check "and so does the server" has twice.log 'event=duplicate client=1 name=client1 address=127.0.0.1'
+kill -STOP "$client1"
+cp -r keep1 second1.copy
+first=$client1
+"$program" join "$url" $second --keep second1.copy --patience 60 2>err3 &
+client1=$!
+until_has twice.log 'event=restarted client=1' "$server"
+kill -CONT "$first"
+ends 'a process whose folder was copied' 1 "$first"
+check "it hears that another one has its place" has err1 "has taken this one's place; is its folder a copy"
+kill -TERM "$client1"
+ends 'the copy' 0 "$client1"
+rm second1.copy/instance # another folder, for the server
+mv second1.copy third1
+"$program" join "$url" $second --keep third1 --patience 60 2>err3 &
+client1=$!
+until_has twice.log 'event=replaced client=1' "$server"
+kill -CONT "$client0"
+all_end
+check "a process that has ended makes room for another one at once" has twice.log 'event=replaced client=1'
+check "two processes of one client change nothing" same_result simulated twice
+rm -rf keep? err3
+
 # ---- a client whose samples change in mid-run -------------------------------------------------------------------
 
 # begun_then_changed OUTPUT: client 1 is killed, and when it comes back its labels are others.
@@ -210,7 +245,7 @@ fedloom cert viewer other observer
 "$program" serve server.yaml --output secure --certs ca/server --listen 127.0.0.1:0 --roster roster 2>secure.log &
 server=$!
 until_serving secure.log "$server"
-samples='--data client0.csv --set data.header=false --patience 10'
+samples='--data client0.csv --set data.header=false --patience 1'
 foreign() {
     local text=$1
     shift
@@ -233,16 +268,31 @@ fedloom cert revoke ca observer
 fedloom status "https://localhost:$port" --certs ca/viewers/observer
 check "whoever is revoked does not" eval 'exits 1 && has err revoked'
 foreign 'server certificate verification failed' "https://localhost:$port" --certs other/clients/client0 --keep foreign
+check "join: says that a wrong certificate is tried again, and until when" has err 'event=wrong until=20'
 foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep foreign
 cp -r ca/clients/client0 mixed && cp other/clients/client0/cert.pem other/clients/client0/key.pem mixed
 fedloom join "https://localhost:$port" --certs mixed --keep foreign $samples
 check "files that do not belong together are refused" [ "$code" -ne 0 ]
+# A server's certificate that was renewed wrongly: clients wait until it is put right.
+right=$port
+kill_it "$server"
+fedloom cert server other localhost
+"$program" serve server.yaml --output secure --certs other/server --listen "127.0.0.1:$right" --roster roster 2>botched.log &
+server=$!
+until_serving botched.log "$server"
+rm -f err?
 for i in 0 1 2; do # without --keep
     "$program" join "https://localhost:$port" --data "client$i.csv" --set data.header=false --certs "ca/clients/client$i" \
         --patience 60 >"out$i" 2>"err$i" &
     eval "client$i=$!"
 done
+for i in 0 1 2; do until_has "err$i" 'event=wrong until=' "$(pid_of "$i")"; done
+kill_it "$server"
+"$program" serve server.yaml --output secure --certs ca/server --listen "127.0.0.1:$right" --roster roster 2>secure.log &
+server=$!
+until_serving secure.log "$server"
 all_end
+check "clients wait for a server whose certificate is wrong for a while, and say so once" [ "$(grep -c event=wrong err0)" -eq 1 ]
 check "a federation over HTTPS has the result of a simulation" same_result simulated secure
 check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
 

@@ -325,11 +325,16 @@ def join(
 
     kept = Keep(Path(keep) if keep is not None else None)
     try:
+        wire.folder = kept.instance()
         _Life(wire, make, kept, digest, allowed, show, on_ask, changed_data).live(patience)
         raise AssertionError("a life without an end")
     except _Over as e:
         kept.forget()
         return e.args[0]
+    except BaseException:
+        with contextlib.suppress(Exception):
+            wire.call("POST", "/v1/alive", b'{"leaving": true}', "application/json", SMALL)
+        raise
     finally:
         wire.close()
         kept.close()
