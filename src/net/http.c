@@ -148,20 +148,18 @@ static fli_reply turn_away(const request *r, fli_reply reply)
 
 /* A viewer takes no part, and has no name here: it may be called as a client is. A client sees of others nothing but
  * whether all is well. */
-static const char *check_certificate(request *r, gnutls_session_t session, int *by_clock, char *sentence, size_t n)
+static const char *check_certificate(request *r, gnutls_session_t session, fli_peer *who, char *sentence, size_t n)
 {
-    fli_peer who;
     int look = (r->page->traits & FLI_PAGE_LOOK) != 0, both = (r->page->traits & FLI_PAGE_BOTH) != 0;
-    const char *wrong = fli_trust_check(r->http->spec.trust, session, &who, sentence, n);
-    *by_clock = who.by_clock;
+    const char *wrong = fli_trust_check(r->http->spec.trust, session, who, sentence, n);
     if (wrong) return wrong;
-    int viewer = who.kind == FLI_CERT_VIEWER;
+    int viewer = who->kind == FLI_CERT_VIEWER;
     if (viewer != look && !both) {
-        fli_snprintf(sentence, n, "the certificate of %s is a %s's, and this page is for %ss", who.name,
-                     fli_cert_kind_name(who.kind), fli_cert_kind_name(look ? FLI_CERT_VIEWER : FLI_CERT_CLIENT));
+        fli_snprintf(sentence, n, "the certificate of %s is a %s's, and this page is for %ss", who->name,
+                     fli_cert_kind_name(who->kind), fli_cert_kind_name(look ? FLI_CERT_VIEWER : FLI_CERT_CLIENT));
         return sentence;
     }
-    if (!viewer) fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", who.name);
+    if (!viewer) fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", who->name);
     return NULL;
 }
 
@@ -171,11 +169,10 @@ static fli_reply identify(request *r)
     const fli_http_spec *o = &r->http->spec;
     char sentence[SENTENCE], word[300];
     const char *wrong = NULL, *said = header_of(r, FLI_NET_NAME);
-    int by_clock = 0;
+    fli_peer who = {0};
     if (o->tls) {
         const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-        wrong =
-            i ? check_certificate(r, i->tls_session, &by_clock, sentence, sizeof sentence) : "there is no TLS session";
+        wrong = i ? check_certificate(r, i->tls_session, &who, sentence, sizeof sentence) : "there is no TLS session";
     } else if (said && fli_net_name_ok(said)) {
         fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", said);
     } else if (said || !(r->page->traits & FLI_PAGE_LOOK)) {
@@ -183,8 +180,9 @@ static fli_reply identify(request *r)
     }
     if (!wrong) return (fli_reply){0};
     atomic_fetch_add(&o->counters->unauthorized, 1);
-    fli_net_caution(o->log, "unauthorized", "reason=%s", fli_net_quote(wrong, word, sizeof word));
-    return fli_reply_refused(wrong, by_clock ? CLOCK_SECONDS : 0, by_clock);
+    fli_net_caution(o->log, who.revoked ? "revoked" : "unauthorized", "reason=%s",
+                    fli_net_quote(wrong, word, sizeof word));
+    return fli_reply_refused(wrong, who.by_clock ? CLOCK_SECONDS : 0, who.by_clock);
 }
 
 static fli_reply find_page(request *r, const char *method, const char *path)

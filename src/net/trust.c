@@ -36,6 +36,7 @@ typedef struct {
 enum { KNOWN = 16384 }; /* two that want the same place push each other out */
 
 static const char has_ended[] = "has ended: ask for a new one";
+static const char revoked[] = "has been revoked";
 static const char not_yet[] = "does not hold yet: a clock may be wrong";
 
 /* How a file is told from one that took its place. */
@@ -260,7 +261,7 @@ const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, fli_pe
     if (!wrong && k.ends <= (int64_t)time(NULL)) wrong = has_ended;
     if (!wrong) {
         keep_current(t);
-        if (is_revoked(&t->list, &k.serial)) wrong = "has been revoked";
+        if (is_revoked(&t->list, &k.serial)) wrong = revoked;
         pthread_rwlock_unlock(&t->lock);
     }
     if (!wrong) {
@@ -268,7 +269,7 @@ const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, fli_pe
         return NULL;
     }
     char now[FLI_NET_STAMP], clock[FLI_NET_STAMP + 40] = "";
-    *who = (fli_peer){.by_clock = wrong == has_ended || wrong == not_yet};
+    *who = (fli_peer){.revoked = wrong == revoked, .by_clock = wrong == has_ended || wrong == not_yet};
     fli_net_stamp(now);
     if (who->by_clock) fli_snprintf(clock, sizeof clock, " (by the server's clock it is %s)", now);
     fli_snprintf(sentence, n, "the certificate%s%s %s%s", *k.who.name ? " of " : "", k.who.name, wrong, clock);

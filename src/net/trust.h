@@ -33,7 +33,8 @@ typedef struct fli_trust fli_trust;
 typedef struct {
     char name[FLI_NET_NAME_MAX + 1];
     fli_cert_kind kind; /* FLI_CERT_CLIENT or FLI_CERT_VIEWER */
-    int by_clock;       /* it is refused for its time alone: a clock may be wrong */
+    int revoked;        /* it is refused for that, */
+    int by_clock;       /* or for its time alone: a clock may be wrong */
 } fli_peer;
 
 /* The authority and its revocation list: ca.pem and, if it is there, crl.pem of a folder. `ctx` must outlive it: what

@@ -219,6 +219,43 @@ serve drained "$port"
 all_end
 check "a server that was asked to end changes nothing" same_result simulated drained
 
+# ---- the audit file -----------------------------------------------------------------------------------------------
+
+serve audited
+join_all
+until_has audited.log 'event=checkpoint round=5 ' "$server"
+kill_it "$server"
+lines=$(wc -l <audited.audit.jsonl)
+printf '{"time": "half a line' >>audited.audit.jsonl
+expect 0 'half a line, of a server that was killed' audit audited.audit.jsonl
+serve audited "$port" --set server.largest_norm=1000 --silence 50 --quiet
+all_end
+check "an audit file changes nothing" same_result simulated audited
+check "what changed at a restart is logged" has audited.log 'event=setting key=server.largest_norm from="0" to="1000"'
+check "and in the audit file" has audited.audit.jsonl '"event": "setting", "key": "server.largest_norm", "from": "0", "to": "1000"'
+check "so is an option" has audited.audit.jsonl '"key": "--silence", "from": "60", "to": "50"'
+check "nothing else has changed" [ "$(grep -c '"event": "setting"' audited.audit.jsonl)" -eq 3 ] # and the port
+check "the restart is a line of its own" has <(sed -n "$((lines + 1))p" audited.audit.jsonl) '"event": "started", '
+check "everybody who joined is in it" [ "$(grep -c '"event": "joined", "client": [012], "name": "client[012]"' audited.audit.jsonl)" -eq 3 ]
+check "it ends with the run" has <(tail -1 audited.audit.jsonl) '"event": "over", "code": 0'
+check "it is its owner's alone" [ "$(stat -c %a audited.audit.jsonl)" = 600 ]
+expect 0 "$(wc -l <audited.audit.jsonl) lines, each follows from the one before" audit audited.audit.jsonl
+check "the last line's digest is that of sha256sum" has out "$(tail -1 audited.audit.jsonl | sha256sum | cut -d' ' -f1)"
+before=$(printf '0%.0s' $(seq 64)) # the chain as anybody can follow it
+while read -r line; do
+    [[ $line == *"\"before\": \"$before\"}" ]] || break
+    before=$(echo "$line" | sha256sum | cut -d' ' -f1)
+done <audited.audit.jsonl
+check "every line has the digest of the line before" [ "$before" = "$(tail -1 audited.audit.jsonl | sha256sum | cut -d' ' -f1)" ]
+sed '3s/client/Client/' audited.audit.jsonl >changed.jsonl
+expect 1 'changed.jsonl:4: does not follow from the line before it' audit changed.jsonl
+sed 2d audited.audit.jsonl >removed.jsonl
+expect 1 'removed.jsonl:2: does not follow from the line before it' audit removed.jsonl
+sed 1d audited.audit.jsonl >beheaded.jsonl
+expect 1 'beheaded.jsonl:1: is not the first line of an audit file' audit beheaded.jsonl
+expect 1 'no-such.jsonl' audit no-such.jsonl
+expect 2 'which FILE?' audit
+
 # ---- a client that is asked to end -----------------------------------------------------------------------------
 
 serve paused
@@ -267,6 +304,7 @@ expect 2 'https needs the folder' status "https://localhost:$port"
 fedloom cert revoke ca observer
 fedloom status "https://localhost:$port" --certs ca/viewers/observer
 check "whoever is revoked does not" eval 'exits 1 && has err revoked'
+check "a certificate that was revoked is in the audit file" has secure.audit.jsonl '"event": "revoked", "reason": "the certificate of observer has been revoked"'
 foreign 'server certificate verification failed' "https://localhost:$port" --certs other/clients/client0 --keep foreign
 check "join: says that a wrong certificate is tried again, and until when" has err 'event=wrong until=20'
 foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep foreign

@@ -331,7 +331,7 @@ def join(
     except _Over as e:
         kept.forget()
         return e.args[0]
-    except BaseException:
+    except (KeyboardInterrupt, Refused):
         with contextlib.suppress(Exception):
             wire.call("POST", "/v1/alive", b'{"leaving": true}', "application/json", SMALL)
         raise
