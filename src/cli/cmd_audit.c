@@ -44,8 +44,8 @@ static const char help[] = "usage: fedloom audit FILE\n"
                            "examples:\n"
                            "  fedloom audit results/one.audit.jsonl\n"
                            "\n"
-                           "exit codes: 0 all lines follow, 1 one does not, or there is no such file, 2 wrong\n"
-                           "usage\n";
+                           "exit codes: 0 all lines follow, 1 one does not or the file cannot be read,\n"
+                           "2 wrong usage\n";
 
 const command cmd_audit = {"audit", "whether the audit file of a federation is as it was written", help, run,
                            .takes = {TAKES_FILE}};
