@@ -381,6 +381,38 @@ def test_a_name_that_is_not_on_the_list(serve):
         fedloom.join(serving.url, own(0), name="mallory", patience=PATIENCE)
 
 
+def test_other_samples_in_mid_run_are_refused(serve, tmp_path):
+    serving = serve(participation="everyone")
+    x, y = samples(0)
+    kept = tmp_path / "kept"
+    processes = multiprocessing.get_context("spawn")
+    with ThreadPoolExecutor() as pool:
+        others = [pool.submit(join, serving, i) for i in (1, 2)]
+        p = processes.Process(target=_live, args=[serving.url, 0, kept, 2])
+        p.start()
+        p.join(PATIENCE)
+        with pytest.raises(fedloom.Refused, match="the samples are not those that this client began the run in"):
+            fedloom.join(serving.url, fedloom.Data(x, (y + 1) % CLASSES, classes=CLASSES), name=NAMES[0], keep=kept, patience=PATIENCE)
+        assert fedloom.join(serving.url, own(0), name=NAMES[0], keep=kept, patience=PATIENCE)["ok"]
+        assert all(f.result(PATIENCE)["ok"] for f in others)
+    same(serving.model(), in_one_piece(participation="everyone"))
+
+
+def test_a_second_process_of_one_client_is_refused(serve, tmp_path):
+    serving = serve()
+    thread = threading.Thread(target=lambda: join(serving, 0, keep=tmp_path / "kept"), daemon=True)
+    thread.start()
+    until = time.monotonic() + PATIENCE
+    while not any("event=joined" in line for line in serving.log) and time.monotonic() < until:
+        time.sleep(0.01)
+    with pytest.raises(fedloom.Refused, match="another process takes part as client-0"):
+        join(serving, 0, keep=tmp_path / "other")
+    assert all(ended["ok"] for ended in join_all(serving, (1, 2)))
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    same(serving.model(), in_one_piece())
+
+
 def test_one_client_per_folder(serve, tmp_path):
     serving = serve()
     thread = threading.Thread(target=lambda: join(serving, 0, keep=tmp_path / "kept"), daemon=True)

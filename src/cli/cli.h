@@ -48,8 +48,8 @@ typedef struct {
 } command;
 
 extern const command cmd_run, cmd_resume, cmd_compare, cmd_tune, cmd_reproduce, cmd_plot, cmd_check, cmd_config,
-    cmd_data, cmd_list, cmd_show, cmd_export, cmd_verify, cmd_cert, cmd_serve, cmd_join, cmd_status, cmd_completion,
-    cmd_init;
+    cmd_data, cmd_list, cmd_show, cmd_export, cmd_verify, cmd_cert, cmd_serve, cmd_join, cmd_status, cmd_audit,
+    cmd_completion, cmd_init;
 
 /* The program's name, and the overview of its help: what stands before and after the commands, and the commands
  * themselves, NULL past the last (commands.c). */

@@ -12,7 +12,7 @@ typedef struct {
     words plain, data, limits, sets;
     const char *certs, *name, *keep, *proxy;
     double patience;
-    int insecure, digest, show, yes, once, quiet;
+    int insecure, digest, changed, show, yes, once, quiet;
 } request;
 
 /* ---- samples by file names ------------------------------------------------------------------------------- */
@@ -143,6 +143,7 @@ static int go(fl_ctx *ctx, request *r, fl_config *cfg, const fli_join_settings *
                           .settings = settings,
                           .once = r->once,
                           .look_only = r->once && r->show,
+                          .changed = r->changed,
                           .log = {person ? NULL : log_line, NULL, r->quiet},
                           .tell = person && !r->quiet ? tell_person : NULL,
                           .show = r->show ? show : NULL,
@@ -194,6 +195,7 @@ static int run(int argc, char **argv)
         {"--patience", OPT_REAL, &r.patience},
         {"--proxy", OPT_TEXT, &r.proxy},
         {"--digest", OPT_FLAG, &r.digest},
+        {"--changed-data", OPT_FLAG, &r.changed},
         {"--set", OPT_WORDS, &r.sets, TAKES_SETTING},
         {"--show", OPT_FLAG, &r.show},
         {"--yes", OPT_FLAG, &r.yes},
@@ -248,6 +250,8 @@ static const char help[] = "usage: fedloom join URL [CLIENT.yaml] [--data FILE .
                            "  --once              ends after the first turn\n"
                            "  --digest            tells the server a digest of the samples, so that it\n"
                            "                      notices if they are others than before\n"
+                           "  --changed-data      goes on with other samples, or terms, than the run was\n"
+                           "                      begun with; without it they are refused\n"
                            "  --proxy URL         goes through a proxy; the environment's are not used\n"
                            "  --set KEY=VALUE     sets a key as in CLIENT.yaml: data.label=species\n"
                            "  --quiet             prints only warnings and errors\n"

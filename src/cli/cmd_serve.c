@@ -71,7 +71,7 @@ static void take_leave(fl_ctx *ctx, fli_serve *s, const request *req, int ok)
     int before = interrupt_seen();
     fli_serve_finish(s);
     size_t left = fli_serve_untold(s, req->grace, came_now, &before, &first);
-    if (left) fli_net_say(&req->serve.log, "untold", "clients=%zu first=%s grace=%g", left, first, req->grace);
+    if (left) fli_net_say(fli_serve_log(s), "untold", "clients=%zu first=%s grace=%g", left, first, req->grace);
     if (left && ok) say("the same command tells the clients that have not heard that the run is over");
     if ((!left || !ok) && fli_serve_forget(s)) say_error(ctx);
 }
@@ -86,11 +86,11 @@ static int serve(fl_ctx *ctx, fl_config *cfg, const request *req)
     while (!fli_serve_wait(s, 0.2))
         if (interrupt_seen() && !draining) {
             draining = 1;
-            fli_net_say(&req->serve.log, "draining", "by=signal");
+            fli_net_say(fli_serve_log(s), "draining", "by=signal");
             fli_serve_drain(s);
         }
     int code = conclude(ctx, s, req, &over);
-    fli_net_say(&req->serve.log, over ? "over" : "paused", "code=%d", code);
+    fli_net_say(fli_serve_log(s), over ? "over" : "paused", "code=%d", code);
     if (over) take_leave(ctx, s, req, code == CLI_OK);
     fli_serve_free(s);
     return code;
@@ -173,6 +173,9 @@ static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR 
                            "When the result is safe the server tells the clients that the run is over, and\n"
                            "ends as soon as all have said that they know. For those that are cut off just\n"
                            "then it stays a while (--grace); after that the same command tells them.\n"
+                           "\n"
+                           "Who joined, was refused, dropped or revoked, and which settings changed at a\n"
+                           "restart is also in DIR.audit.jsonl, which stays: `fedloom audit`.\n"
                            "\n"
                            "What happens goes to stderr, a line per event: time=... event=... and what\n"
                            "belongs to it as key=value. `fedloom status` shows how it stands, and so does a\n"

@@ -4,9 +4,9 @@
 const char program[] = "fedloom";
 
 static const command *const commands[] = {
-    &cmd_init,  &cmd_run,    &cmd_resume, &cmd_compare, &cmd_tune,       &cmd_reproduce, &cmd_plot,
-    &cmd_check, &cmd_config, &cmd_data,   &cmd_list,    &cmd_show,       &cmd_export,    &cmd_verify,
-    &cmd_cert,  &cmd_serve,  &cmd_join,   &cmd_status,  &cmd_completion,
+    &cmd_init,  &cmd_run,    &cmd_resume, &cmd_compare, &cmd_tune,  &cmd_reproduce,  &cmd_plot,
+    &cmd_check, &cmd_config, &cmd_data,   &cmd_list,    &cmd_show,  &cmd_export,     &cmd_verify,
+    &cmd_cert,  &cmd_serve,  &cmd_join,   &cmd_status,  &cmd_audit, &cmd_completion,
 };
 
 const char overview_text[] = "A federation (data, who holds which samples, model, method, who takes part) is\n"

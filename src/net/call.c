@@ -6,11 +6,15 @@
 
 #include <curl/curl.h>
 #include <jansson.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of interim answers among them */
+
+static const double passing_s = 300; /* for which something wrong that may pass is tried again, at most */
 
 struct fli_call {
     fl_ctx *ctx;
@@ -21,6 +25,7 @@ struct fli_call {
     int (*stopping)(void *arg);
     void *arg;
     double stall_s;
+    int64_t begins, ends; /* of the certificate; 0: not known */
     /* of the request under way */
     unsigned char *body;
     size_t n, capacity, most;
@@ -29,6 +34,7 @@ struct fli_call {
     int headed;       /* the answer's head came to its end */
     char version[32]; /* what the server says that it speaks; "" : nothing */
     unsigned retry;   /* seconds after which to come again; 0: it does not say */
+    double passing;   /* seconds for which what is wrong is worth trying again */
     char error[CURL_ERROR_SIZE];
     char why[512];
 };
@@ -156,14 +162,15 @@ static int add_header(fli_call *c, int which, const char *name, const char *valu
     return longer != NULL;
 }
 
-static int add_headers(fli_call *c, const char *name)
+static int add_headers(fli_call *c, const char *name, const char *instance)
 {
     int ok = 1;
     for (int i = 0; i < 2 && ok; i++)
         ok = add_header(c, i, FLI_NET_HEADER, fli_net_version_text()) && add_header(c, i, "Expect", "") &&
              add_header(c, i, "User-Agent", "fedloom/" FL_VERSION) &&
              add_header(c, i, "Content-Type", i ? "application/json" : FLI_NET_PACKET) &&
-             (!name || add_header(c, i, FLI_NET_NAME, name));
+             (!name || add_header(c, i, FLI_NET_NAME, name)) &&
+             (!instance || add_header(c, i, FLI_NET_INSTANCE, instance));
     return ok;
 }
 
@@ -193,20 +200,33 @@ static int set_trust(fli_call *c, const fli_call_spec *spec, int secure)
            curl_easy_setopt(h, CURLOPT_SSLCERT, spec->cert_path) || curl_easy_setopt(h, CURLOPT_SSLKEY, spec->key_path);
 }
 
+static fl_status check(fl_ctx *ctx, const fli_call_spec *spec, int *secure)
+{
+    fl_status s = check_url(ctx, spec->url, spec->plain, secure);
+    if (s) return s;
+    if (*secure && (!spec->ca_path || !spec->cert_path || !spec->key_path))
+        return fli_fail(ctx, FL_ECONFIG, "%.200s: https needs the folder with this client's certificate", spec->url);
+    if (!*secure && spec->proxy)
+        return fli_fail(ctx, FL_ECONFIG, "%.200s: plain http goes through no proxy, as that is another machine",
+                        spec->url);
+    return FL_OK;
+}
+
+fl_status fli_call_check(fl_ctx *ctx, const fli_call_spec *spec)
+{
+    int secure = 0;
+    return check(ctx, spec, &secure);
+}
+
 static fl_status prepare(fli_call *c, const fli_call_spec *spec)
 {
     int secure = 0;
-    fl_status s = check_url(c->ctx, spec->url, spec->plain, &secure);
+    fl_status s = check(c->ctx, spec, &secure);
     if (s) return s;
-    if (secure && (!spec->ca_path || !spec->cert_path || !spec->key_path))
-        return fli_fail(c->ctx, FL_ECONFIG, "%.200s: https needs the folder with this client's certificate", spec->url);
-    if (!secure && spec->proxy)
-        return fli_fail(c->ctx, FL_ECONFIG, "%.200s: plain http goes through no proxy, as that is another machine",
-                        spec->url);
     if (!(c->base = fli_strdup(c->ctx, spec->url))) return FL_ENOMEM;
     for (size_t n = strlen(c->base); n && c->base[n - 1] == '/'; n--) c->base[n - 1] = 0;
     if (spec->proxy && !(c->proxy = fli_strdup(c->ctx, spec->proxy))) return FL_ENOMEM;
-    if (!(c->curl = curl_easy_init()) || !add_headers(c, secure ? NULL : spec->name))
+    if (!(c->curl = curl_easy_init()) || !add_headers(c, secure ? NULL : spec->name, spec->instance))
         return fli_fail(c->ctx, FL_ENOMEM, "out of memory");
     if (set_bounds(c, spec) || set_trust(c, spec, secure))
         return fli_fail(c->ctx, FL_ESYSTEM, "libcurl (%s) lacks something that is needed", curl_version());
@@ -222,6 +242,8 @@ fl_status fli_call_new(fl_ctx *ctx, const fli_call_spec *spec, fli_call **out)
     c->ctx = ctx;
     c->stopping = spec->stopping;
     c->arg = spec->arg;
+    c->begins = spec->begins;
+    c->ends = spec->ends;
     c->stall_s = spec->stall_s > 0 ? spec->stall_s : 30;
     fl_status s = prepare(c, spec);
     if (s)
@@ -264,7 +286,21 @@ static fli_call_end no_answer(fli_call *c, CURLcode code)
     fli_snprintf(c->why, sizeof c->why, "%.150s: %.200s", c->base, *c->error ? c->error : curl_easy_strerror(code));
     if (c->out_of_memory) fli_snprintf(c->why, sizeof c->why, "there is no memory for what %.150s sends", c->base);
     if (c->flooded) fli_snprintf(c->why, sizeof c->why, "%.150s sends headers without an end", c->base);
+    /* A server's certificate that was renewed wrongly, or a clock that is wrong for a moment. */
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_ISSUER_ERROR) c->passing = passing_s;
     return hopeless(code) ? FLI_CALL_WRONG : FLI_CALL_AGAIN;
+}
+
+/* A server that refuses may say that a clock may be wrong, or another process about to end, and how long to try. */
+static double may_pass(const fli_call *c, const fli_heard *r)
+{
+    int64_t now = (int64_t)time(NULL);
+    json_t *root = r->code == 403 ? fli_heard_json(r) : NULL;
+    double seconds = json_number_value(json_object_get(root, "again"));
+    if (json_object_get(root, "clock") && c->ends && (now < c->begins || now >= c->ends))
+        seconds = 0; /* it has ended by our clock as well */
+    json_decref(root);
+    return seconds > 0 ? fmin(seconds, passing_s) : 0;
 }
 
 static int is_later(long code) { return code >= 500 || code == 408 || code == 429; }
@@ -294,7 +330,7 @@ static fli_call_end judge(fli_call *c, fli_heard *r)
     case 411:
     case 413:
     case 422: return FLI_CALL_DONE;
-    default: return FLI_CALL_WRONG;
+    default: c->passing = version ? 0 : may_pass(c, r); return FLI_CALL_WRONG;
     }
 }
 
@@ -320,6 +356,7 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
     c->cut = c->stopped = c->out_of_memory = c->flooded = c->headed = 0;
     c->version[0] = c->error[0] = 0;
     c->retry = 0;
+    c->passing = 0;
     long patience = (long)c->stall_s + (wait > 0 ? wait : 0);
     if (!make_room(c, 1)) return no_answer(c, CURLE_OUT_OF_MEMORY);
     c->body[0] = 0;
@@ -349,6 +386,7 @@ fli_call_end fli_call_post(fli_call *c, const char *path, const char *type, cons
 }
 
 const char *fli_call_why(const fli_call *c) { return c->why; }
+double fli_call_passing(const fli_call *c) { return c->passing; }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
 

@@ -15,6 +15,8 @@ typedef struct {
     const char *url;                            /* https://HOST[:PORT] */
     const char *ca_path, *cert_path, *key_path; /* PEM; for https */
     const char *name;                           /* over plain http: who speaks */
+    int64_t begins, ends;                       /* of the certificate, seconds since 1970; 0: not known */
+    const char *instance;                       /* which of its processes does; NULL: not said */
     int plain;                                  /* http, to loopback alone, may be */
     const char *proxy;                          /* NULL: none */
     double connect_s, stall_s;                  /* at most for a connection; without a byte. 0: 20 s and 30 s */
@@ -22,7 +24,9 @@ typedef struct {
     void *arg;
 } fli_call_spec;
 
-/* FL_ECONFIG with a sentence for a URL that is none of the above. */
+/* FL_ECONFIG with a sentence for a URL that is none of the above, */
+fl_status fli_call_check(fl_ctx *ctx, const fli_call_spec *spec);
+/* and so here. */
 fl_status fli_call_new(fl_ctx *ctx, const fli_call_spec *spec, fli_call **out);
 void fli_call_free(fli_call *c); /* NULL is fine */
 
@@ -48,6 +52,9 @@ fli_call_end fli_call_get(fli_call *c, const char *path, int wait, size_t most, 
 fli_call_end fli_call_post(fli_call *c, const char *path, const char *type, const void *body, size_t n, fli_heard *out);
 /* Why the last call was not done, as a sentence. */
 const char *fli_call_why(const fli_call *c);
+/* For how many seconds a call that ended as FLI_CALL_WRONG is worth trying again, as what is wrong may be put right
+ * there: a clock, a certificate, another process of this client's that has just ended. 0: it is not. */
+double fli_call_passing(const fli_call *c);
 
 /* What a reply in JSON says under a name of its top level, made printable; "" if it does not. */
 void fli_heard_text(const fli_heard *r, const char *name, char *text, size_t n);

@@ -1,6 +1,7 @@
 #include "net/dispatch.h"
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/number.h"
 
 #include <math.h>
@@ -13,12 +14,26 @@
 enum {
     SENTENCE = 1024,
     WORD = 300,
+    GONE = 4,
     MALFORMED_MOST = 8 /* malformed answers to one ask: after so many its client is dropped */
 };
+static const double live_s = 20; /* not heard for longer, a process may be replaced by one of another folder */
+
+/* Which process acts as a client. */
+typedef struct {
+    int known, left; /* left: it has said that it ends */
+    fli_instance is;
+    char address[FLI_ADDRESS_TEXT];
+    double came;
+    uint64_t gone[GONE]; /* processes whose place was taken; the newest ones */
+    unsigned replaced;   /* how often that was so */
+} tenant;
 
 typedef struct {
-    fli_parcel *ask;     /* NULL: none */
-    uint64_t answered;   /* number of the last ask that was answered */
+    fli_parcel *ask;   /* NULL: none */
+    uint64_t answered; /* number of the last ask that was answered, */
+    fli_digest answer; /* and with what */
+    tenant tenant;
     double heard, asked; /* 0: never */
     void *who;           /* NULL: nobody waits */
     double until;
@@ -195,15 +210,78 @@ void fli_dispatch_heard(fli_dispatch *d, uint32_t client)
     pthread_mutex_unlock(&d->lock);
 }
 
+/* ---- processes ----------------------------------------------------------------------------------------------- */
+
+static int is_gone(const tenant *t, uint64_t process)
+{
+    for (unsigned i = 0; process && i < GONE; i++)
+        if (t->gone[i] == process) return 1;
+    return 0;
+}
+
+static void move_in(tenant *t, const fli_instance *who, const char *address, double now)
+{
+    if (t->known) t->gone[t->replaced++ % GONE] = t->is.process;
+    t->known = 1;
+    t->left = 0;
+    t->is = *who;
+    t->came = now;
+    fli_snprintf(t->address, sizeof t->address, "%s", address);
+}
+
+/* A process that was killed and is started again is at once let in, by its folder's number. That is so for a copy of
+ * the folder as well, but then the process before is found out as soon as it says another word. */
+static fli_claim judge(const slot *s, const fli_instance *who, double now)
+{
+    const tenant *t = &s->tenant;
+    if (is_gone(t, who->process)) return FLI_CLAIM_SUPERSEDED;
+    if (!t->known || (t->is.folder == who->folder && t->is.process == who->process)) return FLI_CLAIM_KNOWN;
+    if (who->folder && t->is.folder == who->folder) return FLI_CLAIM_RESTARTED;
+    return !t->left && (s->who || now - s->heard < live_s) ? FLI_CLAIM_LIVE : FLI_CLAIM_REPLACED;
+}
+
+fli_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
+                             fli_other *other)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    double now = fli_clock_now();
+    fli_claim is = judge(s, who, now);
+    *other = (fli_other){.age = now - s->tenant.came, .heard = now - s->heard};
+    memcpy(other->address, s->tenant.address, sizeof other->address);
+    if (is < FLI_CLAIM_LIVE && (is != FLI_CLAIM_KNOWN || !s->tenant.known)) {
+        move_in(&s->tenant, who, address, now);
+        s->heard = now;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return is;
+}
+
+void fli_dispatch_leave(fli_dispatch *d, uint32_t client)
+{
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].tenant.left = 1;
+    pthread_mutex_unlock(&d->lock);
+}
+
 /* ---- answers ------------------------------------------------------------------------------------------------- */
 
-static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number)
+static fli_digest digest_of(const void *answer, size_t n)
+{
+    fli_hash h;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, answer, n);
+    return fli_hash_end(&h);
+}
+
+static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer)
 {
     slot *s = &d->slots[client];
     fli_parcel *p = NULL;
     double took = 0;
     pthread_mutex_lock(&d->lock);
     s->answered = number;
+    s->answer = *answer;
     s->counted.answers++;
     if (s->ask && s->ask->number == number) { /* the run may have the next one out already */
         took = s->counted.took = fli_clock_now() - s->asked;
@@ -240,24 +318,41 @@ static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, co
     tell(d, "rejected", client, sentence);
 }
 
-static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number)
+/* Whether it is the answer that was taken, again. Another answer to the same ask is another process's, or was computed
+ * from something else; what is wrong with it is then in `sentence`. */
+static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer, char *sentence,
+                     size_t size)
 {
+    char taken[FLI_DIGEST_TEXT], came[FLI_DIGEST_TEXT], word[WORD];
+    const slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    int taken = number && d->slots[client].answered == number;
+    int answered = number && s->answered == number;
+    int same = answered && fli_digest_same(&s->answer, answer);
+    fli_digest_print(&s->answer, taken);
     pthread_mutex_unlock(&d->lock);
-    if (taken) atomic_fetch_add(&d->spec.counters->repeated, 1);
-    return taken;
+    if (same) atomic_fetch_add(&d->spec.counters->repeated, 1);
+    if (same || !answered) return same;
+    fli_digest_print(answer, came);
+    fli_snprintf(
+        sentence, size,
+        "ask %llu has been answered otherwise: the answer that was taken has the digest %.16s, this one %.16s; "
+        "two processes may have one certificate",
+        (unsigned long long)number, taken, came);
+    fli_net_caution(d->spec.log, "contradiction", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
+                    (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
+    tell(d, "contradiction", client, sentence);
+    return 0;
 }
 
 /* While the run has an answer in its hands nobody can tell whether it waits for it. */
-static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, size_t n)
+static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, size_t n, const fli_digest *digest)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
     s->handed++;
     pthread_mutex_unlock(&d->lock);
     fl_status status = fl_server_answer(d->spec.server, client, answer, n);
-    if (!status) note_answer(d, client, number_of(answer, n));
+    if (!status) note_answer(d, client, number_of(answer, n), digest);
     pthread_mutex_lock(&d->lock);
     s->handed--;
     pthread_mutex_unlock(&d->lock);
@@ -302,10 +397,11 @@ fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answ
                               size_t size)
 {
     uint64_t number = number_of(answer, n);
-    fl_status s = hand_in(d, client, answer, n);
+    fli_digest digest = digest_of(answer, n);
+    fl_status s = hand_in(d, client, answer, n, &digest);
     if (!s) return FL_OK;
     fli_snprintf(sentence, size, "%s", fl_server_error(d->spec.server));
-    if (s == FL_EMISMATCH && was_taken(d, client, number)) return FL_OK;
+    if (s == FL_EMISMATCH && was_taken(d, client, number, &digest, sentence, size)) return FL_OK;
     if (s == FL_EREFUSED) {
         note_rejection(d, client, number, sentence);
     } else if (s == FL_EMISMATCH) {

@@ -10,7 +10,9 @@
 #define FLI_NET_DISPATCH_H
 
 #include "base/ctx.h"
+#include "net/address.h"
 #include "net/log.h"
+#include "net/protocol.h"
 #include "net/state.h"
 
 #include "fedloom_halves.h"
@@ -69,6 +71,24 @@ typedef struct {
 } fli_parcel;
 void fli_parcel_release(fli_parcel *p); /* NULL is fine */
 
+/* Which process acts as a client. The order matters: from FLI_CLAIM_LIVE on it may not. */
+typedef enum {
+    FLI_CLAIM_KNOWN,      /* the one that did before, or the first */
+    FLI_CLAIM_RESTARTED,  /* another one of the same folder: it was started again */
+    FLI_CLAIM_REPLACED,   /* one of another folder, as nothing is heard of the one before */
+    FLI_CLAIM_LIVE,       /* one of another folder, and the one before is at work */
+    FLI_CLAIM_SUPERSEDED, /* it was replaced, and is still there */
+} fli_claim;
+/* The other process, and how many seconds ago it came and was heard. */
+typedef struct {
+    char address[FLI_ADDRESS_TEXT];
+    double age, heard;
+} fli_other;
+enum { FLI_CLAIM_PASSES = 90 }; /* seconds after which a process that has ended does not count as live */
+fli_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
+                             fli_other *other);
+/* The process that acts as this client ends: any other one may take its place at once. */
+void fli_dispatch_leave(fli_dispatch *d, uint32_t client);
 /* A client is there. */
 void fli_dispatch_heard(fli_dispatch *d, uint32_t client);
 /* The ask that waits for this client; NULL: none does. */
@@ -78,7 +98,7 @@ fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
  * woken. */
 int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *who);
 
-/* As fl_server_answer; the same answer again is taken again. */
+/* As fl_server_answer; the same answer again is taken again, another one to the same ask is not: FL_EMISMATCH. */
 fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
                               size_t size);
 /* The client will not answer that ask. FL_EMISMATCH: that is not what it was asked. 0: it will not have the terms, and

@@ -38,14 +38,29 @@ fl_status fli_glance_terms(fl_ctx *ctx, const void *packet, size_t n, fli_digest
     return s;
 }
 
+static fl_status read_card(fl_ctx *ctx, const void *card, size_t n, fli_card *out)
+{
+    fli_packet p;
+    fl_status s = fli_packet_read(ctx, FLI_PACKET_CARD, card, n, &p);
+    if (!s && p.head_bytes != FLI_CARD_BYTES)
+        s = fli_fail(ctx, FL_EFORMAT, "this is no card: its head has another length");
+    return s ? s : fli_card_read(ctx, p.head, out);
+}
+
+fl_status fli_glance_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *samples)
+{
+    fli_card c;
+    fl_status s = read_card(ctx, card, n, &c);
+    if (!s && !c.digested) s = fli_fail(ctx, FL_EFORMAT, "this card was made without a digest");
+    if (!s) *samples = c.digest;
+    return s;
+}
+
 const char *fli_glance_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
                              size_t size)
 {
-    fli_packet p;
     fli_card c;
-    if (fli_packet_read(ctx, FLI_PACKET_CARD, card, n, &p) || p.head_bytes != FLI_CARD_BYTES ||
-        fli_card_read(ctx, p.head, &c))
-        return "its card is damaged";
+    if (read_card(ctx, card, n, &c)) return "its card is damaged";
     fli_look all = {.classes = wanted->classes};
     fli_look own = {.samples = (size_t)c.samples, .classes = (size_t)c.classes, .kind = (fli_xkind)c.kind};
     for (size_t k = 0; k < 3; k++) {

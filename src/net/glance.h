@@ -18,6 +18,9 @@ uint64_t fli_glance_number(const void *beginning, size_t n);
 /* Which run terms belong to. */
 fl_status fli_glance_terms(fl_ctx *ctx, const void *packet, size_t n, fli_digest *run);
 
+/* The digest in a card that was made with one. */
+fl_status fli_glance_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *samples);
+
 /* What a federation says of samples. */
 typedef struct {
     size_t shape[3], classes;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -25,6 +26,7 @@ enum {
     ALWAYS_SECONDS = 60,           /* that any body may take, */
     GRACE_SECONDS = 10,            /* and these before anybody looks at how fast it comes */
     RETRY_SECONDS = 2,
+    CLOCK_SECONDS = 300, /* for which a client may try again whose certificate ends, or begins, by our clock */
     SENTENCE = 512
 };
 
@@ -70,6 +72,18 @@ fli_reply fli_reply_error(unsigned code, const char *fmt, ...)
     va_end(ap);
     if (text) fli_snprintf(text, SENTENCE + 32, "{\"error\": %s}\n", fli_net_quote(sentence, word, sizeof word));
     return fli_reply_text(code, "application/json", text);
+}
+
+fli_reply fli_reply_refused(const char *sentence, double again, int by_clock)
+{
+    char word[SENTENCE + 2], now[FLI_NET_STAMP], more[32] = "", clock[64] = "", *text = malloc(SENTENCE + 160);
+    fli_net_stamp(now);
+    if (again > 0) fli_snprintf(more, sizeof more, ", \"again\": %.0f", again);
+    if (by_clock) fli_snprintf(clock, sizeof clock, ", \"clock\": \"%s\"", now);
+    if (text)
+        fli_snprintf(text, SENTENCE + 160, "{\"error\": %s%s%s}\n", fli_net_quote(sentence, word, sizeof word), more,
+                     clock);
+    return fli_reply_text(MHD_HTTP_FORBIDDEN, "application/json", text);
 }
 
 static int dress(struct MHD_Response *m, const fli_reply *reply)
@@ -137,19 +151,18 @@ static fli_reply turn_away(const request *r, fli_reply reply)
 
 /* A viewer takes no part, and has no name here: it may be called as a client is. A client sees of others nothing but
  * whether all is well. */
-static const char *check_certificate(request *r, gnutls_session_t session, char *sentence, size_t n)
+static const char *check_certificate(request *r, gnutls_session_t session, fli_peer *who, char *sentence, size_t n)
 {
-    fli_peer who;
     int look = (r->page->traits & FLI_PAGE_LOOK) != 0, both = (r->page->traits & FLI_PAGE_BOTH) != 0;
-    const char *wrong = fli_trust_check(r->http->spec.trust, session, &who, sentence, n);
+    const char *wrong = fli_trust_check(r->http->spec.trust, session, who, sentence, n);
     if (wrong) return wrong;
-    int viewer = who.kind == FLI_CERT_VIEWER;
+    int viewer = who->kind == FLI_CERT_VIEWER;
     if (viewer != look && !both) {
-        fli_snprintf(sentence, n, "the certificate of %s is a %s's, and this page is for %ss", who.name,
-                     fli_cert_kind_name(who.kind), fli_cert_kind_name(look ? FLI_CERT_VIEWER : FLI_CERT_CLIENT));
+        fli_snprintf(sentence, n, "the certificate of %s is a %s's, and this page is for %ss", who->name,
+                     fli_cert_kind_name(who->kind), fli_cert_kind_name(look ? FLI_CERT_VIEWER : FLI_CERT_CLIENT));
         return sentence;
     }
-    if (!viewer) fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", who.name);
+    if (!viewer) fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", who->name);
     return NULL;
 }
 
@@ -159,9 +172,10 @@ static fli_reply identify(request *r)
     const fli_http_spec *o = &r->http->spec;
     char sentence[SENTENCE], word[300];
     const char *wrong = NULL, *said = header_of(r, FLI_NET_NAME);
+    fli_peer who = {0};
     if (o->tls) {
         const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-        wrong = i ? check_certificate(r, i->tls_session, sentence, sizeof sentence) : "there is no TLS session";
+        wrong = i ? check_certificate(r, i->tls_session, &who, sentence, sizeof sentence) : "there is no TLS session";
     } else if (said && fli_net_name_ok(said)) {
         fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", said);
     } else if (said || !(r->page->traits & FLI_PAGE_LOOK)) {
@@ -169,8 +183,9 @@ static fli_reply identify(request *r)
     }
     if (!wrong) return (fli_reply){0};
     atomic_fetch_add(&o->counters->unauthorized, 1);
-    fli_net_caution(o->log, "unauthorized", "reason=%s", fli_net_quote(wrong, word, sizeof word));
-    return fli_reply_error(MHD_HTTP_FORBIDDEN, "%s", wrong);
+    fli_net_caution(o->log, who.revoked ? "revoked" : "unauthorized", "reason=%s",
+                    fli_net_quote(wrong, word, sizeof word));
+    return fli_reply_refused(wrong, who.by_clock ? CLOCK_SECONDS : 0, who.by_clock);
 }
 
 /* A path has one page. */
@@ -206,11 +221,39 @@ static fli_reply check_version(const request *r)
     return turn_away(r, fli_reply_error(MHD_HTTP_UPGRADE_REQUIRED, "%s", wrong));
 }
 
+static void note_origin(request *r)
+{
+    const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct sockaddr_storage from = {0};
+    if (i && i->client_addr)
+        memcpy(&from, i->client_addr,
+               i->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    fli_address_text(&from, r->shown.address);
+}
+
+/* Only by pages that a client takes part by: to look at the federation is nobody's sign of life. */
+static fli_reply claim(request *r)
+{
+    const fli_http_spec *o = &r->http->spec;
+    char sentence[SENTENCE];
+    double again = 0;
+    if (!fli_instance_read(header_of(r, FLI_NET_INSTANCE), &r->shown.instance))
+        return turn_away(r, fli_reply_error(MHD_HTTP_BAD_REQUEST, "the header " FLI_NET_INSTANCE
+                                                                  " is two numbers of 16 hexadecimal digits each"));
+    note_origin(r);
+    if (r->shown.client == FLI_NOBODY) return (fli_reply){0};
+    const char *wrong = o->claim(o->arg, r->shown.client, &r->shown, &again, sentence, sizeof sentence);
+    if (wrong) return fli_reply_refused(wrong, again, 0);
+    o->heard(o->arg, r->shown.client);
+    return (fli_reply){0};
+}
+
 static fli_reply find_client(request *r)
 {
     const fli_http_spec *o = &r->http->spec;
     r->shown.client = *r->shown.name ? o->find(o->arg, r->shown.name) : FLI_NOBODY;
-    if (r->shown.client != FLI_NOBODY) o->heard(o->arg, r->shown.client);
+    fli_reply reply = r->page->traits & (FLI_PAGE_JOINED | FLI_PAGE_ACTS) ? claim(r) : (fli_reply){0};
+    if (reply.code) return reply;
     if (r->shown.client != FLI_NOBODY || !(r->page->traits & FLI_PAGE_JOINED)) return (fli_reply){0};
     char *text = malloc(160);
     if (text) fli_snprintf(text, 160, "{\"error\": \"%s has not joined\", \"join\": true}\n", r->shown.name);

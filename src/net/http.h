@@ -5,6 +5,7 @@
 #define FLI_NET_HTTP_H
 
 #include "base/ctx.h"
+#include "net/address.h"
 #include "net/log.h"
 #include "net/protocol.h"
 #include "net/roster.h"
@@ -21,6 +22,8 @@ typedef struct fli_http fli_http;
 typedef struct {
     char name[FLI_NET_NAME_MAX + 1]; /* "": not said */
     uint32_t client;                 /* FLI_NOBODY: has not joined */
+    fli_instance instance;           /* which of the client's processes asks, */
+    char address[FLI_ADDRESS_TEXT];  /* and from where */
     const unsigned char *body;
     size_t n;
     double wait; /* seconds that it may still wait; 0: it must be answered now */
@@ -40,6 +43,9 @@ typedef struct {
 
 /* {"error": sentence} */
 fli_reply fli_reply_error(unsigned code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with code 403. `again`: for how many seconds it is worth trying again; 0: it is not. `by_clock`: because
+ * of the time, which it then says. */
+fli_reply fli_reply_refused(const char *sentence, double again, int by_clock);
 /* A text that was made by malloc, which it takes; NULL: out of memory. */
 fli_reply fli_reply_text(unsigned code, const char *type, char *text);
 fli_reply fli_reply_json(char *text); /* code 200 */
@@ -48,7 +54,8 @@ enum {
     FLI_PAGE_JOINED = 1, /* for clients that have joined */
     FLI_PAGE_LOOK = 2,   /* for people and programs that look on, and for nobody else: they need not say a version, nor,
                           * over plain HTTP, a name */
-    FLI_PAGE_BOTH = 4    /* and for clients, all the same */
+    FLI_PAGE_BOTH = 4,   /* and for clients, all the same */
+    FLI_PAGE_ACTS = 8    /* a client takes part by it, one process at a time */
 };
 
 typedef struct {
@@ -74,9 +81,12 @@ typedef struct {
     size_t clients;
     uint32_t (*find)(void *arg, const char *name);
     void (*heard)(void *arg, uint32_t client); /* something of a client has arrived */
-    size_t bodies;                             /* most bytes of bodies under way, of all clients */
-    size_t slowest;                            /* bytes per second of long bodies: fli_http_due */
-    unsigned per_address;                      /* most connections of one address; 0: any number */
+    /* Whether this process may act as the client: NULL, or why not, in `sentence`, and for how many seconds it is
+     * worth trying again. */
+    const char *(*claim)(void *arg, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n);
+    size_t bodies;        /* most bytes of bodies under way, of all clients */
+    size_t slowest;       /* bytes per second of long bodies: fli_http_due */
+    unsigned per_address; /* most connections of one address; 0: any number */
     const fli_net_log *log;
     fli_net_counters *counters;
 } fli_http_spec;

@@ -21,15 +21,18 @@ typedef struct {
     fli_tls_files tls;
     fli_line line;
     fli_keep *keep;
+    char instance[FLI_INSTANCE_TEXT];
     fli_pulse *pulse;
     char name[FLI_NET_NAME_MAX + 1];
     int stopped;       /* it is to end, and nothing is wrong */
+    int told;          /* that the run is over */
     int joined;        /* the server has its card, and it has the terms */
     int waiting;       /* for others; it was said */
     size_t clients;    /* of the federation */
     long long number;  /* among them */
     fl_client *client; /* NULL: not made */
     fl_bytes card;
+    fli_digest samples; /* as they were loaded */
     fli_digest run;
     int accepted;          /* the terms of `run` */
     int stop_stale;        /* its client was told to stop a turn that was at its end: the next one may suffer */
@@ -112,6 +115,21 @@ static fl_status refuse(life *j, uint64_t number, const char *why)
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
+/* The server sees the digest only where that is wanted; the client itself compares it at every start. */
+static fl_status make_card(life *j)
+{
+    fl_bytes own;
+    fl_status s = fl_client_card(j->client, 1, &own);
+    if (s) return s;
+    s = fli_glance_samples(j->ctx, own.data, own.n, &j->samples);
+    if (!s && j->settings->digest) {
+        j->card = own;
+        return FL_OK;
+    }
+    fl_bytes_free(&own);
+    return s ? s : fl_client_card(j->client, 0, &j->card);
+}
+
 static fl_status make_client(life *j)
 {
     fl_client_free(j->client);
@@ -119,7 +137,7 @@ static fl_status make_client(life *j)
     j->accepted = 0;
     fl_status s = fl_client_new(j->spec->cfg, &j->client);
     if (!s) s = fli_join_limits_set(&j->settings->limits, j->client);
-    if (!s && !j->card.n) s = fl_client_card(j->client, j->settings->digest, &j->card);
+    if (!s && !j->card.n) s = make_card(j);
     return s;
 }
 
@@ -145,6 +163,7 @@ static fl_status over(life *j, const fli_heard *r)
     int ok = r ? fli_heard_flag(r, "ok", 0) : 1;
     if (r) fli_heard_text(r, "reason", reason, sizeof reason);
     say_heard(j);
+    j->told = 1;
     fl_status s = fli_keep_over(j->keep);
     fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
                 ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
@@ -224,12 +243,58 @@ static void drop_answer(life *j)
     j->answer_bytes = 0;
 }
 
+/* A run goes on with what it was begun with: what the client keeps was made from that. */
+typedef struct {
+    fli_digest samples, terms;
+} origin;
+
+static fl_status decline(life *j, const char *what)
+{
+    char why[100];
+    fli_snprintf(why, sizeof why, "its %s are not those that it began this run with", what);
+    fl_status s = refuse(j, 0, why);
+    if (s) return s;
+    return fli_fail(j->ctx, FL_EMISMATCH,
+                    "the %s are not those that this client began the run in %s with; bring those back, or go on with "
+                    "these by --changed-data",
+                    what, fli_keep_place(j->keep));
+}
+
+static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
+{
+    fli_hash h;
+    unsigned char *was;
+    size_t n;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, terms, bytes);
+    origin now = {j->samples, fli_hash_end(&h)}, then;
+    fl_status s = fli_keep_read(j->keep, FLI_KEEP_BEGUN, &was, &n);
+    if (s) return s;
+    if (n == sizeof then)
+        memcpy(&then, was, n);
+    else
+        then = now; /* it is begun now */
+    int known = n == sizeof then;
+    fli_free(was);
+    int other_samples = !fli_digest_same(&now.samples, &then.samples);
+    int other_terms = !fli_digest_same(&now.terms, &then.terms);
+    const char *what = other_samples && other_terms ? "samples and terms" : other_samples ? "samples" : "terms";
+    if (known && !other_samples && !other_terms) return FL_OK;
+    if (known && !j->spec->changed) return decline(j, what);
+    if (known) {
+        fli_net_say(&j->spec->log, "changed", "what=\"%s\"", what);
+        tell(j, "going on with other %s than the run was begun with", what);
+    }
+    return fli_keep_write(j->keep, FLI_KEEP_BEGUN, &now, sizeof now);
+}
+
 /* Goes on from what the disk has of this run. */
-static fl_status restore(life *j)
+static fl_status restore(life *j, const void *terms, size_t bytes)
 {
     unsigned char *state;
     size_t n;
     fl_status s = fli_keep_run(j->keep, &j->run);
+    if (!s) s = compare_with_begun(j, terms, bytes);
     if (!s) s = fli_keep_read(j->keep, FLI_KEEP_STATE, &state, &n);
     if (s || !state) return s;
     s = fl_client_restore(j->client, state, n);
@@ -259,7 +324,7 @@ static fl_status accept(life *j, const void *terms, size_t n)
     if (s || j->accepted) return s;
     j->run = run;
     j->accepted = 1;
-    return restore(j);
+    return restore(j, terms, n);
 }
 
 /* Nobody learns more from terms that are refused than this sentence. */
@@ -457,6 +522,16 @@ static fl_status live(life *j)
     return s;
 }
 
+/* So that the client may be started elsewhere at once. Where the server is away it finds out by itself. */
+static void say_leaving(life *j)
+{
+    static const char words[] = "{\"leaving\": true}";
+    fli_heard reply;
+    if (j->line.broken) return;
+    j->line.finishing = 1;
+    fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+}
+
 /* ---- beginning and end ----------------------------------------------------------------------------------- */
 
 static fl_status who_am_i(life *j)
@@ -487,6 +562,19 @@ static int never(void *unused)
     return 0;
 }
 
+static fl_status open_keep(life *j)
+{
+    char folder[FLI_NET_NAME_MAX + 16];
+    fli_instance own;
+    fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
+    fl_status s = fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
+    if (!s) s = fli_keep_instance(j->keep, &own.folder);
+    if (!s) s = fli_random_number(j->ctx, &own.process);
+    if (!s) fli_instance_text(&own, j->instance);
+    return s;
+}
+
+/* A URL that is wrong leaves no folder behind. */
 static fl_status open_line(life *j)
 {
     const fli_join_settings *s = j->settings;
@@ -495,6 +583,9 @@ static fl_status open_line(life *j)
                           .cert_path = j->tls.cert_path,
                           .key_path = j->tls.key_path,
                           .name = j->name,
+                          .instance = j->instance,
+                          .begins = j->tls.begins,
+                          .ends = j->tls.ends,
                           .plain = s->insecure_http,
                           .proxy = *s->proxy ? s->proxy : NULL,
                           .stopping = fli_line_stopping,
@@ -507,17 +598,12 @@ static fl_status open_line(life *j)
                          .stopping = j->spec->stopping ? j->spec->stopping : never,
                          .arg = j->spec->arg};
     fli_backoff_init(&j->line.backoff);
-    fl_status status = fli_call_new(j->ctx, &call, &j->line.call);
+    fl_status status = fli_call_check(j->ctx, &call);
+    if (!status) status = open_keep(j);
+    if (!status) status = fli_call_new(j->ctx, &call, &j->line.call);
     call.stopping = j->line.stopping;
     call.arg = j->line.arg;
     return status ? status : fli_pulse_new(j->ctx, &call, &pulse, &j->pulse);
-}
-
-static fl_status open_keep(life *j)
-{
-    char folder[FLI_NET_NAME_MAX + 16];
-    fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
-    return fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
 }
 
 fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
@@ -526,8 +612,8 @@ fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
     fli_clear(ctx);
     fl_status s = who_am_i(&j);
     if (!s) s = open_line(&j);
-    if (!s) s = open_keep(&j);
     if (!s) s = live(&j);
+    if (j.number >= 0 && !j.told) say_leaving(&j);
     if (s == FL_EDONE && spec->stopping && spec->stopping(spec->arg)) j.stopped = 1;
     fli_pulse_free(j.pulse);
     fli_call_free(j.line.call);

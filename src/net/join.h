@@ -21,6 +21,7 @@ typedef struct {
     const fli_join_settings *settings;
     int once;        /* ends after its first turn */
     int look_only;   /* and does not send the answer to it */
+    int changed;     /* goes on with samples or terms that are not those the run was begun with */
     fli_net_log log; /* for programs */
     /* For people; each may be NULL. */
     void (*tell)(void *arg, const char *line);

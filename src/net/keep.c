@@ -4,23 +4,27 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/lock.h"
+#include "base/number.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum is of those. */
 enum { HEAD = 8 + 4 + 4 + 8, OVER_MOST = 8 };
 static const char magic[9] = "flkept1\n";
+static const char *const names[FLI_KEEP_KINDS] = {"state", "answer", "begun"};
 static const size_t most_bytes = (size_t)1 << 36;
 
 struct fli_keep {
     fl_ctx *ctx;
     char *folder;
-    char *run;     /* folder of the run; NULL: none was named */
-    char *file[2]; /* in it, by fli_keep_kind */
+    char *run;                  /* folder of the run; NULL: none was named */
+    char *file[FLI_KEEP_KINDS]; /* in it */
     fli_lock *lock;
     fli_crc_tables crc;
 };
@@ -48,7 +52,7 @@ static void leave_run(fli_keep *k)
 {
     fli_free(k->run);
     k->run = NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < FLI_KEEP_KINDS; i++) {
         fli_free(k->file[i]);
         k->file[i] = NULL;
     }
@@ -61,6 +65,32 @@ void fli_keep_close(fli_keep *k)
     fli_lock_leave(k->lock);
     fli_free(k->folder);
     fli_free(k);
+}
+
+fl_status fli_random_number(fl_ctx *ctx, uint64_t *number)
+{
+    if (getrandom(number, sizeof *number, 0) == (ssize_t)sizeof *number) return FL_OK;
+    return fli_fail(ctx, FL_ESYSTEM, "the system has no random numbers: %s", strerror(errno));
+}
+
+/* One that is damaged is drawn again: the folder then counts as another one. */
+fl_status fli_keep_instance(fli_keep *k, uint64_t *number)
+{
+    enum { DIGITS = 16 };
+    char *path = fli_strf(k->ctx, "%s/instance", k->folder), *text = NULL, line[DIGITS + 2];
+    size_t n = 0;
+    if (!path) return FL_ENOMEM;
+    fl_status s = fli_path_kind(path) ? fli_file_read(k->ctx, path, 4096, &text, &n) : FL_OK;
+    int known = !s && n == DIGITS + 1 && strspn(text, "0123456789abcdef") == DIGITS;
+    if (known) *number = strtoull(text, NULL, 16);
+    if (!s && !known) s = fli_random_number(k->ctx, number);
+    if (!s && !known) {
+        fli_snprintf(line, sizeof line, "%016llx\n", (unsigned long long)*number);
+        s = fli_file_private(k->ctx, path, line, DIGITS + 1);
+    }
+    fli_free(text);
+    fli_free(path);
+    return s;
 }
 
 /* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If
@@ -84,9 +114,8 @@ fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
     fli_digest_print(run, id);
     k->run = fli_strf(k->ctx, "%s/run-%.*s", k->folder, DIGITS, id);
     if (!k->run) return FL_ENOMEM;
-    k->file[FLI_KEEP_STATE] = fli_strf(k->ctx, "%s/state", k->run);
-    k->file[FLI_KEEP_ANSWER] = fli_strf(k->ctx, "%s/answer", k->run);
-    if (!k->file[0] || !k->file[1]) return FL_ENOMEM;
+    for (int i = 0; i < FLI_KEEP_KINDS; i++)
+        if (!(k->file[i] = fli_strf(k->ctx, "%s/%s", k->run, names[i]))) return FL_ENOMEM;
     fl_status s = take_up(k);
     if (!s) s = fli_make_private_folder(k->ctx, k->run);
     return s ? s : fli_sync_folder(k->ctx, k->folder);
@@ -196,3 +225,5 @@ fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind)
     if (!unlink(k->file[kind]) || errno == ENOENT) return FL_OK;
     return fli_fail(k->ctx, FL_EIO, "%s: cannot be removed: %s", k->file[kind], strerror(errno));
 }
+
+const char *fli_keep_place(const fli_keep *k) { return k->run; }

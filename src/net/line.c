@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 
+#include <math.h>
 #include <time.h>
 
 static const double last_words = 5;   /* seconds for the call under way when the program is to end */
@@ -49,13 +50,45 @@ static void say_away(fli_line *l)
     l->tell(l->arg, line);
 }
 
+/* One line says that it is tried again, and until when. */
+static void say_wrong(fli_line *l, double seconds)
+{
+    char quoted[300], line[500], until[32];
+    struct tm utc;
+    time_t end = time(NULL) + (time_t)seconds;
+    gmtime_r(&end, &utc);
+    strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    fli_net_say(l->log, "wrong", "until=%s why=%s", until, fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
+    fli_snprintf(line, sizeof line, "%.350s; trying again until %s", fli_call_why(l->call), until);
+    if (l->tell) l->tell(l->arg, line);
+}
+
+/* The same of something that is wrong: FL_EBUSY as long as it may pass. */
+static fl_status settle_wrong(fli_line *l)
+{
+    double seconds = fli_call_passing(l->call), now = fli_clock_now();
+    if (l->patience > 0) seconds = fmin(seconds, l->patience);
+    if (seconds > 0 && l->wrong_since <= 0) {
+        l->wrong_since = now;
+        say_wrong(l, seconds);
+    }
+    if (seconds <= 0 || now >= l->wrong_since + seconds)
+        return fli_fail(l->ctx, FL_EREFUSED, "%s", fli_call_why(l->call));
+    l->broken = 1;
+    fl_status s = nap(l, fli_backoff_next(&l->backoff, 0));
+    return s ? s : FL_EBUSY;
+}
+
 /* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */
 static fl_status settle(fli_line *l, fli_call_end end, const fli_heard *heard)
 {
     switch (end) {
-    case FLI_CALL_DONE: fli_backoff_reset(&l->backoff); return FL_OK;
+    case FLI_CALL_DONE:
+        fli_backoff_reset(&l->backoff);
+        l->wrong_since = 0;
+        return FL_OK;
     case FLI_CALL_STOPPED: return FL_EDONE;
-    case FLI_CALL_WRONG: return fli_fail(l->ctx, FL_EREFUSED, "%s", fli_call_why(l->call));
+    case FLI_CALL_WRONG: return settle_wrong(l);
     case FLI_CALL_AGAIN: break;
     }
     fli_clear(l->ctx);

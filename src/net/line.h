@@ -19,12 +19,16 @@ typedef struct {
     int finishing; /* a stop waits for the call under way, for a few seconds */
     /* private */
     double told, stop_seen;
+    double wrong_since; /* when something that may pass was wrong first; 0: nothing is */
 } fli_line;
 
 /* What `stopping` of its call must be, with the line as argument. */
 int fli_line_stopping(void *line);
 
-/* FL_OK: there is a reply, with code 200, 204, 400, 409, 410, 411, 413 or 422. FL_EDONE: it was stopped. FL_EIO:
+/* What is wrong at the server and may pass (fli_call_passing) is tried again for as long as that says, or patience if it
+ * is shorter.
+ *
+ * FL_OK: there is a reply, with code 200, 204, 400, 409, 410, 411, 413 or 422. FL_EDONE: it was stopped. FL_EIO:
  * patience is at its end. FL_EREFUSED: the server will not have us, or is none. */
 fl_status fli_line_get(fli_line *l, const char *path, int wait, size_t most, fli_heard *out);
 fl_status fli_line_post(fli_line *l, const char *path, const char *type, const void *body, size_t n, fli_heard *out);

@@ -32,37 +32,40 @@ void fli_net_stamp(char text[FLI_NET_STAMP])
                  utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, (int)(now.tv_nsec / 1000000));
 }
 
-__attribute__((format(printf, 3, 0))) static void write_line(const fli_net_log *log, const char *event, const char *fmt,
-                                                             va_list ap)
+__attribute__((format(printf, 4, 0))) static void write_line(const fli_net_log *log, int said, const char *event,
+                                                             const char *fmt, va_list ap)
 {
     char line[LINE], time[FLI_NET_STAMP];
     fli_net_stamp(time);
     size_t n = (size_t)fli_snprintf(line, sizeof line, "time=%s event=%s%s", time, event, *fmt ? " " : "");
     if (n < sizeof line) fli_vsnprintf(line + n, sizeof line - n, fmt, ap);
-    log->line(log->arg, line);
+    if (said && log->line) log->line(log->arg, line);
+    if (log->audit) fli_audit_enter(log->audit, time, event, n < sizeof line ? line + n : "");
 }
+
+static int listens(const fli_net_log *log) { return log->line || log->audit; }
 
 void fli_net_say(const fli_net_log *log, const char *event, const char *fmt, ...)
 {
     va_list ap;
-    if (!log->line) return;
+    if (!listens(log)) return;
     va_start(ap, fmt);
-    write_line(log, event, fmt, ap);
+    write_line(log, 1, event, fmt, ap);
     va_end(ap);
 }
 
 void fli_net_note(const fli_net_log *log, const char *event, const char *fmt, ...)
 {
     va_list ap;
-    if (!log->line || log->quiet) return;
+    if (!listens(log)) return;
     va_start(ap, fmt);
-    write_line(log, event, fmt, ap);
+    write_line(log, !log->quiet, event, fmt, ap);
     va_end(ap);
 }
 
 /* ---- lines that strangers cause ------------------------------------------------------------------------------ */
 
-enum { EVENTS = 8, MINUTE = 60 };
+enum { EVENTS = 16, MINUTE = 60 };
 
 typedef struct {
     const char *event; /* NULL: none yet */
@@ -140,16 +143,16 @@ static int pass(const fli_net_log *log, const char *event)
 void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt, ...)
 {
     va_list ap;
-    if (!log->line || !pass(log, event)) return;
+    if (!listens(log) || !pass(log, event)) return;
     va_start(ap, fmt);
-    write_line(log, event, fmt, ap);
+    write_line(log, 1, event, fmt, ap);
     va_end(ap);
 }
 
 void fli_net_flush(const fli_net_log *log, int now)
 {
     fli_net_gate *g = log->gate;
-    for (size_t i = 0; g && log->line && i < EVENTS; i++) {
+    for (size_t i = 0; g && listens(log) && i < EVENTS; i++) {
         kind *k = &g->kinds[i];
         pthread_mutex_lock(&g->lock);
         const char *event = k->event;

@@ -3,7 +3,7 @@
 #ifndef FLI_NET_LOG_H
 #define FLI_NET_LOG_H
 
-#include "base/ctx.h"
+#include "net/audit.h"
 
 /* Counts lines that strangers can cause, so that they do not fill a disk. */
 typedef struct fli_net_gate fli_net_gate;
@@ -15,6 +15,7 @@ typedef struct {
     void *arg;
     int quiet;          /* what is routine is left out */
     fli_net_gate *gate; /* NULL: everything is said */
+    fli_audit *audit;   /* where what concerns it is entered as well, also what is routine; NULL: nowhere */
 } fli_net_log;
 
 enum { FLI_NET_STAMP = 32, FLI_NET_OFTEN = 10 };

@@ -157,6 +157,7 @@ fli_reply fli_page_alive(void *arg, fli_request *r)
     fli_desk *d = arg;
     json_t *j = read_object(r);
     if (json_is_true(json_object_get(j, "over"))) note_told(d, r->client);
+    if (json_is_true(json_object_get(j, "leaving"))) fli_dispatch_leave(d->dispatch, r->client);
     int wanted = fli_dispatch_wanted(d->dispatch, r->client, number_in(j));
     json_decref(j);
     return fli_reply_json(strdup(wanted ? "{\"wanted\": true}\n" : "{\"wanted\": false}\n"));

@@ -29,6 +29,36 @@ fli_reply fli_page_federation(void *arg, fli_request *r)
     return fli_reply_json(text);
 }
 
+const char *fli_page_claim(void *arg, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n)
+{
+    fli_desk *d = arg;
+    char word[300];
+    fli_other other;
+    fli_claim is = fli_dispatch_claim(d->dispatch, client, &r->instance, r->address, &other);
+    *again = 0;
+    if (is == FLI_CLAIM_RESTARTED)
+        fli_net_note(&d->log, "restarted", "client=%u name=%s address=%s", client, r->name, r->address);
+    if (is == FLI_CLAIM_REPLACED)
+        fli_net_say(&d->log, "replaced", "client=%u name=%s address=%s before=%s silence=%.0f", client, r->name,
+                    r->address, other.address, other.heard);
+    if (is < FLI_CLAIM_LIVE) return NULL;
+    if (is == FLI_CLAIM_LIVE) {
+        *again = FLI_CLAIM_PASSES;
+        fli_snprintf(sentence, n,
+                     "another process takes part as %s: it came from %s %.0f s ago and was heard %.0f s ago; each "
+                     "process needs a certificate of its own",
+                     r->name, other.address, other.age, other.heard);
+    } else
+        fli_snprintf(sentence, n,
+                     "another process takes part as %s: it came from %s %.0f s ago and has taken this one's place; is "
+                     "its folder a copy of this one's?",
+                     r->name, other.address, other.age);
+    fli_net_caution(&d->log, "duplicate", "client=%u name=%s address=%s reason=%s", client, r->name, r->address,
+                    fli_net_quote(sentence, word, sizeof word));
+    fli_journal_mishap(d->journal, "duplicate", client, r->name, sentence);
+    return sentence;
+}
+
 /* The server looks at the card, the roster keeps it; only then is the client told. */
 static fl_status admit(fli_desk *d, fl_ctx *ctx, fli_request *r, uint32_t *client)
 {
@@ -63,7 +93,11 @@ fli_reply fli_page_join(void *arg, fli_request *r)
     fl_ctx *ctx = fl_ctx_new();
     fl_status s = ctx ? admit(d, ctx, r, &client) : FL_ENOMEM;
     fli_reply reply;
-    if (!s) {
+    double again;
+    char sentence[400];
+    if (!s && fli_page_claim(d, client, r, &again, sentence, sizeof sentence)) {
+        reply = fli_reply_refused(sentence, again, 0);
+    } else if (!s) {
         reply = welcome(d, r, client);
     } else {
         const char *why = ctx ? fl_ctx_error(ctx) : "out of memory";

@@ -18,7 +18,7 @@ static size_t answer_body(void *desk)
 
 const fli_page fli_pages[] = {
     {"GET", FLI_NET_FEDERATION, 0, NULL, fli_page_federation},
-    {"POST", FLI_NET_JOIN, 0, small_body, fli_page_join},
+    {"POST", FLI_NET_JOIN, FLI_PAGE_ACTS, small_body, fli_page_join},
     {"GET", FLI_NET_TERMS, FLI_PAGE_JOINED, NULL, fli_page_terms},
     {"GET", FLI_NET_ASK, FLI_PAGE_JOINED, NULL, fli_page_ask},
     {"POST", FLI_NET_ANSWER, FLI_PAGE_JOINED, answer_body, fli_page_answer},

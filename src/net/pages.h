@@ -28,6 +28,9 @@ typedef struct {
 
 extern const fli_page fli_pages[];
 
+/* fli_http_spec's: says in the log who it is that comes, and that there are two. */
+const char *fli_page_claim(void *desk, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n);
+
 fli_reply fli_page_federation(void *desk, fli_request *r);
 fli_reply fli_page_join(void *desk, fli_request *r);
 fli_reply fli_page_terms(void *desk, fli_request *r);

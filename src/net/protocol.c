@@ -42,6 +42,25 @@ const char *fli_net_version_wrong(const char *header, char *sentence, size_t n)
     return sentence;
 }
 
+const char *fli_instance_text(const fli_instance *i, char text[FLI_INSTANCE_TEXT])
+{
+    fli_snprintf(text, FLI_INSTANCE_TEXT, "%016llx %016llx", (unsigned long long)i->folder,
+                 (unsigned long long)i->process);
+    return text;
+}
+
+int fli_instance_read(const char *header, fli_instance *out)
+{
+    *out = (fli_instance){0, 0};
+    if (!header) return 1;
+    if (strlen(header) != 33 || strspn(header, "0123456789abcdef") != 16 || header[16] != ' ' ||
+        strspn(header + 17, "0123456789abcdef") != 16)
+        return 0;
+    out->folder = strtoull(header, NULL, 16);
+    out->process = strtoull(header + 17, NULL, 16);
+    return 1;
+}
+
 static int letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';

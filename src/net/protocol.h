@@ -7,6 +7,7 @@
 #define FLI_NET_PROTOCOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     FLI_NET_VERSION = 1, /* spoken here, */
@@ -33,12 +34,25 @@ enum {
 #define FLI_NET_HEADER  "Fedloom-Protocol" /* every request and answer: "VERSION OLDEST" of who speaks */
 #define FLI_NET_UPGRADE "fedloom/1"        /* with 426: what is spoken here, as HTTP calls protocols */
 #define FLI_NET_NAME    "Fedloom-Client"   /* plain HTTP alone: who speaks */
+#define FLI_NET_INSTANCE                                                                                               \
+    "Fedloom-Instance" /* "FOLDER PROCESS", 16 hexadecimal digits each: which process of a client's speaks */
 
 /* A sentence that names both, if two sides cannot speak with each other; NULL: they can. `header`: what the other side
  * sent as FLI_NET_HEADER, NULL: nothing. */
 const char *fli_net_version_wrong(const char *header, char *sentence, size_t n);
 /* The header of ours. */
 const char *fli_net_version_text(void);
+
+/* Two processes may have one certificate. A number that the client's folder keeps tells a process that was started again
+ * from one that is elsewhere, and one that every process draws tells two that have copies of a folder. */
+typedef struct {
+    uint64_t folder, process; /* zeros: it does not say */
+} fli_instance;
+enum { FLI_INSTANCE_TEXT = 34 };
+/* The header of ours. */
+const char *fli_instance_text(const fli_instance *i, char text[FLI_INSTANCE_TEXT]);
+/* 0: it is none. NULL: not said, which is zeros. */
+int fli_instance_read(const char *header, fli_instance *out);
 
 /* Letters, digits, dots, hyphens and underscores, 1 to FLI_NET_NAME_MAX of them, no dot or hyphen first: a name that
  * may be a file's. */

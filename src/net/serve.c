@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/number.h"
+#include "base/text.h"
 
 #include <gnutls/crypto.h>
 #include <math.h>
@@ -196,7 +197,110 @@ static fl_status open_server(fli_serve *s, fl_config *cfg)
     return status;
 }
 
-/* ---- the parts ----------------------------------------------------------------------------------------------- */
+/* ---- what is served, and what has changed of it since the last start ------------------------------------------- */
+
+static void append_text(void *text, const char *more) { fli_text_add(text, more); }
+
+/* The configuration and the options as lines `key value`, keys of sections with a dot in them. */
+static fl_status list_settings(fli_serve *s, fl_config *cfg, const fli_serve_options *o, fli_text *out)
+{
+    fli_text printed;
+    char section[100] = "";
+    fli_text_init(&printed, s->ctx);
+    fl_status status = fl_config_print(cfg, append_text, &printed);
+    if (!status) status = fli_text_ok(&printed);
+    for (const char *at = status ? "" : fli_text_get(&printed), *next; *at; at = next) {
+        size_t n = strcspn(at, "\n"), key = strcspn(at, ":\n"), indent = strspn(at, " ");
+        next = at + n + (at[n] != 0);
+        if (!indent) section[0] = 0;
+        if (!indent && key + 1 == n)
+            fli_snprintf(section, sizeof section, "%.*s.", (int)key, at);
+        else if (key < n)
+            fli_text_addf(out, "%s%.*s%.*s\n", section, (int)(key - indent), at + indent, (int)(n - key - 1),
+                          at + key + 1);
+    }
+    fli_text_fini(&printed);
+    fli_text_addf(out, "--listen %s\n--certs %s\n--insecure-http %s\n--roster %s\n", o->listen ? o->listen : "",
+                  o->certs ? o->certs : "", o->insecure ? "true" : "false", o->roster ? o->roster : "");
+    fli_text_addf(out, "--silence %g\n--bodies %zu\n--slowest %zu\n--per-address %u\nfedloom %s\n", s->desk.silence,
+                  o->bodies, o->slowest, o->per_address, FL_VERSION);
+    return status ? status : fli_text_ok(out);
+}
+
+/* The value of the key of a line in others, up to the end of its line; NULL: it is not there. */
+static const char *same_key(const char *line, const char *others)
+{
+    size_t key = strcspn(line, " ") + 1;
+    for (const char *at = others; *at; at += strcspn(at, "\n"), at += *at != 0)
+        if (!strncmp(at, line, key)) return at + key;
+    return NULL;
+}
+
+static void note_setting(fli_serve *s, const char *line, const char *from, const char *to)
+{
+    char was[300], is[300], a[302], b[302];
+    fli_snprintf(was, sizeof was, "%.*s", (int)strcspn(from, "\n"), from);
+    fli_snprintf(is, sizeof is, "%.*s", (int)strcspn(to, "\n"), to);
+    fli_net_say(&s->desk.log, "setting", "key=%.*s from=%s to=%s", (int)strcspn(line, " "), line,
+                fli_net_quote(was, a, sizeof a), fli_net_quote(is, b, sizeof b));
+}
+
+static void note_settings(fli_serve *s, const char *before, const char *now)
+{
+    for (const char *at = now; *at; at += strcspn(at, "\n"), at += *at != 0) {
+        const char *value = at + strcspn(at, " ") + 1, *was = same_key(at, before);
+        size_t n = strcspn(value, "\n") + 1;
+        if (!was || strncmp(was, value, n)) note_setting(s, at, was ? was : "", value);
+    }
+    for (const char *at = before; *at; at += strcspn(at, "\n"), at += *at != 0)
+        if (!same_key(at, now)) note_setting(s, at, at + strcspn(at, " ") + 1, "");
+}
+
+static void note_start(fli_serve *s, int again, const char *settings, size_t n)
+{
+    char hex[FLI_DIGEST_TEXT], word[300];
+    fli_hash h;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, settings, n);
+    fli_digest digest = fli_hash_end(&h);
+    fli_digest_print(&digest, hex);
+    fli_net_note(&s->desk.log, "started", "fedloom=%s output=%s again=%s settings=%s", FL_VERSION,
+                 fli_net_quote(s->desk.outline.output, word, sizeof word), again ? "true" : "false", hex);
+}
+
+/* What this start has that the one before had not goes to the log. */
+static fl_status compare_settings(fli_serve *s, fl_config *cfg, const fli_serve_options *o)
+{
+    enum { MOST = 1 << 24 };
+    fli_text now;
+    char *path = s->folder ? fli_strf(s->ctx, "%s/settings", s->folder) : NULL, *before = NULL;
+    size_t n;
+    if (!path) return s->folder ? FL_ENOMEM : FL_OK;
+    fli_text_init(&now, s->ctx);
+    fl_status status = list_settings(s, cfg, o, &now);
+    if (!status && fli_path_kind(path)) status = fli_file_read(s->ctx, path, MOST, &before, &n);
+    if (!status) {
+        note_start(s, before != NULL, fli_text_get(&now), now.n);
+        if (before) note_settings(s, before, fli_text_get(&now));
+        status = fli_file_private(s->ctx, path, fli_text_get(&now), now.n);
+    }
+    fli_text_fini(&now);
+    fli_free(before);
+    fli_free(path);
+    return status;
+}
+
+static fl_status open_audit(fli_serve *s)
+{
+    const char *output = s->desk.outline.output;
+    if (!*output) return FL_OK;
+    char *path = fli_strf(s->ctx, "%.*s.audit.jsonl", (int)fli_path_length(output), output);
+    fl_status status = path ? fli_audit_open(s->ctx, path, &s->desk.log.audit) : FL_ENOMEM;
+    fli_free(path);
+    return status;
+}
+
+/* ---- the parts ------------------------------------------------------------------------------------------------- */
 
 /* A client of an earlier server's. One that claims more samples than this server allows has to join again. */
 static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *card, size_t n)
@@ -260,6 +364,7 @@ static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struc
                           .clients = d->outline.clients,
                           .find = find,
                           .heard = heard,
+                          .claim = fli_page_claim,
                           .bodies = o->bodies ? o->bodies : (size_t)1 << 30,
                           .slowest = o->slowest ? o->slowest : (size_t)64 << 10,
                           .per_address = o->per_address,
@@ -286,10 +391,12 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     d->silence = o->silence > 0 ? o->silence : 60;
     status = fli_net_gate_new(s->ctx, &d->log.gate);
     if (!status) status = fli_journal_new(s->ctx, &d->journal);
+    if (!status) status = open_audit(s);
     if (!status) status = open_roster(s, o->roster);
     if (!status) status = open_dispatch(s);
     /* A mistake at a restart, such as another setting, must be found before any client can hear of it. */
     if (!status && fli_roster_kept(d->roster) == d->outline.clients) status = fli_dispatch_resume(d->dispatch, s->ctx);
+    if (!status) status = compare_settings(s, cfg, o);
     return status ? status : open_http(s, o, &address);
 }
 
@@ -325,6 +432,7 @@ void fli_serve_free(fli_serve *s)
     fli_journal_free(d->journal);
     fli_net_flush(&d->log, 1);
     fli_net_gate_free(d->log.gate);
+    fli_audit_close(d->log.audit);
     fli_roster_free(d->roster);
     fli_trust_free(s->trust);
     fli_tls_free(&s->tls);
@@ -335,6 +443,7 @@ void fli_serve_free(fli_serve *s)
     fli_free(s);
 }
 
+const fli_net_log *fli_serve_log(const fli_serve *s) { return &s->desk.log; }
 uint16_t fli_serve_port(const fli_serve *s) { return fli_http_port(s->http); }
 unsigned fli_serve_room(const fli_serve *s) { return fli_http_room(s->http); }
 

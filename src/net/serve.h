@@ -22,13 +22,17 @@ typedef struct {
 } fli_serve_options;
 
 /* Serves from now on, with the context that the configuration was made from; begins the run as soon as everybody has
- * joined. What is needed to go on after a restart is kept beside the configuration's `output`; without one nothing is.
+ * joined. What is needed to go on after a restart is kept beside the configuration's `output`, and so is an audit file
+ * (OUTPUT.audit.jsonl), which stays; without one nothing is.
  * FL_ECONFIG with a sentence for what cannot be served. */
 fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *options, fli_serve **out);
 /* Ends everything at once. */
 void fli_serve_free(fli_serve *s);
 uint16_t fli_serve_port(const fli_serve *s);
 unsigned fli_serve_room(const fli_serve *s); /* for how many connections */
+
+/* Where lines about this server go, its audit file among it. */
+const fli_net_log *fli_serve_log(const fli_serve *s);
 
 /* Waits until the run has ended, at most this long; 0: it has not. */
 int fli_serve_wait(fli_serve *s, double seconds);

@@ -41,7 +41,7 @@ static int belong_together(gnutls_x509_crt_t cert, gnutls_x509_privkey_t key)
 static fl_status check_times(fl_ctx *ctx, gnutls_x509_crt_t cert, fli_tls_files *f)
 {
     char day[FLI_DAY_MAX];
-    int64_t now = (int64_t)time(NULL), begins = (int64_t)gnutls_x509_crt_get_activation_time(cert);
+    int64_t now = (int64_t)time(NULL), begins = f->begins = (int64_t)gnutls_x509_crt_get_activation_time(cert);
     f->ends = (int64_t)gnutls_x509_crt_get_expiration_time(cert);
     if (begins > now)
         return fli_fail(ctx, FL_ECONFIG, "%s: holds from %s on only; is the clock right?", f->cert_path,

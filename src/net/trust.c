@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "net/cert_index.h"
+#include "net/log.h"
 #include "net/x509.h"
 
 #include <errno.h>
@@ -35,6 +36,8 @@ typedef struct {
 enum { KNOWN = 16384 }; /* two that want the same place push each other out */
 
 static const char has_ended[] = "has ended: ask for a new one";
+static const char revoked[] = "has been revoked";
+static const char not_yet[] = "does not hold yet: a clock may be wrong";
 
 /* How a file is told from one that took its place. */
 typedef struct {
@@ -218,7 +221,7 @@ static void remember(fli_trust *t, const known *k)
 
 static const char *wrong_signature(unsigned status)
 {
-    if (status & GNUTLS_CERT_NOT_ACTIVATED) return "does not hold yet: a clock may be wrong";
+    if (status & GNUTLS_CERT_NOT_ACTIVATED) return not_yet;
     if (status & GNUTLS_CERT_EXPIRED) return has_ended;
     return "was not signed by this federation's authority";
 }
@@ -269,12 +272,19 @@ const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, fli_pe
     if (!wrong && k.ends <= (int64_t)time(NULL)) wrong = has_ended;
     if (!wrong) {
         keep_current(t);
-        if (is_revoked(&t->list, &k.serial)) wrong = "has been revoked";
+        if (is_revoked(&t->list, &k.serial)) wrong = revoked;
         pthread_rwlock_unlock(&t->lock);
     }
-    *who = wrong ? (fli_peer){0} : k.who;
-    if (wrong) fli_snprintf(sentence, n, "the certificate%s%s %s", *k.who.name ? " of " : "", k.who.name, wrong);
-    return wrong ? sentence : NULL;
+    if (!wrong) {
+        *who = k.who;
+        return NULL;
+    }
+    char now[FLI_NET_STAMP], clock[FLI_NET_STAMP + 40] = "";
+    *who = (fli_peer){.revoked = wrong == revoked, .by_clock = wrong == has_ended || wrong == not_yet};
+    fli_net_stamp(now);
+    if (who->by_clock) fli_snprintf(clock, sizeof clock, " (by the server's clock it is %s)", now);
+    fli_snprintf(sentence, n, "the certificate%s%s %s%s", *k.who.name ? " of " : "", k.who.name, wrong, clock);
+    return sentence;
 }
 
 const char *fli_trust_check(fli_trust *t, gnutls_session_t session, fli_peer *who, char *sentence, size_t n)

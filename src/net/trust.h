@@ -15,7 +15,7 @@ typedef struct {
     char *ca_path, *cert_path, *key_path;
     char *ca, *cert, *key;
     char name[FLI_CERT_HOST_MAX + 1]; /* in the certificate: a client's or viewer's name, a server's first host */
-    int64_t ends;                     /* when the certificate does, in seconds since 1970 */
+    int64_t begins, ends;             /* of the certificate, in seconds since 1970 */
 } fli_tls_files;
 
 /* Loads ca.pem, cert.pem and key.pem of a folder. Refused with a sentence: a key that others than its owner may read
@@ -33,6 +33,8 @@ typedef struct fli_trust fli_trust;
 typedef struct {
     char name[FLI_NET_NAME_MAX + 1];
     fli_cert_kind kind; /* FLI_CERT_CLIENT or FLI_CERT_VIEWER */
+    int revoked;        /* it is refused for that, */
+    int by_clock;       /* or for its time alone: a clock may be wrong */
 } fli_peer;
 
 /* The authority and its revocation list: ca.pem and, if it is there, crl.pem of a folder. `ctx` must outlive it: what
@@ -50,7 +52,7 @@ void fli_trust_show(fli_trust *trust, gnutls_session_t session);
 /* Whether the other side of a connection is somebody of this federation, and who: for every request, from any thread,
  * so that a certificate that was revoked meanwhile is refused at its next one. Looks at the revocation list again when
  * its file has changed; if the new one is damaged, older or gone the last good one counts, and that is logged once.
- * NULL: it is, and `who` is it. Otherwise the reason, in `sentence`, and no name. */
+ * NULL: it is, and `who` is it. Otherwise the reason, in `sentence`, and of `who` only whether it is the time. */
 const char *fli_trust_check(fli_trust *trust, gnutls_session_t session, fli_peer *who, char *sentence, size_t n);
 /* The same for a certificate by itself, in DER. */
 const char *fli_trust_check_cert(fli_trust *trust, const gnutls_datum_t *der, fli_peer *who, char *sentence, size_t n);

@@ -28,7 +28,7 @@ expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
 expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
 expect 0 'usage: fedloom COMMAND' help
 unset FEDLOOM_KERNELS
-for c in init run resume compare tune reproduce plot check config data list show export verify cert serve join status completion; do
+for c in init run resume compare tune reproduce plot check config data list show export verify cert serve join status audit completion; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -147,7 +147,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in init run resume compare tune reproduce plot check config data list show export verify cert serve join status completion; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in init run resume compare tune reproduce plot check config data list show export verify cert serve join status audit completion; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man

@@ -64,6 +64,72 @@ check "a client was killed, again and again" [ "$kills" -eq 5 ]
 check "a client that comes back goes on from what it kept" has err1 'event=restored'
 check "a client that was killed changes nothing" repeats killed
 
+# ---- two processes with one certificate --------------------------------------------------------------------------
+
+rm -f err?
+serve twice
+join_all
+until_has err1 ' round=' "$client1"
+kill -STOP "$client0" # so that the run does not end before
+second='--data client1.csv --set data.header=false --name client1 --insecure-http'
+fedloom join "$url" $second --keep second1 --patience 1
+check "a second process of one client is refused" exits 1
+check "it hears where the first one is" has err 'another process takes part as client1: it came from 127.0.0.1'
+check "it says that it has tried again, and until when" has err 'event=wrong until='
+check "and so does the server" has twice.log 'event=duplicate client=1 name=client1 address=127.0.0.1'
+kill -STOP "$client1"
+cp -r keep1 second1.copy
+first=$client1
+"$program" join "$url" $second --keep second1.copy --patience 60 2>err3 &
+client1=$!
+until_has twice.log 'event=restarted client=1' "$server"
+kill -CONT "$first"
+ends 'a process whose folder was copied' 1 "$first"
+check "it hears that another one has its place" has err1 "has taken this one's place; is its folder a copy"
+kill -TERM "$client1"
+ends 'the copy' 0 "$client1"
+rm second1.copy/instance # another folder, for the server
+mv second1.copy third1
+"$program" join "$url" $second --keep third1 --patience 60 2>err3 &
+client1=$!
+until_has twice.log 'event=replaced client=1' "$server"
+kill -CONT "$client0"
+all_end
+check "a process that has ended makes room for another one at once" has twice.log 'event=replaced client=1'
+check "two processes of one client change nothing" repeats twice
+rm -rf keep? err3
+
+# ---- a client whose samples change in mid-run -------------------------------------------------------------------
+
+# begun_then_changed OUTPUT: client 1 is killed, and when it comes back its labels are others.
+begun_then_changed() {
+    rm -rf keep?
+    serve "$1"
+    join_all
+    until_has err1 ' round=' "$client1"
+    kill_it "$client1"
+    cp client1.csv own.csv
+    awk -F, -v OFS=, '{ $5 = ($5 + 1) % 3; print }' own.csv >client1.csv
+}
+begun_then_changed changed
+join 1
+ends 'a client whose samples have changed' 1 "$client1"
+check "it says which, and where" has err1 'the samples are not those that this client began the run in keep1/run-'
+check "it says what to do" has err1 'go on with these by --changed-data'
+check "and so does the server" has changed.log 'event=refused client=1 name=client1 number=0 reason="its samples are not those'
+cp own.csv client1.csv
+join 1
+all_end
+check "a client whose samples are back changes nothing" repeats changed
+
+begun_then_changed knowingly
+join 1 --changed-data
+all_end
+check "a client goes on with other samples if it is told to, and says so" has err1 'event=changed what="samples"'
+check "the result is another one" eval 'simulate_like knowingly && exits 0 && ! same_result knowingly.simulated knowingly'
+cp own.csv client1.csv
+rm -rf keep?
+
 # ---- a server that is killed ------------------------------------------------------------------------------------
 
 serve restarted
@@ -172,6 +238,43 @@ serve drained "$port"
 all_end
 check "a server that was asked to end changes nothing" repeats drained
 
+# ---- the audit file -----------------------------------------------------------------------------------------------
+
+serve audited
+join_all
+until_has audited.log 'event=checkpoint round=5 ' "$server"
+kill_it "$server"
+lines=$(wc -l <audited.audit.jsonl)
+printf '{"time": "half a line' >>audited.audit.jsonl
+expect 0 'half a line, of a server that was killed' audit audited.audit.jsonl
+serve audited "$port" --set server.largest_norm=1000 --silence 50 --quiet
+all_end
+check "an audit file changes nothing" repeats audited
+check "what changed at a restart is logged" has audited.log 'event=setting key=server.largest_norm from="0" to="1000"'
+check "and in the audit file" has audited.audit.jsonl '"event": "setting", "key": "server.largest_norm", "from": "0", "to": "1000"'
+check "so is an option" has audited.audit.jsonl '"key": "--silence", "from": "60", "to": "50"'
+check "nothing else has changed" [ "$(grep -c '"event": "setting"' audited.audit.jsonl)" -eq 3 ] # and the port
+check "the restart is a line of its own" has <(sed -n "$((lines + 1))p" audited.audit.jsonl) '"event": "started", '
+check "everybody who joined is in it" [ "$(grep -c '"event": "joined", "client": [012], "name": "client[012]"' audited.audit.jsonl)" -eq 3 ]
+check "it ends with the run" has <(tail -1 audited.audit.jsonl) '"event": "over", "code": 0'
+check "it is its owner's alone" [ "$(stat -c %a audited.audit.jsonl)" = 600 ]
+expect 0 "$(wc -l <audited.audit.jsonl) lines, each follows from the one before" audit audited.audit.jsonl
+check "the last line's digest is that of sha256sum" has out "$(tail -1 audited.audit.jsonl | sha256sum | cut -d' ' -f1)"
+before=$(printf '0%.0s' $(seq 64)) # the chain as anybody can follow it
+while read -r line; do
+    [[ $line == *"\"before\": \"$before\"}" ]] || break
+    before=$(echo "$line" | sha256sum | cut -d' ' -f1)
+done <audited.audit.jsonl
+check "every line has the digest of the line before" [ "$before" = "$(tail -1 audited.audit.jsonl | sha256sum | cut -d' ' -f1)" ]
+sed '3s/client/Client/' audited.audit.jsonl >changed.jsonl
+expect 1 'changed.jsonl:4: does not follow from the line before it' audit changed.jsonl
+sed 2d audited.audit.jsonl >removed.jsonl
+expect 1 'removed.jsonl:2: does not follow from the line before it' audit removed.jsonl
+sed 1d audited.audit.jsonl >beheaded.jsonl
+expect 1 'beheaded.jsonl:1: is not the first line of an audit file' audit beheaded.jsonl
+expect 1 'no-such.jsonl' audit no-such.jsonl
+expect 2 'which FILE?' audit
+
 # ---- a client that is asked to end -----------------------------------------------------------------------------
 
 serve paused
@@ -198,7 +301,7 @@ fedloom cert viewer other observer
 "$program" serve server.yaml --output secure --certs ca/server --listen 127.0.0.1:0 --roster roster 2>secure.log &
 server=$!
 until_serving secure.log "$server"
-samples='--data client0.csv --set data.header=false --patience 10'
+samples='--data client0.csv --set data.header=false --patience 1'
 foreign() {
     local text=$1
     shift
@@ -220,17 +323,33 @@ expect 2 'https needs the folder' status "https://localhost:$port"
 fedloom cert revoke ca observer
 fedloom status "https://localhost:$port" --certs ca/viewers/observer
 check "whoever is revoked does not" eval 'exits 1 && has err revoked'
+check "a certificate that was revoked is in the audit file" has secure.audit.jsonl '"event": "revoked", "reason": "the certificate of observer has been revoked"'
 foreign 'server certificate verification failed' "https://localhost:$port" --certs other/clients/client0 --keep foreign
+check "join: says that a wrong certificate is tried again, and until when" has err 'event=wrong until=20'
 foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep foreign
 cp -r ca/clients/client0 mixed && cp other/clients/client0/cert.pem other/clients/client0/key.pem mixed
 fedloom join "https://localhost:$port" --certs mixed --keep foreign $samples
 check "files that do not belong together are refused" [ "$code" -ne 0 ]
+# A server's certificate that was renewed wrongly: clients wait until it is put right.
+right=$port
+kill_it "$server"
+fedloom cert server other localhost
+"$program" serve server.yaml --output secure --certs other/server --listen "127.0.0.1:$right" --roster roster 2>botched.log &
+server=$!
+until_serving botched.log "$server"
+rm -f err?
 for i in 0 1 2; do # without --keep
     "$program" join "https://localhost:$port" --data "client$i.csv" --set data.header=false --certs "ca/clients/client$i" \
         --patience 60 >"out$i" 2>"err$i" &
     eval "client$i=$!"
 done
+for i in 0 1 2; do until_has "err$i" 'event=wrong until=' "$(pid_of "$i")"; done
+kill_it "$server"
+"$program" serve server.yaml --output secure --certs ca/server --listen "127.0.0.1:$right" --roster roster 2>secure.log &
+server=$!
+until_serving secure.log "$server"
 all_end
+check "clients wait for a server whose certificate is wrong for a while, and say so once" [ "$(grep -c event=wrong err0)" -eq 1 ]
 check "a federation over HTTPS has the result of a simulation" repeats secure
 check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
 

@@ -143,6 +143,70 @@ static void comes_later(void **state)
     fake_stop(&s);
 }
 
+typedef struct {
+    int wrong; /* lines that say that something is wrong, and is tried again */
+    char last[600];
+} said;
+
+static void hear(void *arg, const char *line)
+{
+    said *s = arg;
+    s->wrong += strstr(line, "event=wrong ") != NULL;
+    snprintf(s->last, sizeof s->last, "%s", line);
+}
+
+#define REFUSED(json) "HTTP/1.1 403 Forbidden\r\n" OURS "Content-Length: " json
+
+/* What a line makes of these answers, with a certificate that holds by this machine's clock or not. */
+static fl_status line_hears(context *c, const fake_answer *answers, size_t n, int holds, double patience, said *heard)
+{
+    fake_server s;
+    fli_heard r;
+    int64_t now = (int64_t)time(NULL);
+    fli_net_log log = {.line = hear, .arg = heard};
+    *heard = (said){0};
+    fake_start(&s, answers, n);
+    const fli_call_spec spec = {.url = s.url,
+                                .name = "ann",
+                                .plain = 1,
+                                .connect_s = 2,
+                                .stall_s = 1,
+                                .begins = now - 1000,
+                                .ends = holds ? now + 1000 : now - 1};
+    fli_line line = {.ctx = c->ctx, .log = &log, .patience = patience};
+    fli_backoff_init(&line.backoff);
+    assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &line.call));
+    fl_status status = fli_line_get(&line, "/v1/ask", 0, 1000, &r);
+    fli_call_free(line.call);
+    fake_stop(&s);
+    return status;
+}
+
+/* A server whose clock is wrong for a moment, and what else may pass. */
+static void wrong_for_a_moment(void **state)
+{
+    context *c = *state;
+    said heard;
+    static const fake_answer clock[] = {
+        {REFUSED("47\r\n\r\n{\"error\":\"ended\",\"again\":300,\"clock\":\"2040\"}   ")},
+        {REFUSED("47\r\n\r\n{\"error\":\"ended\",\"again\":300,\"clock\":\"2040\"}   ")},
+        {OK_HEAD "Content-Length: 2\r\n\r\nhi"}};
+    static const fake_answer process[] = {{REFUSED("25\r\n\r\n{\"error\":\"two\",\"again\":9}")},
+                                          {OK_HEAD "Content-Length: 2\r\n\r\nhi"}};
+    static const fake_answer final[] = {{REFUSED("17\r\n\r\n{\"error\":\"never\"}")}};
+    assert_ok(c->ctx, line_hears(c, clock, 3, 1, 0, &heard));
+    assert_int_equal(heard.wrong, 1);
+    assert_non_null(strstr(heard.last, "event=wrong until=20"));
+    assert_non_null(strstr(heard.last, "refuses (403): ended"));
+    assert_int_equal(line_hears(c, clock, 3, 0, 0, &heard), FL_EREFUSED); /* by our clock as well */
+    assert_int_equal(heard.wrong, 0);
+    assert_ok(c->ctx, line_hears(c, process, 2, 0, 0, &heard)); /* that has nothing to do with clocks */
+    assert_fails(c->ctx, line_hears(c, clock, 1, 1, 0.3, &heard), FL_EREFUSED, "refuses (403): ended");
+    assert_int_equal(heard.wrong, 1);
+    assert_fails(c->ctx, line_hears(c, final, 1, 1, 0, &heard), FL_EREFUSED, "refuses (403): never");
+    assert_int_equal(heard.wrong, 0);
+}
+
 static void answers_of_others(void **state)
 {
     context *c = *state;
@@ -351,6 +415,7 @@ int main(void)
         CONTEXT_TEST(what_is_refused_and_what_comes_later),
         CONTEXT_TEST(later),
         CONTEXT_TEST(comes_later),
+        CONTEXT_TEST(wrong_for_a_moment),
         CONTEXT_TEST(answers_of_others),
         CONTEXT_TEST(broken_bodies),
         CONTEXT_TEST(answers_that_are_cut),

@@ -304,6 +304,79 @@ static void answers(void **state)
     down(&d);
 }
 
+/* The same ask answered twice, from other samples. */
+static void another_answer(void **state)
+{
+    desk d;
+    char why[400];
+    fl_bytes answer, other;
+    up(&d, *state, "participation=everyone;metrics={train: false, clients: false}", 60);
+    begin(&d);
+    EVENTUALLY(turns_out(&d) == CLIENTS);
+    fli_parcel *p = ask_of(&d, 2);
+    fl_config *cfg = fl_config_new(d.ctx[2]);
+    fl_samples wrong = samples_of(&d.t, 3, 1);
+    fl_client *twin;
+    fl_bytes terms;
+    assert_ok(d.ctx[2], fl_config_data(cfg, &wrong, NULL, NULL));
+    assert_ok(d.ctx[2], fl_client_new(cfg, &twin));
+    assert_ok(d.t.f->ctx, fl_server_terms(d.server, 2, &terms));
+    assert_ok(d.ctx[2], fl_client_accept(twin, terms.data, terms.n));
+    assert_ok(d.ctx[2], fl_client_work(twin, p->packet.data, p->packet.n, &other));
+    assert_ok(d.ctx[2], fl_client_work(d.client[2], p->packet.data, p->packet.n, &answer));
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, other.data, other.n, why, sizeof why), FL_EMISMATCH);
+    assert_non_null(strstr(why, "has been answered otherwise: the answer that was taken has the digest "));
+    assert_true(logged(&d, "event=contradiction client=2 name=somebody number="));
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(atomic_load(&d.counters.repeated), 1);
+    fli_parcel_release(p);
+    fl_bytes_free(&terms);
+    fl_bytes_free(&answer);
+    fl_bytes_free(&other);
+    fl_client_free(twin);
+    fl_config_free(cfg);
+    go_on(&d);
+    down(&d);
+}
+
+static fli_claim claim(desk *d, uint64_t folder, uint64_t process, fli_other *other)
+{
+    char from[32];
+    const fli_instance who = {folder, process};
+    snprintf(from, sizeof from, "host%llu", (unsigned long long)process);
+    return fli_dispatch_claim(d->dispatch, 1, &who, from, other);
+}
+
+/* One process at a time acts as a client. */
+static void claims(void **state)
+{
+    desk d;
+    fli_other other;
+    atomic_int woken = 0;
+    up(&d, *state, "participation=everyone", 60);
+    assert_int_equal(claim(&d, 7, 1, &other), FLI_CLAIM_KNOWN);
+    assert_int_equal(claim(&d, 7, 1, &other), FLI_CLAIM_KNOWN);
+    assert_int_equal(claim(&d, 8, 2, &other), FLI_CLAIM_LIVE); /* heard just now */
+    assert_string_equal(other.address, "host1");
+    assert_true(other.age >= 0 && other.age < 10 && other.heard <= other.age);
+    assert_int_equal(claim(&d, 0, 0, &other), FLI_CLAIM_LIVE); /* one that does not say which it is */
+    assert_int_equal(claim(&d, 7, 3, &other), FLI_CLAIM_RESTARTED);
+    assert_int_equal(claim(&d, 7, 1, &other), FLI_CLAIM_SUPERSEDED);
+    assert_string_equal(other.address, "host3");
+    assert_int_equal(claim(&d, 7, 3, &other), FLI_CLAIM_KNOWN);
+    assert_true(fli_dispatch_wait(d.dispatch, 1, 0, 30, &woken)); /* whoever waits is there */
+    assert_int_equal(claim(&d, 8, 2, &other), FLI_CLAIM_LIVE);
+    fli_dispatch_leave(d.dispatch, 1);
+    assert_int_equal(claim(&d, 8, 2, &other), FLI_CLAIM_REPLACED);
+    assert_string_equal(other.address, "host3");
+    assert_int_equal(claim(&d, 7, 3, &other), FLI_CLAIM_SUPERSEDED);
+    for (uint64_t process = 10; process < 20; process++)
+        assert_int_equal(claim(&d, 8, process, &other), FLI_CLAIM_RESTARTED);
+    assert_int_equal(claim(&d, 8, 18, &other), FLI_CLAIM_SUPERSEDED);
+    down(&d);
+}
+
 /* A method that needs everyone cannot go on without one; a server that starts again can. */
 static void refusal_of_one_that_is_needed(void **state)
 {
@@ -551,6 +624,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting),
                                        FIXTURE_TEST(answers),
+                                       FIXTURE_TEST(another_answer),
+                                       FIXTURE_TEST(claims),
                                        FIXTURE_TEST(at_work_and_to_be_measured),
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),

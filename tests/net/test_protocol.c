@@ -40,6 +40,28 @@ static void names(void **state)
     assert_true(fli_net_name_ok(longest));
 }
 
+static void instances(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "1 2",
+                                      "0123456789abcdef",
+                                      "0123456789abcdef 0123456789abcde",
+                                      "0123456789abcdef-0123456789abcdef",
+                                      "0123456789ABCDEF 0123456789abcdef",
+                                      "0123456789abcdef 0123456789abcdef0",
+                                      "0123456789abcdef 0123456789abcdeg"};
+    const fli_instance made = {0x0123456789abcdef, 42};
+    fli_instance i;
+    char text[FLI_INSTANCE_TEXT];
+    (void)state;
+    assert_string_equal(fli_instance_text(&made, text), "0123456789abcdef 000000000000002a");
+    assert_true(fli_instance_read(text, &i));
+    assert_true(i.folder == made.folder && i.process == made.process);
+    assert_true(fli_instance_read(NULL, &i)); /* it does not say */
+    assert_true(!i.folder && !i.process);
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) assert_false(fli_instance_read(bad[k], &i));
+}
+
 /* Whoever sends a long body takes much room, and must be quick. */
 static void slow_bodies(void **state)
 {
@@ -55,7 +77,7 @@ static void slow_bodies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(versions), cmocka_unit_test(names),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(versions), cmocka_unit_test(names), cmocka_unit_test(instances),
                                        cmocka_unit_test(slow_bodies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,6 +108,7 @@ static void expect(scratch *s, fli_trust *t, const char *folder, int good, const
         if (good && wrong) fail_msg("%s: %s", folder, wrong);
         if (!good && (!wrong || !strstr(wrong, want))) fail_msg("%s: %s", folder, wrong ? wrong : "came in");
         assert_string_equal(who.name, good ? want : "");
+        assert_int_equal(who.by_clock, !good && strstr(sentence, "by the server's clock") != NULL);
         if (good) assert_int_equal(who.kind, strstr(folder, "viewers") ? FLI_CERT_VIEWER : FLI_CERT_CLIENT);
     }
 }
@@ -165,6 +166,7 @@ static void who_comes_in(void **state)
     expect(s, t, "ca/viewers/alice", 1, "alice");
     expect(s, t, "ca/clients/bob", 0, "the certificate of bob has been revoked");
     expect(s, t, "ca/clients/late", 0, "the certificate of late has ended");
+    expect(s, t, "ca/clients/late", 0, " (by the server's clock it is 20");
     expect(s, t, "other/clients/alice", 0, "was not signed by this federation's authority");
     expect(s, t, "ca/server", 0, "is not a client's");
     expect(s, t, NULL, 0, "there is no certificate");

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import secrets
 from pathlib import Path
 
 from ._core import Busy
@@ -25,6 +27,18 @@ class Keep:
                 os.close(self._lock)
                 raise Busy(f"{folder}: another client works there") from None
 
+    def instance(self) -> str:
+        """A number that no other folder has, but for copies of this one; it is in the lock's file."""
+        if not self._folder:
+            return ""
+        found = re.fullmatch(rb"[0-9a-f]{16}", os.pread(self._lock, 64, 0))
+        if found:
+            return found[0].decode()
+        number = secrets.token_hex(8)
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, number.encode(), 0)
+        return number
+
     def close(self) -> None:
         if self._folder:
             os.close(self._lock)
@@ -33,6 +47,10 @@ class Keep:
         """From here on it is about this run."""
         self._run = run.hex()[:16]
         self._memory.clear()
+
+    @property
+    def folder(self) -> Path | None:
+        return self._folder
 
     def _file(self, name: str) -> Path:
         assert self._folder
@@ -67,5 +85,5 @@ class Keep:
 
     def forget(self) -> None:
         """The run is over."""
-        for name in ("state", "answer"):
+        for name in ("state", "answer", "begun"):
             self.drop(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import secrets
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,8 @@ class Wire:
             raise ConfigError("plain http is only for this machine itself: localhost, 127.0.0.1 or [::1]")
         self._host, self._port = parts.hostname, parts.port or PORT
         self._name, self._tls = name, _tls(certs) if certs else None
+        self.folder = ""  # of what the client keeps: 16 hexadecimal digits, drawn for each process without a folder
+        self._process = secrets.token_hex(8)
         self._connection: http.client.HTTPConnection | None = None
 
     def another(self) -> Wire:
@@ -85,6 +88,7 @@ class Wire:
     def call(self, method: str, path: str, body: bytes | None = None, kind: str = PACKET, most: int = 64 << 10):
         """Status and body. :class:`Away` for what may go better later, Refused for what will not."""
         headers = {"Fedloom-Protocol": f"{VERSION} {OLDEST}"}
+        headers["Fedloom-Instance"] = f"{self.folder or self._process} {self._process}"
         if body is not None:
             headers["Content-Type"] = kind
         if not self._tls:

@@ -11,6 +11,7 @@ is over. Samples stay here. A solver of one's own, such as one that trains in Py
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import ipaddress
 import json
 import math
@@ -38,6 +39,7 @@ LIMITS = {"steps": 1_000_000}  # of those who say nothing
 
 # Where things are in a packet: docs/protocol.md.
 _NUMBER, _RUN, _HEAD = slice(16, 24), slice(48, 80), 80
+_SAMPLES = slice(_HEAD + 32, _HEAD + 64)  # their digest, in a card
 _KIND_OF_ASK = slice(_HEAD + 52, _HEAD + 56)
 _STATUS, _REASON = slice(_HEAD + 16, _HEAD + 20), _HEAD + 20
 
@@ -54,9 +56,12 @@ class _Life:
     """A client from its joining to the end of the run."""
 
     def __init__(self, wire: Wire, make: Callable[[], Client], keep: Keep, digest: bool, limits: Mapping[str, Any],
-                 show: Callable[[str], Any] | None, on_ask: Callable[[int], Any] | None) -> None:  # fmt: skip
+                 show: Callable[[str], Any] | None, on_ask: Callable[[int], Any] | None,
+                 changed_data: bool = False) -> None:  # fmt: skip
         self.wire, self.make, self.keep, self.limits, self.show, self.on_ask = wire, make, keep, limits, show, on_ask
+        self.changed_data = changed_data
         self.client = make()
+        self.samples = self.client.card(digest=True)[_SAMPLES]
         self.card = self.client.card(digest=digest)
         self.run: bytes | None = None  # which one the client has accepted the terms of
         self.shown = self.stop_stale = False
@@ -150,9 +155,28 @@ class _Life:
         if self.run is None:
             self.run = run
             self.keep.of(run)
+            self.compare_with_begun(terms)
             state = self.keep.get("state")
             if state:
                 self.client.restore(state)
+
+    def compare_with_begun(self, terms: bytes) -> None:
+        """A run goes on with what it was begun with: what is kept was made from that."""
+        now = self.samples + hashlib.sha256(terms).digest()
+        then = self.keep.get("begun")
+        if then == now:
+            return
+        if then:
+            changed = [what for what, at in (("samples", slice(32)), ("terms", slice(32, 64))) if then[at] != now[at]]
+            what = " and ".join(changed)
+            if not self.changed_data:
+                self.refuse(0, f"its {what} are not those that it began this run with")
+                raise Refused(
+                    f"the {what} are not those that this client began the run in {self.keep.folder} with; bring those "
+                    "back, or go on with these by changed_data=True"
+                )
+            log.warning("going on with other %s than the run was begun with", what)
+        self.keep.put("begun", now)
 
     # ---- working ----
 
@@ -280,6 +304,7 @@ def join(
     keep: str | os.PathLike | None = None,
     limits: Mapping[str, Any] | None = None,
     digest: bool = False,
+    changed_data: bool = False,
     show: Callable[[str], Any] | None = None,
     patience: float = float("inf"),
     on_ask: Callable[[int], Any] | None = None,
@@ -293,7 +318,9 @@ def join(
 
     `limits`: what the server may ask for, as :meth:`fedloom.halves.Client.limit` takes it, such as ``{"steps": 500,
     "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged; a client that says nothing about
-    them takes 1,000,000 steps per ask at most. `digest`: tells the server a digest of the samples. `show` is called with every card and answer in words before it leaves; if it returns False, it does
+    them takes 1,000,000 steps per ask at most. `digest`: tells the server a digest of the samples.
+    `changed_data`: goes on with other samples, or terms, than those that the run in `keep` was begun with, which is
+    refused otherwise. `show` is called with every card and answer in words before it leaves; if it returns False, it does
     not leave. ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
 
     A server that does not answer is tried again for `patience` seconds. `on_ask` is called with the number of asks so
@@ -309,11 +336,16 @@ def join(
 
     kept = Keep(Path(keep) if keep is not None else None)
     try:
-        _Life(wire, make, kept, digest, allowed, show, on_ask).live(patience)
+        wire.folder = kept.instance()
+        _Life(wire, make, kept, digest, allowed, show, on_ask, changed_data).live(patience)
         raise AssertionError("a life without an end")
     except _Over as e:
         kept.forget()
         return e.args[0]
+    except (KeyboardInterrupt, Refused):
+        with contextlib.suppress(Exception):
+            wire.call("POST", "/v1/alive", b'{"leaving": true}', "application/json", SMALL)
+        raise
     finally:
         wire.close()
         kept.close()
