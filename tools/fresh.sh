@@ -38,7 +38,8 @@ else
     there=$(mktemp -d /var/tmp/fedloom-fresh-XXXXXX)/debian
 fi
 tidy() {
-    umount "$there/proc" "$there/dev/pts" "$there/dev/shm" 2>/dev/null # what is below $there goes, nothing of the machine
+    [ $$ != 1 ] || kill -KILL -1 2>/dev/null # all of this namespace
+    umount -l "$there/proc" "$there/dev/pts" "$there/dev/shm" 2>/dev/null # what is below $there goes, nothing of the machine
     [ -n "${KEEP:-}" ] || rm -rf --one-file-system "$(dirname "$there")"
 }
 trap tidy EXIT
@@ -49,7 +50,8 @@ row() {
     local name=$1 log start=$SECONDS code=0
     shift
     log=$logs/$(printf '%02d' "${#rows[@]}")-$(printf '%s' "$name" | tr -c 'A-Za-z0-9.\n' '-' | cut -c1-60).log
-    "$@" >"$log" 2>&1 </dev/null || code=$?
+    "$@" >"$log" 2>&1 </dev/null & # so that a signal need not wait for its end
+    wait $! || code=$?
     rows+=("$(printf '%8d  %-12s  %s' $((SECONDS - start)) "$([ "$code" = 0 ] && echo ok || echo "exit code $code")" "$name")")
     echo "${rows[-1]}"
     [ "$code" = 0 ] && return
