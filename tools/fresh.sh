@@ -5,7 +5,7 @@
 #     packages   git, make and gcc; what `make deps` installs; every program that a test calls is then there
 #     run        README.md's `make` lines up to `make run`
 #     test       `make test`
-#     readme     README.md's other commands, one by one, with its configurations as files
+#     readme     README.md's other commands, one by one, and its C
 #     guide      the pages of docs/guide, one by one
 #     dist       the release's source by `make dist`, and the same `make` lines in it
 # $MIRROR is where packages come from, or else apt's own sources are asked; $SUITE is a release of Debian (bookworm). apt's settings for
@@ -38,7 +38,8 @@ else
     there=$(mktemp -d /var/tmp/fedloom-fresh-XXXXXX)/debian
 fi
 tidy() {
-    umount "$there/proc" "$there/dev/pts" "$there/dev/shm" 2>/dev/null # what is below $there goes, nothing of the machine
+    [ $$ != 1 ] || kill -KILL -1 2>/dev/null # all of this namespace
+    umount -l "$there/proc" "$there/dev/pts" "$there/dev/shm" 2>/dev/null # what is below $there goes, nothing of the machine
     [ -n "${KEEP:-}" ] || rm -rf --one-file-system "$(dirname "$there")"
 }
 trap tidy EXIT
@@ -49,7 +50,8 @@ row() {
     local name=$1 log start=$SECONDS code=0
     shift
     log=$logs/$(printf '%02d' "${#rows[@]}")-$(printf '%s' "$name" | tr -c 'A-Za-z0-9.\n' '-' | cut -c1-60).log
-    "$@" >"$log" 2>&1 </dev/null || code=$?
+    "$@" >"$log" 2>&1 </dev/null & # so that a signal need not wait for its end
+    wait $! || code=$?
     rows+=("$(printf '%8d  %-12s  %s' $((SECONDS - start)) "$([ "$code" = 0 ] && echo ok || echo "exit code $code")" "$name")")
     echo "${rows[-1]}"
     [ "$code" = 0 ] && return
@@ -93,18 +95,18 @@ checkout() {
     chown -R 0:0 "$there/root/fedloom"
 }
 
-# The lines of README.md that are indented by four, with the line's number: commands, or the lines of a file that is named first.
+# The commands of README.md, which are indented by four, with the line's number; a file that `cat` writes is one of them.
 commands() { # run | test | other
     awk -v which="$1" '
-        function command(line) { sub(/^ +/, "", line); sub(/ +#.*/, "", line); sub(/device=cuda/, "device=twin", line); return line }
-        function end() { if (file != "") print number "\tcat >" file " <<\"END\"\\n" text "END"; file = text = "" }
-        /^    # [a-z_]+\.yaml$/ { if (which == "other") { file = $2; number = FNR; next } }
-        file != "" && /^    /  { text = text substr($0, 5) "\\n"; next }
-        file != ""             { end() }
-        /^    make (deps|run)( |$)/ { if (which == "run") print FNR "\t" command($0); next }
-        /^    make test( |$)/       { if (which == "test") print FNR "\t" command($0); next }
-        /^    build\/fedloom / { if (which == "other") print FNR "\t" command($0) }
-        END                    { end() }' "$root/README.md"
+        function say(kind, line) { if (which == kind) print FNR "\t" line }
+        !/^    /                  { next }
+                                  { line = substr($0, 5) }
+        file != ""                { file = file "\\n" line; if (line == "END") { say("other", file); file = "" } next }
+        line ~ /^cat >.*<<.*END/  { file = line; next }
+                                  { sub(/ +#.*/, "", line) }
+        line ~ /^make (deps|run)$/ { say("run", line) }
+        line == "make test"       { say("test", line) }
+        line ~ /^build\/fedloom /  { say("other", line) }' "$root/README.md"
 }
 # every PLACE FOLDER: those commands, as steps.
 every() {
@@ -121,10 +123,7 @@ programs() {
         row 'packages' inside /root/fedloom 'make deps' &&
         row 'the programs that tests call' inside /root/fedloom 'tools/check-programs.sh --installed'
 }
-# What README.md takes as given: samples of one's own, which a page of the guide makes, and a GPU, which the twin stands in for.
 readme() {
-    awk '/^```sh$/ { n++; next } /^```/ { if (n) exit; next } n' "$root/docs/guide/02-your-data.md" >"$there/root/table.sh"
-    row "the guide's table" inside /root/fedloom 'bash -e ../table.sh' || return
     every other /root/fedloom ''
     row "README.md's deployment" inside /root/fedloom 'tests/docs/deploy.sh build'
     row "README.md's C" inside /root/fedloom 'tests/docs/run.sh build'

@@ -54,7 +54,7 @@ wants() {
     if [ -e "$build/CMakeFiles/Makefile2" ]; then
         grep -q "^CMakeFiles/fedloom_program.dir/all: CMakeFiles/$1.dir/all" "$build/CMakeFiles/Makefile2"
     else
-        ninja -C "$build" -t inputs fedloom_program | grep -q "CMakeFiles/$1.dir/"
+        "$(cached CMAKE_MAKE_PROGRAM)" -C "$build" -t inputs fedloom_program | grep -q "CMakeFiles/$1.dir/"
     fi
 }
 check 'the program alone: its parts' wants fedloom_net
