@@ -400,6 +400,7 @@ static void ticks_are_round(void **state)
     size_t first = 0;
     while (!a.ticks[first].label[0]) first++;
     assert_string_equal(a.ticks[first].label, "10^-7");
+    fli_axis_init(&a, y_named("gradient"), 1e-7, 1e-2, 1, 0, 6);
     assert_string_equal(a.ticks[a.count - 1].label, "10^-2"); /* at the end itself */
 }
 

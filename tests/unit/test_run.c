@@ -677,6 +677,29 @@ static void metrics_of_some_clients(void **state)
     fl_run_free(some);
 }
 
+/* The server's step is as long as its step size says, that towards the regulariser as well: with one local step it is a
+ * proximal gradient step of length server_lr lr. */
+static void a_short_step_of_the_server(void **state)
+{
+    static const char once[] = "precision=f64;rounds=1;participation=everyone;local={batch: 0, steps: 1, lr: 0.5};"
+                               "algorithm={kind: fedavg, server_lr: 0.25}";
+    const double least = 0.25 * 0.5 * 0.1;
+    double x[15], y[15], moved = 0;
+    char set[400];
+    fl_run *run = run_done(*state, SMALL, once);
+    assert_int_equal(fl_run_model(run, x, 15), 15);
+    fl_run_free(run);
+    snprintf(set, sizeof set, "%s;regularizer={kind: l1, weight: 0.1}", once);
+    run = run_done(*state, SMALL, set);
+    assert_int_equal(fl_run_model(run, y, 15), 15);
+    fl_run_free(run);
+    for (size_t i = 0; i < 15; i++) {
+        assert_near(y[i], copysign(fmax(fabs(x[i]) - least, 0), x[i]), 1e-12);
+        moved = fmax(moved, fabs(y[i]));
+    }
+    assert_true(moved > 0);
+}
+
 /* ---- looking at data ------------------------------------------------------------------------------------- */
 
 static void describe_data(void **state)
@@ -794,6 +817,7 @@ int main(void)
         FIXTURE_TEST(accuracy_quantiles),
         FIXTURE_TEST(own_test_parts),
         FIXTURE_TEST(metrics_of_some_clients),
+        FIXTURE_TEST(a_short_step_of_the_server),
         FIXTURE_TEST(describe_data),
         FIXTURE_TEST(describe_sparse_data),
         FIXTURE_TEST(describe_failures),
