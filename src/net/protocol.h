@@ -34,8 +34,8 @@ enum {
 #define FLI_NET_HEADER  "Fedloom-Protocol" /* every request and answer: "VERSION OLDEST" of who speaks */
 #define FLI_NET_UPGRADE "fedloom/1"        /* with 426: what is spoken here, as HTTP calls protocols */
 #define FLI_NET_NAME    "Fedloom-Client"   /* plain HTTP alone: who speaks */
-#define FLI_NET_INSTANCE                                                                                               \
-    "Fedloom-Instance" /* "FOLDER PROCESS", 16 hexadecimal digits each: which process of a client's speaks */
+/* "FOLDER PROCESS", 16 hexadecimal digits each: which process of a client speaks. */
+#define FLI_NET_INSTANCE "Fedloom-Instance"
 
 /* A sentence that names both, if two sides cannot speak with each other; NULL: they can. `header`: what the other side
  * sent as FLI_NET_HEADER, NULL: nothing. */
@@ -43,8 +43,8 @@ const char *fli_net_version_wrong(const char *header, char *sentence, size_t n);
 /* The header of ours. */
 const char *fli_net_version_text(void);
 
-/* Two processes may have one certificate. A number that the client's folder keeps tells a process that was started again
- * from one that is elsewhere, and one that every process draws tells two that have copies of a folder. */
+/* Two processes may have one certificate. The number that a client's folder keeps tells a process that was started
+ * again from one that is elsewhere; the number that every process draws tells two that have copies of a folder. */
 typedef struct {
     uint64_t folder, process; /* zeros: it does not say */
 } fli_instance;

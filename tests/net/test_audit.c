@@ -111,7 +111,7 @@ static void half_a_line(void **state)
     fli_free(whole);
 }
 
-/* Whatever byte of whatever line is changed, the file is found to be broken there, or by the digest of its last line. */
+/* If any byte of any line changes, the file is found to be broken there, or by the digest of its last line. */
 static void changed(void **state)
 {
     context *c = *state;
