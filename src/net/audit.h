@@ -1,5 +1,5 @@
-/* What a server does with whom, as a file that shows whether it was changed: who joined, was refused, dropped or revoked,
- * and which settings changed at a restart.
+/* The audit file of a server: who joined, was refused, dropped or revoked, and which settings changed at a restart. A
+ * change of the file shows.
  *
  * A line is a JSON object whose last member, `before`, is the SHA-256 of the line before it with its line break; zeros
  * in the first line. Lines are only ever added. Each is written at once, so a process that is killed loses none; what
