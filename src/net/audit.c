@@ -103,7 +103,7 @@ static int is_entered(const char *event)
     return 0;
 }
 
-/* A word key=value of the log as `, "key": value`; what follows it. Values in quotes have none within (fli_net_quote). */
+/* A word key=value of the log as `, "key": value`; what follows it. fli_net_quote leaves no quotes within quotes. */
 static const char *put_word(char *out, size_t *n, size_t size, const char *word)
 {
     size_t key = strcspn(word, "= "), quoted;

@@ -58,7 +58,9 @@ class Federation:
 
     def call(self, name, method, path, body=None):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
-        c.request(method, path, body, {"Fedloom-Protocol": "1 1", "Fedloom-Client": name})
+        with open(f"keep-{name}/instance", encoding="utf-8") as file:
+            folder = file.read().strip()
+        c.request(method, path, body, {"Fedloom-Protocol": "1 1", "Fedloom-Client": name, "Fedloom-Instance": f"{folder} {1:016x}"})
         answer = c.getresponse()
         content = answer.read()
         c.close()
@@ -113,7 +115,7 @@ def check_running(b):
 
 
 def refuse(f, name):
-    """As a client whose process is gone: fetches an ask and refuses it."""
+    """As another process of a client, started in its folder: fetches an ask and refuses it."""
     for _ in range(20):
         code, ask = f.call(name, "GET", "/v1/ask?wait=5")
         if code != 200:
