@@ -161,24 +161,29 @@ static fli_parcel *ask_of(desk *d, uint32_t i)
     return p;
 }
 
+/* The run may have ended meanwhile: then the answer is of no use. */
+static void answer_ask(desk *d, uint32_t i, const fli_parcel *p)
+{
+    char why[200];
+    fl_bytes answer;
+    assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
+    fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
+    if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
+    fl_bytes_free(&answer);
+}
+
 /* Answers everything until the run has ended, but as `mute`, if there is such a client, refuses. */
 static void go_on_without(desk *d, uint32_t mute)
 {
-    char why[200];
     for (double until = fli_clock_now() + 60; !fli_dispatch_ended(d->dispatch, 0) && fli_clock_now() < until;)
         for (uint32_t i = 0; i < CLIENTS; i++) {
-            fl_bytes answer;
             fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
             if (!p) continue;
             fli_dispatch_heard(d->dispatch, i);
-            if (i == mute) {
+            if (i == mute)
                 fli_dispatch_refuse(d->dispatch, i, p->number, "too \"much\"\n for me");
-            } else {
-                assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
-                fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
-                if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
-                fl_bytes_free(&answer);
-            }
+            else
+                answer_ask(d, i, p);
             fli_parcel_release(p);
         }
     assert_true(fli_dispatch_ended(d->dispatch, 0));
@@ -189,17 +194,11 @@ static void go_on(desk *d) { go_on_without(d, CLIENTS); }
 /* Answers the ask of a client, if it is one to take a turn or not; 1: it has such a one. */
 static int answer_if(desk *d, uint32_t i, int turn)
 {
-    char why[200];
     fli_ask_glance g = {0};
-    fl_bytes answer;
     fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
     if (!p) return 0;
     assert_ok(d->ctx[i], fli_glance_ask(d->ctx[i], p->packet.data, p->packet.n, &g));
-    if (g.turn == turn) {
-        assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
-        assert_int_equal(fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why), FL_OK);
-        fl_bytes_free(&answer);
-    }
+    if (g.turn == turn) answer_ask(d, i, p);
     fli_parcel_release(p);
     return g.turn == turn;
 }
