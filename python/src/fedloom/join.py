@@ -25,7 +25,7 @@ from typing import Any
 
 from ._core import Error, OutOfMemory, Refused, log, raised_in
 from ._join_disk import Keep
-from ._join_wire import PACKET, Away, Wire, read_json, sentence
+from ._join_wire import PACKET, Away, Passing, Wire, read_json, sentence
 from .config import Settings
 from .data import Data
 from .halves import Client
@@ -247,17 +247,37 @@ class _Life:
 
     def live(self, patience: float) -> None:
         joined, failures, since = False, 0, time.monotonic()
+        refused: float | None = None  # since when, in a row
         while True:
             try:
                 joined = self.step() if joined else self.join()
-                failures, since = 0, time.monotonic()
+                failures, since, refused = 0, time.monotonic(), None
+            except Passing as e:
+                seconds, now = min(e.seconds, patience), time.monotonic()
+                if refused is None:
+                    refused = now
+                    if seconds > 0:
+                        log.warning("%s; trying again until %s", e, _utc(time.time() + seconds))
+                left = refused + seconds - now
+                if left <= 0:
+                    raise Refused(str(e)) from None
+                joined, failures = False, failures + 1
+                time.sleep(min(left, _pause(failures)))
             except Away as e:
                 if time.monotonic() - since > patience:
                     raise Error(f"the server has not answered for {patience:g} seconds: {e}") from None
                 if not failures:
                     log.info("%s; trying again", e)
                 joined, failures = False, failures + 1
-                time.sleep(e.seconds + random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10))))
+                time.sleep(e.seconds + _pause(failures))
+
+
+def _pause(failures: int) -> float:
+    return random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10)))
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 @contextlib.contextmanager
@@ -323,8 +343,13 @@ def join(
     refused otherwise. `show` is called with every card and answer in words before it leaves; if it returns False, it does
     not leave. ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
 
-    A server that does not answer is tried again for `patience` seconds. `on_ask` is called with the number of asks so
-    far. :class:`fedloom.Refused`: the server does not want this client, or the federation is beyond its limits.
+    A server that does not answer is tried again for `patience` seconds. A refusal that may pass is tried again for as
+    many seconds as the server says, 300 at most, or for `patience` seconds if that is less: another process takes part
+    as this client, or this client's certificate does not hold by the server's clock but by its own. A server whose
+    certificate is not trusted is tried again for 300 seconds, or `patience`. One warning in the log says until when.
+
+    `on_ask` is called with the number of asks so far. Raises :class:`fedloom.Refused` if the server does not want this
+    client, or the federation is beyond its limits.
     """
     wire = Wire(url, name, Path(certs) if certs is not None else None, _is_loopback)
     allowed = {**LIMITS, **(limits or {})}
