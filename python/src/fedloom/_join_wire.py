@@ -19,7 +19,7 @@ from ._core import ConfigError, Refused
 VERSION, OLDEST = 1, 1
 PORT = 8443
 PACKET = "application/vnd.fedloom.packet"
-MOST_LATER = 60  # seconds that a server can send one away for
+MOST_LATER = 60  # seconds of Retry-After that a client obeys
 MOST_PASSING = 300  # seconds for which a client tries again that was refused
 STALL = 60  # seconds without a byte; longer than a server holds a request
 
@@ -56,7 +56,7 @@ class Wire:
         self._host, self._port = parts.hostname, parts.port or PORT
         self._name, self._tls = name, _tls(certs) if certs else None
         self._validity = _validity((certs / "cert.pem").read_text()) if certs else None
-        self.folder = ""  # of what the client keeps: 16 hexadecimal digits, drawn for each process without a folder
+        self.folder = ""  # the number of the `keep` folder, 16 hexadecimal digits; "": the process's takes its place
         self._process = secrets.token_hex(8)
         self._connection: http.client.HTTPConnection | None = None
 
@@ -179,7 +179,7 @@ def _seconds(when: tuple[int, bytes]) -> int:
 
 
 def _later(header: str | None) -> int:
-    """Whole seconds; of a day and a time only somebody with the same clock could make something."""
+    """Whole seconds. A date is ignored, as the two clocks may differ."""
     text = (header or "").strip()
     return min(MOST_LATER, int(text)) if re.fullmatch(r"[0-9]{1,7}", text) else 0
 

@@ -35,7 +35,7 @@ __all__ = ["join"]
 WAIT = 30  # seconds that a request for an ask may wait at the server
 HEARTBEAT = 5.0
 SMALL, MOST_TERMS = 64 << 10, 16 << 20  # bytes of what a server sends
-LIMITS = {"steps": 1_000_000}  # of those who say nothing
+LIMITS = {"steps": 1_000_000}  # of a client that sets no limits
 
 # Where things are in a packet: docs/protocol.md.
 _NUMBER, _RUN, _HEAD = slice(16, 24), slice(48, 80), 80
@@ -113,7 +113,7 @@ class _Life:
                 raise Refused(f"the federation's {key} is {offer.get(key)}, and this client takes {', '.join(allowed)}")
         self.compare(offer.get("samples"))
         if self.show and not self.shown and self.show(self.client.describe(self.card)) is False:
-            raise Refused("the card was not let go by whoever looks on")
+            raise Refused("the card was not let go: `show` returned False")
         self.shown = True
 
     def compare(self, wanted: Any) -> None:
@@ -134,7 +134,8 @@ class _Life:
             self.compare_labels(classes, wanted.get("class_names"))
 
     def compare_labels(self, classes: int, names: Any) -> None:
-        """A client whose labels are others would take a place, and fail when all have joined."""
+        """Refuses labels that the federation does not have, before the client takes a place: it would fail later, when
+        all have joined."""
         if names is not None and not (isinstance(names, list) and len(names) == classes):
             return
         try:
@@ -161,7 +162,7 @@ class _Life:
                 self.client.restore(state)
 
     def compare_with_begun(self, terms: bytes) -> None:
-        """A run goes on with what it was begun with: what is kept was made from that."""
+        """Refuses samples or terms other than those with which the run began: they made the kept state."""
         now = self.samples + hashlib.sha256(terms).digest()
         then = self.keep.get("begun")
         if then == now:
@@ -175,7 +176,7 @@ class _Life:
                     f"the {what} are not those that this client began the run in {self.keep.folder} with; bring those "
                     "back, or go on with these by changed_data=True"
                 )
-            log.warning("going on with other %s than the run was begun with", what)
+            log.warning("going on with other %s than those with which the run began", what)
         self.keep.put("begun", now)
 
     # ---- working ----
@@ -186,8 +187,8 @@ class _Life:
         self.call("POST", "/v1/refuse", body, "application/json")
 
     def send(self) -> bool:
-        """The answer that has not arrived, if there is one; False: the server wants the card first. Nobody may want
-        the answer any more, which is fine."""
+        """Sends the answer that has not arrived, if there is one. False: the server wants the card first. It is no
+        error if the server does not want the answer any more."""
         answer = self.keep.get("answer")
         if answer is None:
             return True
@@ -282,8 +283,8 @@ def _utc(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _alive(wire: Wire, client: Client, number: int) -> Iterator[threading.Event]:
-    """Tells the server from time to time that a turn is being worked on, and ends the turn if nobody wants it any more.
-    What comes out says whether it was told to."""
+    """Tells the server from time to time that a turn is being worked on, and ends the turn if the server does not want
+    it any more. The event that it yields is set in that case."""
     over, told, other = threading.Event(), threading.Event(), wire.another()
     body = json.dumps({"number": number}).encode()
 
@@ -337,11 +338,12 @@ def join(
     so that it can be ended at any moment and started again; without it a client that ends has lost its state.
 
     `limits`: what the server may ask for, as :meth:`fedloom.halves.Client.limit` takes it, such as ``{"steps": 500,
-    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged; a client that says nothing about
-    them takes 1,000,000 steps per ask at most. `digest`: tells the server a digest of the samples.
-    `changed_data`: goes on with other samples, or terms, than those that the run in `keep` was begun with, which is
-    refused otherwise. `show` is called with every card and answer in words before it leaves; if it returns False, it does
-    not leave. ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
+    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged. Without a limit on steps a client
+    takes 1,000,000 per ask at most. `digest`: tells the server a digest of the samples. `changed_data`: continues a run
+    from `keep` although its samples or terms are not those with which it began; otherwise they are refused. `show` is
+    called with every card and answer in words before it is sent; if it returns False, it is not sent.
+
+    ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
 
     A server that does not answer is tried again for `patience` seconds. A refusal that may pass is tried again for as
     many seconds as the server says, 300 at most, or for `patience` seconds if that is less: another process takes part
