@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the wheel, installs it into an environment of its own and tests it there, with everything that any test needs: a test
 # that is skipped counts as failed. BUILD is a built fedloom to take the library from (build); the environment and the
-# installation stay in build-python, for the next time. `test.sh BUILD made`: only where that environment is there already.
+# installation stay in build-python, for the next time. `test.sh BUILD made` skips the tests if there is no such environment yet.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${1:-build}

@@ -9,12 +9,15 @@ import multiprocessing
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import fedloom
 import fedloom.torch
@@ -129,12 +132,17 @@ def serve(tmp_path):
 
 def join(serving: Serving, i: int, **settings) -> dict:
     who = {"certs": serving.folder / "ca" / "clients" / NAMES[i]} if serving.certs else {"name": NAMES[i]}
-    return fedloom.join(serving.url, own(i, serving.shape), patience=PATIENCE, **who, **settings)
+    return fedloom.join(serving.url, own(i, serving.shape), **{"patience": PATIENCE, **who, **settings})
 
 
 def join_all(serving: Serving, who=range(CLIENTS), **settings) -> list[dict]:
     with ThreadPoolExecutor() as pool:
         return [f.result(PATIENCE) for f in [pool.submit(join, serving, i, **settings) for i in who]]
+
+
+def warnings_of(caplog, pattern: str) -> list[str]:
+    said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    return [text for text in said if re.search(pattern, text)]
 
 
 def test_same_bits(serve):
@@ -156,14 +164,15 @@ def test_same_bits_with_certificates(serve, tmp_path):
     same(serving.model(), in_one_piece())
 
 
-def test_a_server_of_another_authority_is_not_trusted(serve, tmp_path):
+def test_a_server_of_another_authority_is_not_trusted(serve, tmp_path, caplog):
     for ca in (tmp_path / "ca", tmp_path / "other"):
         fedloom_program("cert", "init", ca)
     fedloom_program("cert", "server", tmp_path / "ca", "127.0.0.1")
     fedloom_program("cert", "client", tmp_path / "other", "client-0")
     serving = serve(certs=tmp_path / "ca" / "server")
     with pytest.raises(fedloom.Refused, match="not trusted"):
-        fedloom.join(serving.url, own(0), certs=tmp_path / "other" / "clients" / "client-0", patience=PATIENCE)
+        fedloom.join(serving.url, own(0), certs=tmp_path / "other" / "clients" / "client-0", patience=0.3)
+    assert len(warnings_of(caplog, "not trusted.*trying again until 20..-..-..T..:..:..Z")) == 1
 
 
 def _live(url: str, i: int, keep, die_at: int) -> None:
@@ -392,13 +401,14 @@ def test_other_samples_in_mid_run_are_refused(serve, tmp_path):
         p.start()
         p.join(PATIENCE)
         with pytest.raises(fedloom.Refused, match="the samples are not those that this client began the run in"):
-            fedloom.join(serving.url, fedloom.Data(x, (y + 1) % CLASSES, classes=CLASSES), name=NAMES[0], keep=kept, patience=PATIENCE)
+            others_labels = fedloom.Data(x, (y + 1) % CLASSES, classes=CLASSES)
+            fedloom.join(serving.url, others_labels, name=NAMES[0], keep=kept, patience=PATIENCE)
         assert fedloom.join(serving.url, own(0), name=NAMES[0], keep=kept, patience=PATIENCE)["ok"]
         assert all(f.result(PATIENCE)["ok"] for f in others)
     same(serving.model(), in_one_piece(participation="everyone"))
 
 
-def test_a_second_process_of_one_client_is_refused(serve, tmp_path):
+def test_a_second_process_of_one_client_is_refused(serve, tmp_path, caplog):
     serving = serve()
     thread = threading.Thread(target=lambda: join(serving, 0, keep=tmp_path / "kept"), daemon=True)
     thread.start()
@@ -406,7 +416,8 @@ def test_a_second_process_of_one_client_is_refused(serve, tmp_path):
     while not any("event=joined" in line for line in serving.log) and time.monotonic() < until:
         time.sleep(0.01)
     with pytest.raises(fedloom.Refused, match="another process takes part as client-0"):
-        join(serving, 0, keep=tmp_path / "other")
+        join(serving, 0, keep=tmp_path / "other", patience=0.3)
+    assert len(warnings_of(caplog, "another process takes part as client-0.*trying again until")) == 1
     assert all(ended["ok"] for ended in join_all(serving, (1, 2)))
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -481,3 +492,164 @@ def test_a_server_says_when_to_come_again(said, least, monkeypatch):
         monkeypatch.setattr(sys.modules["fedloom.join"].time, "sleep", sleep)
         with pytest.raises(Slept):
             fedloom.join(f"http://127.0.0.1:{busy.server_port}", own(0), name="a")
+
+
+# ---- what may pass -----------------------------------------------------------------------------------------------
+
+
+class _Scripted(http.server.BaseHTTPRequestHandler):
+    """A server that gives these answers one after the other, and the last one for ever."""
+
+    answers: list[tuple[int, str]] = []
+
+    def do_GET(self) -> None:
+        code, body = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.send_response(code)
+        self.send_header("Fedloom-Protocol", "1 1")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+class _Tls(http.server.ThreadingHTTPServer):
+    """The k-th connection is given the k-th certificate, and those after the last one the last."""
+
+    certs: list[Path] = []
+
+    def get_request(self):
+        connection, address = super().get_request()
+        folder = self.certs.pop(0) if len(self.certs) > 1 else self.certs[0]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+        return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
+
+    def handle_error(self, request, client_address) -> None:
+        pass  # a client that does not trust a certificate ends the connection
+
+
+@contextlib.contextmanager
+def scripted(answers: list[tuple[int, str]], certs: list[Path] | None = None):
+    """Where such a server is, over HTTPS if there are certificates."""
+    handler = type("Handler", (_Scripted,), {"answers": answers})
+    kind = type("Server", (_Tls,), {"certs": certs}) if certs else http.server.ThreadingHTTPServer
+    with kind(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield f"{'https' if certs else 'http'}://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time for joining, which only passes while a client sleeps."""
+    start = 1_900_000_000.0
+    made = types.SimpleNamespace(now=0.0, strftime=time.strftime, gmtime=time.gmtime)
+    made.monotonic = lambda: made.now
+    made.time = lambda: start + made.now
+
+    def sleep(seconds: float) -> None:
+        made.now += max(seconds, 1e-3)
+
+    made.sleep = sleep
+    monkeypatch.setattr(sys.modules["fedloom.join"], "time", made)
+    return made
+
+
+def refusal(**more) -> tuple[int, str]:
+    return 403, json.dumps({"error": "not now", **more})
+
+
+OVER = (410, '{"ok": true}')
+UNTIL = "trying again until 2030-03-17T17:"  # the clock's start, and some minutes
+
+
+@pytest.mark.parametrize(
+    "said, patience, seconds",
+    [
+        ({"again": 90}, float("inf"), 90),
+        ({"again": 1e9}, float("inf"), 300),
+        ({"again": 90}, 20, 20),
+        ({"again": 90, "clock": "2026-01-31T12:00:00.123Z"}, float("inf"), 90),  # over plain HTTP: no certificate
+        ({}, float("inf"), 0),
+        ({"again": 0}, float("inf"), 0),
+        ({"again": -1}, float("inf"), 0),
+        ({"again": float("nan")}, float("inf"), 0),
+        ({"again": True}, float("inf"), 0),
+        ({"again": "90"}, float("inf"), 0),
+    ],
+)
+def test_a_refusal_says_for_how_long_to_try(clock, caplog, said, patience, seconds):
+    with scripted([refusal(**said)]) as url, pytest.raises(fedloom.Refused, match="not now"):
+        fedloom.join(url, own(0), name="a", patience=patience)
+    assert clock.now == pytest.approx(seconds, abs=0.01)
+    assert len(warnings_of(caplog, "trying again")) == (seconds > 0)
+
+
+def test_only_a_403_says_so(clock):
+    with scripted([(404, refusal(again=90)[1])]) as url, pytest.raises(fedloom.Refused, match="not now"):
+        fedloom.join(url, own(0), name="a")
+    assert clock.now == 0
+
+
+def test_a_refusal_passes(clock, caplog):
+    """One warning for the refusals in a row, whatever else fails between them."""
+    with scripted([refusal(again=90), (503, ""), refusal(again=90), OVER]) as url:
+        assert fedloom.join(url, own(0), name="a") == {"ok": True}
+    assert 0 < clock.now < 90
+    assert len(warnings_of(caplog, "not now.*" + UNTIL)) == 1
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory):
+    """Two of them, each with a server and a client."""
+    made = [tmp_path_factory.mktemp("authorities") / name for name in ("ca", "other")]
+    for ca in made:
+        fedloom_program("cert", "init", ca)
+        fedloom_program("cert", "server", ca, "127.0.0.1")
+        fedloom_program("cert", "client", ca, "client-0", "--days", "10")
+    return made
+
+
+def test_a_certificate_that_is_not_trusted_is_replaced(clock, caplog, authorities):
+    ca, other = authorities
+    with scripted([OVER], [other / "server", other / "server", ca / "server"]) as url:
+        assert fedloom.join(url, own(0), certs=ca / "clients" / "client-0") == {"ok": True}
+    assert len(warnings_of(caplog, "not trusted.*" + UNTIL)) == 1
+
+
+def test_a_certificate_that_is_never_trusted(clock, authorities):
+    ca, other = authorities
+    with scripted([OVER], [other / "server"]) as url, pytest.raises(fedloom.Refused, match="not trusted"):
+        fedloom.join(url, own(0), certs=ca / "clients" / "client-0")
+    assert clock.now == pytest.approx(300, abs=0.01)
+
+
+@pytest.mark.parametrize("days, seconds", [(-1, 0), (5, 300), (11, 0)])
+def test_a_server_whose_clock_is_another(clock, monkeypatch, authorities, days, seconds):
+    """The client tries again if its certificate, of ten days, holds by its own clock."""
+    ca = authorities[0]
+    wire = types.SimpleNamespace(**vars(time))
+    wire.time = lambda: time.time() + 86400 * days
+    monkeypatch.setattr(sys.modules["fedloom._join_wire"], "time", wire)
+    said = refusal(again=300, clock="2026-01-31T12:00:00.123Z")
+    with scripted([said], [ca / "server"]) as url, pytest.raises(fedloom.Refused, match="not now"):
+        fedloom.join(url, own(0), certs=ca / "clients" / "client-0")
+    assert clock.now == pytest.approx(seconds, abs=0.01)
+
+
+def test_from_when_until_when_a_certificate_holds(authorities):
+    read = sys.modules["fedloom._join_wire"]._validity
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(authorities[0] / "ca.pem")
+    [known] = context.get_ca_certs()
+    dates = tuple(ssl.cert_time_to_seconds(known[key]) for key in ("notBefore", "notAfter"))
+    assert read((authorities[0] / "ca.pem").read_text()) == dates
+    assert read("no certificate") is None

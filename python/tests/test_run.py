@@ -334,7 +334,7 @@ def test_a_run_does_not_go_on_after_a_fork(digits, tmp_path):
     run = fedloom.Run(digits, threads=2, output=tmp_path / "r")
     run.step()
     for call in (run.step, run.go, run.checkpoint, run.save):
-        assert "after a fork it can be read here, not go on" in in_a_child(call)
+        assert "after a fork it can be read, not continued" in in_a_child(call)
     loss = run.columns()["train_loss"][0]
     assert in_a_child(lambda: run.columns()["train_loss"][0]) == str(loss)
     server = fedloom.halves.Server(data={"kind": "joined", "shape": [6], "classes": 2}, model="softmax",

@@ -279,7 +279,7 @@ REALS: dict[int, Any] = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
 def whole(what: str, value: Any) -> np.ndarray:
-    """As an array in this machine's byte order. Entries that are masked out have no values, so there can be none."""
+    """As an array in this machine's byte order. Raises for masked entries, which have no values."""
     if np.ma.is_masked(value):
         raise ConfigError(f"{what} has {np.ma.count_masked(value)} masked entries: fill or drop them first")
     array = np.asarray(value)

@@ -28,7 +28,7 @@ class Keep:
                 raise Busy(f"{folder}: another client works there") from None
 
     def instance(self) -> str:
-        """A number that no other folder has, but for copies of this one; it is in the lock's file."""
+        """The folder's random number, which only its copies share. The lock file holds it."""
         if not self._folder:
             return ""
         found = re.fullmatch(rb"[0-9a-f]{16}", os.pread(self._lock, 64, 0))
@@ -44,7 +44,7 @@ class Keep:
             os.close(self._lock)
 
     def of(self, run: bytes) -> None:
-        """From here on it is about this run."""
+        """From now on what is kept belongs to this run."""
         self._run = run.hex()[:16]
         self._memory.clear()
 
@@ -64,7 +64,7 @@ class Keep:
         return None
 
     def put(self, name: str, content: bytes) -> None:
-        """All of it, or what was there before, also if the machine stops now."""
+        """If the machine stops meanwhile, either all of the content is there or what was there before."""
         if not self._folder:
             self._memory[name] = content
             return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import calendar
 import http.client
 import json
 import re
 import secrets
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from ._core import ConfigError, Refused
 VERSION, OLDEST = 1, 1
 PORT = 8443
 PACKET = "application/vnd.fedloom.packet"
-MOST_LATER = 60  # seconds that a server can send one away for
+MOST_LATER = 60  # seconds of Retry-After that a client obeys
+MOST_PASSING = 300  # seconds for which a client tries again that was refused
 STALL = 60  # seconds without a byte; longer than a server holds a request
 
 
@@ -25,6 +28,14 @@ class Away(Exception):
     """The server cannot be reached just now, or says that it cannot answer, and perhaps for how many seconds."""
 
     def __init__(self, why: str, seconds: int = 0) -> None:
+        super().__init__(why)
+        self.seconds = seconds
+
+
+class Passing(Refused):
+    """A refusal whose cause may pass: the client tries again for up to this many seconds."""
+
+    def __init__(self, why: str, seconds: float) -> None:
         super().__init__(why)
         self.seconds = seconds
 
@@ -44,7 +55,8 @@ class Wire:
             raise ConfigError("plain http is only for this machine itself: localhost, 127.0.0.1 or [::1]")
         self._host, self._port = parts.hostname, parts.port or PORT
         self._name, self._tls = name, _tls(certs) if certs else None
-        self.folder = ""  # of what the client keeps: 16 hexadecimal digits, drawn for each process without a folder
+        self._validity = _validity((certs / "cert.pem").read_text()) if certs else None
+        self.folder = ""  # the number of the `keep` folder, 16 hexadecimal digits; "": the process's takes its place
         self._process = secrets.token_hex(8)
         self._connection: http.client.HTTPConnection | None = None
 
@@ -86,7 +98,8 @@ class Wire:
             return self._send(*request)
 
     def call(self, method: str, path: str, body: bytes | None = None, kind: str = PACKET, most: int = 64 << 10):
-        """Status and body. :class:`Away` for what may go better later, Refused for what will not."""
+        """Status and body. Away: the server gave no answer, or has no room just now. Passing: it refuses, or is not
+        trusted, and that may pass. Refused: it will not pass."""
         headers = {"Fedloom-Protocol": f"{VERSION} {OLDEST}"}
         headers["Fedloom-Instance"] = f"{self.folder or self._process} {self._process}"
         if body is not None:
@@ -100,7 +113,8 @@ class Wire:
             raise
         except ssl.SSLCertVerificationError as e:
             self.close()
-            raise Refused(f"the server's certificate is not trusted: {e}") from e
+            # It may have been renewed wrongly, or a clock may be wrong.
+            raise Passing(f"the server's certificate is not trusted: {e}", MOST_PASSING) from e
         except (OSError, http.client.HTTPException) as e:
             self.close()
             raise Away(f"{self._host}:{self._port}: {e or type(e).__name__}") from e
@@ -109,7 +123,18 @@ class Wire:
         _check_version(got.get("Fedloom-Protocol"), sentence(text) if status == 426 else "")
         if status < 300 or status in (400, 409, 410, 411, 413, 422):
             return status, text
-        raise Refused(f"{path}: the server refuses ({status}): {sentence(text) or 'it does not say why'}")
+        why = f"{path}: the server refuses ({status}): {sentence(text) or 'it does not say why'}"
+        seconds = self._passing(read_json(text)) if status == 403 else 0
+        raise Passing(why, seconds) if seconds > 0 else Refused(why)
+
+    def _passing(self, said: dict[str, Any]) -> float:
+        """For how many seconds a server that refuses says that it is worth trying again."""
+        seconds = said.get("again")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+            return 0
+        if "clock" in said and self._validity and not self._validity[0] <= time.time() < self._validity[1]:
+            return 0  # our certificate has ended, or does not hold yet, by our clock as well
+        return min(MOST_PASSING, seconds)
 
 
 def _tls(certs: Path) -> ssl.SSLContext:
@@ -120,8 +145,41 @@ def _tls(certs: Path) -> ssl.SSLContext:
     return context
 
 
+def _validity(pem: str) -> tuple[int, int] | None:
+    """From when until when a certificate holds, in seconds since 1970: Python's ssl only says so of a peer's. None: it
+    cannot be read."""
+    found = re.search(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
+    try:
+        der = ssl.PEM_cert_to_DER_cert(found[0] if found else "")
+        fields = _elements(_elements(_elements(der)[0][1])[0][1])
+        fields = fields[1:] if fields[0][0] == 0xA0 else fields  # the version, which may be left out
+        begins, ends = _elements(fields[3][1])  # behind serial number, algorithm and issuer
+        return _seconds(begins), _seconds(ends)
+    except (ValueError, IndexError):
+        return None
+
+
+def _elements(der: bytes) -> list[tuple[int, bytes]]:
+    """Tags and contents of the DER elements that follow each other."""
+    made, at = [], 0
+    while at < len(der):
+        tag, n, at = der[at], der[at + 1], at + 2
+        if n > 127:
+            n, at = int.from_bytes(der[at : at + n - 128], "big"), at + n - 128
+        made.append((tag, der[at : at + n]))
+        at += n
+    return made
+
+
+def _seconds(when: tuple[int, bytes]) -> int:
+    """A UTCTime, whose year has two digits (50 is 1950), or a GeneralizedTime."""
+    tag, text = when[0], when[1].decode("ascii")
+    full = text if tag == 0x18 else ("19" if text >= "50" else "20") + text
+    return calendar.timegm(time.strptime(full, "%Y%m%d%H%M%SZ"))
+
+
 def _later(header: str | None) -> int:
-    """Whole seconds; of a day and a time only somebody with the same clock could make something."""
+    """Whole seconds. A date is ignored, as the two clocks may differ."""
     text = (header or "").strip()
     return min(MOST_LATER, int(text)) if re.fullmatch(r"[0-9]{1,7}", text) else 0
 

@@ -22,12 +22,12 @@ Settings = Union[None, Mapping, str, os.PathLike]
 _ORIGIN = "settings"
 
 
-_IN_LABELS = ("grid", "points")  # folders and tables show what is in them
+_IN_LABELS = ("grid", "points")  # their values become names of folders and rows of tables
 
 
 def yaml(value: Any, exact: bool = True) -> str:
-    """A value as YAML on one line. Things of one's own stand for the names that lead to them alone; in labels for
-    those that people know them by, as long as these lead to them."""
+    """A value as YAML on one line. An objective, solver or method becomes its exact name, NAME@k, which no other has;
+    or, in labels, its plain NAME, as long as that means the same object."""
     if hasattr(value, "_fedloom_setting"):
         return yaml(value._fedloom_setting(exact))
     if isinstance(value, (np.generic, np.ndarray)):

@@ -161,7 +161,7 @@ class Data:
         s["shape"] = _image_shape(what, x.shape[1:], shape, s["dim"])
 
     def _sparse(self, s: dict, what: str, x: Any) -> None:
-        _check_sparse(what, x)  # first: what SciPy does with a broken one may end the process
+        _check_sparse(what, x)  # first: SciPy may crash the process on a broken one
         if x.format != "csr":
             self._converted(what, f"converted from sparse {x.format} to csr")
             x = x.tocsr()
@@ -264,7 +264,7 @@ class Data:
 
 
 def _check_sparse(what: str, x: Any) -> None:
-    """Refuses a matrix whose arrays lead outside of it."""
+    """Refuses a matrix whose index arrays do not fit its shape."""
     if x.format in ("csr", "csc"):
         rows, dim = x.shape if x.format == "csr" else x.shape[::-1]
         row, col = np.asarray(x.indptr), np.asarray(x.indices)
@@ -275,7 +275,7 @@ def _check_sparse(what: str, x: Any) -> None:
     else:
         return
     if not good:
-        raise ConfigError(f"{what} is a broken {x.format} matrix: its indices lead outside of its {x.shape} entries")
+        raise ConfigError(f"{what} is a broken {x.format} matrix: its index arrays do not fit its shape {x.shape}")
 
 
 def _within(places: np.ndarray, n: int) -> bool:

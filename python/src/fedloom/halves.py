@@ -1,4 +1,4 @@
-"""The two halves of a federation, for whoever carries messages between them.
+"""The two halves of a federation, for programs that carry the messages between them.
 
     client = Client((x, y))             server = Server(config)
     card = client.card()         ->     server.join(0, card); ...; server.begin()
@@ -60,8 +60,8 @@ class Client:
         self._cfg.check(status)
 
     def check_labels(self, classes: int, names: Sequence[str] | None = None) -> None:
-        """Whether all of its labels are of a federation with these classes, called 0, 1, ... unless there are names;
-        :class:`fedloom.Error` says which is not. For before it joins, as a client that joins holds a place."""
+        """Raises :class:`fedloom.Error`, which names the label, if one of this client's labels is not a class of the
+        federation: 0, 1, ..., or `names`. Call it before joining: a client that has joined holds a place."""
         texts = [ffi.new("char[]", name.encode()) for name in names or ()]
         given = ffi.new("const char *[]", texts) if texts else ffi.NULL
         self._check(lib.fl_client_labels(self._ptr, classes, given))
@@ -73,8 +73,8 @@ class Client:
         return _taken(out)
 
     def accept(self, terms: bytes) -> None:
-        """Makes model and method from the server's terms. What of one's own they name must exist, and is kept from now
-        on."""
+        """Makes model and method from the server's terms. Objectives, solvers and methods of your own that they name
+        must exist, and stay from now on."""
         self._cfg.things += live_owners()
         self._check(lib.fl_client_accept(self._ptr, _message("the terms", terms), len(terms)))
 
@@ -175,7 +175,7 @@ def _py_observe(arg: Any, run: Any, row: Any, measured: int) -> None:
 
 
 def _borrowed(cfg: Config, run: Any, lent: bool = False) -> Run:
-    """A run that belongs to a server. `lent`: for the time of a call."""
+    """A run that belongs to a server. `lent`: only during a callback, so its vectors are copied."""
     made = Run.__new__(Run)
     made._hold(cfg, run, lent=lent)
     return made
@@ -242,11 +242,11 @@ class Server:
         return lib.fl_server_missing(self._ptr)
 
     def join(self, client: int, card: bytes) -> None:
-        """Client number `client` is there."""
+        """Lets client number `client` join, by its card."""
         self._check(lib.fl_server_join(self._ptr, client, _message("the card", card), len(card)))
 
     def begin(self) -> None:
-        """Everybody is there: starts the run."""
+        """Starts the run, after all clients have joined."""
         self._check(lib.fl_server_begin(self._ptr))
 
     def terms(self, client: int) -> bytes:
@@ -267,7 +267,7 @@ class Server:
         return (client[0], _taken(out)) if out.n else None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Asks and to whom, until the run is over. Whoever takes them has to see to it that they are answered."""
+        """Pairs of a client's number and an ask, until the run is over. The caller has each ask answered."""
         while not self.done:
             ask = self.next()
             if ask:
@@ -295,7 +295,7 @@ class Server:
     def drop(self, client: int, why: str) -> None:
         """The round goes on without this client's answer, as if it had not been invited.
 
-        :class:`fedloom.Refused`: nobody can be dropped from what is under way, and nothing has changed.
+        :class:`fedloom.Refused`: what is under way needs every client; nothing has changed.
         """
         self._check(lib.fl_server_drop(self._ptr, client, why.encode()))
 
@@ -318,5 +318,5 @@ class Server:
         return self._run
 
     def close(self) -> None:
-        """Ends a run under way and gives everything back; of a finished run, as soon as nobody has it."""
+        """Ends a run under way and frees its memory. A finished run stays as long as you hold it."""
         self._held = self._run = None

@@ -25,7 +25,7 @@ from typing import Any
 
 from ._core import Error, OutOfMemory, Refused, log, raised_in
 from ._join_disk import Keep
-from ._join_wire import PACKET, Away, Wire, read_json, sentence
+from ._join_wire import PACKET, Away, Passing, Wire, read_json, sentence
 from .config import Settings
 from .data import Data
 from .halves import Client
@@ -35,7 +35,7 @@ __all__ = ["join"]
 WAIT = 30  # seconds that a request for an ask may wait at the server
 HEARTBEAT = 5.0
 SMALL, MOST_TERMS = 64 << 10, 16 << 20  # bytes of what a server sends
-LIMITS = {"steps": 1_000_000}  # of those who say nothing
+LIMITS = {"steps": 1_000_000}  # of a client that sets no limits
 
 # Where things are in a packet: docs/protocol.md.
 _NUMBER, _RUN, _HEAD = slice(16, 24), slice(48, 80), 80
@@ -113,7 +113,7 @@ class _Life:
                 raise Refused(f"the federation's {key} is {offer.get(key)}, and this client takes {', '.join(allowed)}")
         self.compare(offer.get("samples"))
         if self.show and not self.shown and self.show(self.client.describe(self.card)) is False:
-            raise Refused("the card was not let go by whoever looks on")
+            raise Refused("the card was not let go: `show` returned False")
         self.shown = True
 
     def compare(self, wanted: Any) -> None:
@@ -134,7 +134,8 @@ class _Life:
             self.compare_labels(classes, wanted.get("class_names"))
 
     def compare_labels(self, classes: int, names: Any) -> None:
-        """A client whose labels are others would take a place, and fail when all have joined."""
+        """Refuses labels that the federation does not have, before the client takes a place: it would fail later, when
+        all have joined."""
         if names is not None and not (isinstance(names, list) and len(names) == classes):
             return
         try:
@@ -161,7 +162,7 @@ class _Life:
                 self.client.restore(state)
 
     def compare_with_begun(self, terms: bytes) -> None:
-        """A run goes on with what it was begun with: what is kept was made from that."""
+        """Refuses samples or terms other than those with which the run began: they made the kept state."""
         now = self.samples + hashlib.sha256(terms).digest()
         then = self.keep.get("begun")
         if then == now:
@@ -175,7 +176,7 @@ class _Life:
                     f"the {what} are not those that this client began the run in {self.keep.folder} with; bring those "
                     "back, or go on with these by changed_data=True"
                 )
-            log.warning("going on with other %s than the run was begun with", what)
+            log.warning("going on with other %s than those with which the run began", what)
         self.keep.put("begun", now)
 
     # ---- working ----
@@ -186,8 +187,8 @@ class _Life:
         self.call("POST", "/v1/refuse", body, "application/json")
 
     def send(self) -> bool:
-        """The answer that has not arrived, if there is one; False: the server wants the card first. Nobody may want
-        the answer any more, which is fine."""
+        """Sends the answer that has not arrived, if there is one. False: the server wants the card first. It is no
+        error if the server does not want the answer any more."""
         answer = self.keep.get("answer")
         if answer is None:
             return True
@@ -247,23 +248,43 @@ class _Life:
 
     def live(self, patience: float) -> None:
         joined, failures, since = False, 0, time.monotonic()
+        refused: float | None = None  # since when, in a row
         while True:
             try:
                 joined = self.step() if joined else self.join()
-                failures, since = 0, time.monotonic()
+                failures, since, refused = 0, time.monotonic(), None
+            except Passing as e:
+                seconds, now = min(e.seconds, patience), time.monotonic()
+                if refused is None:
+                    refused = now
+                    if seconds > 0:
+                        log.warning("%s; trying again until %s", e, _utc(time.time() + seconds))
+                left = refused + seconds - now
+                if left <= 0:
+                    raise Refused(str(e)) from None
+                joined, failures = False, failures + 1
+                time.sleep(min(left, _pause(failures)))
             except Away as e:
                 if time.monotonic() - since > patience:
                     raise Error(f"the server has not answered for {patience:g} seconds: {e}") from None
                 if not failures:
                     log.info("%s; trying again", e)
                 joined, failures = False, failures + 1
-                time.sleep(e.seconds + random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10))))
+                time.sleep(e.seconds + _pause(failures))
+
+
+def _pause(failures: int) -> float:
+    return random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10)))
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 @contextlib.contextmanager
 def _alive(wire: Wire, client: Client, number: int) -> Iterator[threading.Event]:
-    """Tells the server from time to time that a turn is being worked on, and ends the turn if nobody wants it any more.
-    What comes out says whether it was told to."""
+    """Tells the server from time to time that a turn is being worked on, and ends the turn if the server does not want
+    it any more. The event that it yields is set in that case."""
     over, told, other = threading.Event(), threading.Event(), wire.another()
     body = json.dumps({"number": number}).encode()
 
@@ -317,14 +338,20 @@ def join(
     so that it can be ended at any moment and started again; without it a client that ends has lost its state.
 
     `limits`: what the server may ask for, as :meth:`fedloom.halves.Client.limit` takes it, such as ``{"steps": 500,
-    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged; a client that says nothing about
-    them takes 1,000,000 steps per ask at most. `digest`: tells the server a digest of the samples.
-    `changed_data`: goes on with other samples, or terms, than those that the run in `keep` was begun with, which is
-    refused otherwise. `show` is called with every card and answer in words before it leaves; if it returns False, it does
-    not leave. ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
+    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged. Without a limit on steps a client
+    takes 1,000,000 per ask at most. `digest`: tells the server a digest of the samples. `changed_data`: continues a run
+    from `keep` although its samples or terms are not those with which it began; otherwise they are refused. `show` is
+    called with every card and answer in words before it is sent; if it returns False, it is not sent.
 
-    A server that does not answer is tried again for `patience` seconds. `on_ask` is called with the number of asks so
-    far. :class:`fedloom.Refused`: the server does not want this client, or the federation is beyond its limits.
+    ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
+
+    A server that does not answer is tried again for `patience` seconds. A refusal that may pass is tried again for as
+    many seconds as the server says, 300 at most, or for `patience` seconds if that is less: another process takes part
+    as this client, or this client's certificate does not hold by the server's clock but by its own. A server whose
+    certificate is not trusted is tried again for 300 seconds, or `patience`. One warning in the log says until when.
+
+    `on_ask` is called with the number of asks so far. Raises :class:`fedloom.Refused` if the server does not want this
+    client, or the federation is beyond its limits.
     """
     wire = Wire(url, name, Path(certs) if certs is not None else None, _is_loopback)
     allowed = {**LIMITS, **(limits or {})}

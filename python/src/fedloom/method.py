@@ -281,9 +281,9 @@ class Method:
     numbers: server_numbers, client_numbers, ... All start at zero. `params` are keys of the configuration with their
     defaults, (default, least, most) or a tuple of words; its functions find them as attributes of self.
 
-    Arrays are views of the engine's and last as long as the call. Every run has an instance of its own, and so has
-    every client that is elsewhere. Still, what a method remembers belongs into its vectors and numbers: checkpoints
-    and messages have these, and nothing of self.
+    Arrays are views of the engine's memory, valid only during the call. Every run has its own instance, and so has
+    every client that joins a server. Still, keep what the method remembers in its vectors and numbers: checkpoints and
+    messages contain these, and nothing of self.
     """
 
     name: str = ""
@@ -369,8 +369,8 @@ class Method:
 
 
 class _Life:
-    """What C knows of the instance for a run. It does not keep it alive, which its class does: an instance may lead to
-    the run, and the garbage collector must be able to see that."""
+    """C's handle of the instance that a run has. The instance's class keeps it alive, and not this: an instance may
+    refer to the run, and the garbage collector must see such a cycle."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -563,9 +563,9 @@ def _py_method_start(s: Any) -> int:
 
 
 def conform(method: Any, **settings: Any) -> str:
-    """Holds a method to what the engine promises of every method: the same bits on any number of threads, through
-    messages that are bytes, after a checkpoint, and while another run of the method takes rounds between its uploads;
-    nothing read that was not sent. Returns a line per check, and raises fedloom.Error if one of them fails."""
+    """Checks what the engine promises of every method: the same bits on any number of threads, through messages that
+    are bytes, after a checkpoint, and while another run of the method takes rounds between its uploads; and that
+    nothing is read that was not sent. Returns a line per check, and raises fedloom.Error if one of them fails."""
     from .config import yaml
 
     name = method if isinstance(method, str) else method._exact

@@ -1,8 +1,9 @@
 """Parts of one's own: what is common to them, objectives and local solvers. Methods are in method.py.
 
 Each is registered under its name when it is defined, and can be chosen by that name, or as the object itself, in any
-configuration from then on. A name means what was defined last, as notebooks want it; an object means itself, whatever
-else has its name. It goes when its Python object goes, as soon as no run is alive that might use it.
+configuration from then on. A name means the one that was defined last under it, as notebooks need; an object means
+itself, even if others have its name. The library forgets it when its Python object is gone and no run is left that
+might use it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ NULL = ffi.NULL
 
 
 class Entry:
-    """What C calls back for: a name's functions, which the owner's life decides about.
+    """What C's callbacks are given, to find the Python object (the owner) whose functions they call.
 
     `find` leads to the owner without keeping it alive. All entries of a name stay until the last owner is gone, since
-    the library forgets by name; so entry k is what the library knows as NAME@k, from 1 on.
+    the library forgets by name. The library knows entry k of a name, counted from 1, as NAME@k.
     """
 
     def __init__(self, section: str, name: str, owner: Any) -> None:
@@ -79,18 +80,18 @@ def live_owner(section: str, name: str) -> Any:
 
 
 def live_owners() -> list:
-    """Everything that a name leads to now, for those who do not know which names they will meet."""
+    """Every object that a name means now: for a client, which learns only later which names its server uses."""
     return [entries[-1].find() for entries in list(_entries.values()) if entries]
 
 
 def name_in(thing: Any, exact: bool) -> str:
-    """What a configuration calls a thing of one's own: the name that leads to it alone, or what people know it by, if
-    that leads to it, too."""
+    """What a configuration calls an object: NAME@k, which no other has; unless `exact` its plain NAME, as long as that
+    means the same object."""
     return thing.name if not exact and live_owner(thing._section, thing.name) is thing else thing._exact
 
 
 def plain_names(text: str) -> str:
-    """A file's text in which things have the names that people know them by, wherever these lead to the same."""
+    """A file's text with plain NAMEs in place of NAME@k, wherever they mean the same object."""
 
     def plain(found: re.Match) -> str:
         of_name = [entries for (_, name), entries in _entries.items() if name == found[1]]
@@ -426,13 +427,14 @@ class Local:
 
     def spent(self, steps: int | None = None, weight: float | None = None, missed: bool = False, *,
               momentum: float | None = None) -> None:  # fmt: skip
-        """What a solver says of its steps.
+        """States what steps a solver took.
 
-        steps     gradients of mini-batches, if not those that were asked for.
-        weight    the sum over the steps of the weight that a gradient has in (start - z)/lr. SCAFFOLD and others divide
-                  by it, and warn of a solver that does not say it.
-        momentum  instead: that of SGD with this momentum, from zero; 0: the number of steps.
-        missed    it is not accurate enough.
+        steps     how many mini-batch gradients it computed, if not `problem.steps`.
+        weight    the weight that each gradient has in (start - z)/lr, summed over the steps. SCAFFOLD and others divide
+                  by it, and warn about a solver that does not state it.
+        momentum  instead of weight: computes it for SGD with this momentum, whose buffer starts at zero; for 0 it is
+                  the number of steps.
+        missed    True if the solution is less accurate than was asked for.
         """
         if steps is not None:
             self._solution.steps = steps

@@ -63,15 +63,16 @@ class Run:
     @property
     def _run(self) -> Any:
         if self._ptr is None:
-            raise Error("this run is closed: it was for the time of the call that it was given to")
+            raise Error("this run is closed: it could be used only during the call that it was given to")
         return self._ptr
 
     @contextlib.contextmanager
     def _alone(self, forward: bool = False) -> Iterator[Any]:
-        """The run, for one thread at a time. `forward`: it goes on, or writes what only its own process may."""
+        """The run, locked for this thread. `forward`: to advance it or write its files, which only the process that
+        made it may do."""
         run = self._run
         if forward and self._process != os.getpid():
-            raise Error(f"{self.name} belongs to the process that made it: after a fork it can be read here, not go on")
+            raise Error(f"{self.name} belongs to the process that made it: after a fork it can be read, not continued")
         if not self._turn.acquire(timeout=0.2):  # a thread that only looks is done by then
             raise Error(f"{self.name} is at work on another thread, or in a call of its own: a run belongs to one "
                         "thread at a time")  # fmt: skip
