@@ -6,7 +6,7 @@
 #include "check.h"
 
 #include "base/file.h"
-#include "data/list.h"
+#include "data/source.h"
 #include "data/names.h"
 
 #include <lzma.h>

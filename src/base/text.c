@@ -116,3 +116,14 @@ const char *fli_meant(const char *near, char out[FLI_MEANT_LEN])
     if (near) fli_snprintf(out, FLI_MEANT_LEN, "; did you mean %.128s?", near);
     return out;
 }
+
+fli_shown fli_show(const char *text)
+{
+    enum { MOST = 40 };
+    fli_shown out;
+    size_t n = 0;
+    out.s[n++] = '\'';
+    for (; *text && n <= MOST; text++) out.s[n++] = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+    memcpy(out.s + n, *text ? "...'" : "'", *text ? 5 : 2);
+    return out;
+}

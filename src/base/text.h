@@ -1,4 +1,4 @@
-/* Growing text, and the "did you mean" behind error messages. */
+/* Growing text; the "did you mean" behind error messages, and foreign text within them. */
 #ifndef FLI_BASE_TEXT_H
 #define FLI_BASE_TEXT_H
 
@@ -24,5 +24,11 @@ fl_status fli_text_ok(const fli_text *t);
 /* "; did you mean NEAR?" for the end of a sentence, "" if `near` (of fl_nearest) is NULL. Returns `out`. */
 enum { FLI_MEANT_LEN = 160 };
 const char *fli_meant(const char *near, char out[FLI_MEANT_LEN]);
+
+/* Foreign text for a message: quoted, cut, without control characters. */
+typedef struct {
+    char s[48];
+} fli_shown;
+fli_shown fli_show(const char *text);
 
 #endif

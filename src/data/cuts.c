@@ -4,7 +4,7 @@
  *
  * For many clients and a small `least` sizes are almost exponential, so that 1/d_i is about twice as large on average
  * as for equal parts. */
-#include "data/list.h"
+#include "data/partition.h"
 
 typedef struct {
     double least;

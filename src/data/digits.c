@@ -4,7 +4,7 @@
  * cut into short segments, bent, sheared, scaled, turned and moved at random; a pixel's ink falls off with its
  * distance from the nearest segment, which makes smooth edges; then comes noise. Image s is a function of (seed, s)
  * alone. */
-#include "data/list.h"
+#include "data/source.h"
 
 #include <math.h>
 #include <string.h>

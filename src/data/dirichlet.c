@@ -6,7 +6,7 @@
  * distribution, without the division by zero that tiny alphas lead to. Sizes are drawn again until every client has
  * min_size samples. */
 #include "data/assign.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 #include "data/fields.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* The line at hand. */

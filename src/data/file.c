@@ -2,7 +2,7 @@
  * "bob": [1, 2]}, in order of appearance. Samples that are in no list are nobody's. */
 #include "base/file.h"
 #include "base/number.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 #include <errno.h>
 #include <jansson.h>

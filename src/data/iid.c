@@ -1,5 +1,5 @@
 /* Everybody the same: shuffled equal parts, sizes differ by at most one. */
-#include "data/list.h"
+#include "data/partition.h"
 
 static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, uint64_t seed, size_t *clients,
                         uint32_t *owner)

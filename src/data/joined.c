@@ -1,7 +1,7 @@
 #include "data/joined.h"
 
 #include "base/number.h"
-#include "data/list.h"
+#include "data/source.h"
 #include "data/libsvm.h"
 #include "data/load.h"
 #include "data/names.h"

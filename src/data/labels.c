@@ -2,7 +2,7 @@
  * and k - 1 other random ones, of the C labels that have samples; the samples of a label are split evenly over its
  * holders. */
 #include "data/assign.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 typedef struct {
     int64_t labels;

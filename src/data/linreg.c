@@ -11,7 +11,7 @@
  *            written where the j-th of a third begins has the length of client j. So it covers the next client's
  *            samples or leaves some of its own, and later blocks hide earlier ones: about 0.41 of the samples stay
  *            normal, 0.28 are Student's and 0.31 uniform. */
-#include "data/list.h"
+#include "data/source.h"
 
 typedef struct {
     int64_t clients, features, min_size, max_size;

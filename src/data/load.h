@@ -1,8 +1,8 @@
-/* What the loaders share: growing arrays, reading bodies whose headers may lie, numbers in text, showing input in
- * messages. */
+/* What the loaders share: reading bodies whose headers may lie, numbers in text, showing input in messages. */
 #ifndef FLI_DATA_LOAD_H
 #define FLI_DATA_LOAD_H
 
+#include "base/array.h"
 #include "data/dataset.h"
 #include "data/stream.h"
 
@@ -14,22 +14,6 @@ enum { FLI_TASK_AUTO, FLI_TASK_CLASSIFICATION, FLI_TASK_REGRESSION };
     "; auto: labels, unless they look like values to predict (numbers with a fraction, or many different ones), "      \
     "which "                                                                                                           \
     "is refused"
-
-/* ---- growing arrays ------------------------------------------------------------------------------------- */
-
-/* Set `size` (bytes per element) and `of` (the file that they are read from, for messages), zero the rest. */
-typedef struct {
-    size_t size, n, capacity;
-    void *p;
-    const char *of;
-} fli_array;
-
-/* Appends `count` zeroed elements; *room points to the first until the next call. FL_ENOMEM, with the file, before it
- * takes more memory than there is: a small file may unpack to any size. */
-fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room);
-/* The elements, trimmed to their number and never NULL; the array is empty afterwards. */
-fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out);
-void fli_array_fini(fli_array *a);
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
@@ -77,11 +61,5 @@ static inline void fli_put_real(void *p, int wide, size_t i, double v)
  * (FLI_NO_NUMBER, or something about its size), to be put behind the text in a message. */
 #define FLI_NO_NUMBER "is not a number"
 const char *fli_number_read(const char *text, double largest, double *out);
-
-/* Foreign text for a message: quoted, cut, without control characters. */
-typedef struct {
-    char s[48];
-} fli_shown;
-fli_shown fli_show(const char *text);
 
 #endif

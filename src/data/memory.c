@@ -2,7 +2,7 @@
 #include "data/memory.h"
 
 #include "base/sized.h"
-#include "data/list.h"
+#include "data/source.h"
 #include "data/load.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  * renormalised over the classes that are left, which is what redrawing amounts to. Sizes are n/N, rounded down, or
  * lognormal and scaled to add up to n: what does not divide is nobody's. */
 #include "data/assign.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* By nature: the groups that come with the data (writers, users, generated clients) are the clients, in order of
  * their ids. */
-#include "data/list.h"
+#include "data/partition.h"
 
 typedef struct {
     int64_t min_size;

@@ -29,6 +29,15 @@ typedef struct fli_partitioner {
 #define FLI_NOBODY UINT32_MAX
 
 extern const fli_partitioner *const fli_partitioner_list[]; /* NULL-terminated */
+extern const fli_partitioner fli_partitioner_iid;
+extern const fli_partitioner fli_partitioner_dirichlet;
+extern const fli_partitioner fli_partitioner_mixture;
+extern const fli_partitioner fli_partitioner_shards;
+extern const fli_partitioner fli_partitioner_labels;
+extern const fli_partitioner fli_partitioner_quantity;
+extern const fli_partitioner fli_partitioner_cuts;
+extern const fli_partitioner fli_partitioner_natural;
+extern const fli_partitioner fli_partitioner_file;
 
 /* Runs a partitioner, turns owners into lists (samples ascending within a client), and checks that nobody is empty. */
 fl_status fli_partition_make(fl_ctx *ctx, const fli_partitioner *p, const void *params, const fli_dataset *ds,

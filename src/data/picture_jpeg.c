@@ -1,6 +1,7 @@
 /* JPEG by libjpeg. It reports errors by a function that must not return, so that all which must survive the jump out of
  * it is in a struct of the caller's. */
 #include "base/number.h"
+#include "base/text.h"
 #include "data/load.h"
 #include "data/picture.h"
 

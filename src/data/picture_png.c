@@ -1,5 +1,6 @@
 /* PNG by libpng. It reports errors by a jump, so that all which must survive one is in a struct of the caller's. */
 #include "base/number.h"
+#include "base/text.h"
 #include "data/load.h"
 #include "data/picture.h"
 

@@ -1,7 +1,7 @@
 /* Quantity skew: sizes in proportions from Dirichlet(alpha), contents alike. Drawn again until everyone has min_size
  * samples. */
 #include "data/assign.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Label skew by shards: samples sorted by label, cut into equal shards, a few of which go to each client. */
 #include "data/assign.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 typedef struct {
     int64_t shards_per_client;

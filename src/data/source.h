@@ -36,4 +36,22 @@ typedef struct fli_source {
 
 extern const fli_source *const fli_source_list[]; /* NULL-terminated */
 
+/* files */
+extern const fli_source fli_source_idx;
+extern const fli_source fli_source_cifar10;
+extern const fli_source fli_source_libsvm;
+extern const fli_source fli_source_csv;
+extern const fli_source fli_source_npy;
+extern const fli_source fli_source_npz;
+extern const fli_source fli_source_leaf;
+extern const fli_source fli_source_image_folder;
+/* programs */
+extern const fli_source fli_source_memory;
+extern const fli_source fli_source_joined;
+/* generators */
+extern const fli_source fli_source_synthetic;
+extern const fli_source fli_source_linreg;
+extern const fli_source fli_source_blobs;
+extern const fli_source fli_source_digits;
+
 #endif

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "data/format.h"
 #include "data/inflate.h"
-#include "data/load.h"
+#include "base/array.h"
 #include "data/zip.h"
 
 #include <errno.h>

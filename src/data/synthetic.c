@@ -8,7 +8,7 @@
  * gives a client with a hundred thousand samples; max_size caps it.
  *
  * A client is a function of (seed, client) alone, so that one of ten million can be made by itself. */
-#include "data/list.h"
+#include "data/source.h"
 
 #include <math.h>
 

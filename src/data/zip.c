@@ -5,7 +5,7 @@
 #include "data/zip.h"
 
 #include "data/inflate.h"
-#include "data/load.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 /* Optimality gaps that theorems on problems with a second block bound (fli_gap): 0 where x and all y_i are stationary
  * together. */
 #include "run/metric_list.h"
-#include "run/run.h"
-#include "run/theory_check.h"
 
 #include "model/latent.h"
 
@@ -60,17 +58,3 @@ const fli_metric fli_metric_gap = {
     .wanted = wants_gap,
     .asks = FLI_FIGURES_GRADIENT | FLI_FIGURES_AHEAD,
 };
-
-int fli_gap_needs_samples(const fli_plan *p)
-{
-    return p->algo->theory.gap.smooth && wants_gap(&p->settings.metrics, p->model) && p->model->desc->hvp;
-}
-
-fl_status fli_gap_begin(fl_run *run)
-{
-    double smoothness = NAN;
-    if (run->plan.mailbox || !fli_gap_needs_samples(&run->plan)) return FL_OK; /* samples are elsewhere, or no matter */
-    fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
-    fli_measure_smooth(run->measure, smoothness);
-    return s;
-}

@@ -1,70 +1,10 @@
-/* Potentials of methods (fli_potential) as metrics: their value, and whether they rise where theory promises that they
- * never do. The promise is looked at once, when a run begins, with the constants that `fedloom check` measures. */
+/* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that optimality
+ * gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures. */
 #include "run/metric_list.h"
 #include "run/run.h"
-#include "run/theory_check.h"
+#include "run/theory_facts.h"
 
 #include <math.h>
-
-static const fli_potential *potential_of(const fli_exec *exec)
-{
-    return &fli_exec_spec_of(exec)->algo->theory.potential;
-}
-
-/* ---- metrics ----------------------------------------------------------------------------------------------- */
-
-static int wants_potential(const fli_metrics_settings *what, const fli_model *model)
-{
-    return (void)model, what->potential;
-}
-
-/* fli_term */
-static double weight(const fli_client_figures *f, size_t term) { return (void)term, f->weight; }
-static double weighted(const fli_client_figures *f, size_t term) { return f->weight * f->potential[term]; }
-
-/* Where only some clients are measured, what they contribute stands for all. */
-static double potential(fli_moment *m)
-{
-    double sum[FLI_POTENTIAL_TERMS];
-    if (potential_of(m->exec)->levels) return m->levels.potential;
-    if (!potential_of(m->exec)->name || !m->count) return NAN;
-    for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
-        sum[k] = fli_moment_sum(m, weighted, k) / fli_moment_sum(m, weight, k);
-    double value = fli_coordinator_potential(fli_exec_coordinator(m->exec), sum);
-    return isfinite(value) ? value : NAN;
-}
-
-static double get_rise(const fli_counts *c) { return c->potential_rise; }
-
-const fli_metric fli_metric_potential = {
-    .is = {.name = "potential",
-           .title = "the method's potential",
-           .help = "the function that the method's theorem shows to fall (`metrics.potential`)",
-           .better = FL_BETTER_NEITHER, /* methods, and other parameters, have other potentials */
-           .scale = FL_SCALE_WIDE,
-           .shown = {[FL_VIEW_EVENTS] = {"theory/potential"},
-                     [FL_VIEW_CHART] = {"potential"},
-                     [FL_VIEW_STUDY] = {"potential"},
-                     [FL_VIEW_STUDY_FILES] = {"potential"}}},
-    .measure = potential,
-    .wanted = wants_potential,
-    .asks = FLI_FIGURES_POTENTIAL,
-};
-
-const fli_metric fli_metric_potential_rise = {
-    .is = {.name = "potential_rise",
-           .title = "the potential's largest rise",
-           .help = "where theory promises that the potential never rises: by how much it did at most, rounding apart, "
-                   "from one measurement to the next; nothing where theory promises nothing",
-           .better = FL_BETTER_LOW,
-           .digits = 3,
-           .shown = {[FL_VIEW_EVENTS] = {"theory/potential_rise"},
-                     [FL_VIEW_STUDY] = {"potential rose by"},
-                     [FL_VIEW_STUDY_FILES] = {"potential_rise"}}},
-    .count = get_rise,
-};
-
-/* ---- the promise ------------------------------------------------------------------------------------------- */
 
 fl_status fli_potential_begin(fl_run *run)
 {
@@ -108,4 +48,15 @@ void fli_potential_report(const fl_run *run)
             "the potential, %s, first rose in round %zu, and by %.3g at most, although theory promises that it never "
             "does with these settings and the constants that `fedloom check` measures",
             run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------------------- */
+
+fl_status fli_gap_begin(fl_run *run)
+{
+    double smoothness = NAN;
+    if (run->plan.mailbox || !fli_plan_needs_smoothness(&run->plan)) return FL_OK; /* samples are elsewhere, or no matter */
+    fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
+    fli_measure_smooth(run->measure, smoothness);
+    return s;
 }

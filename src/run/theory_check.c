@@ -7,54 +7,6 @@
 
 #include <string.h>
 
-typedef void checks(const void *params, const fli_facts *f, fli_conditions *out);
-
-/* Conditions are monotone in the number of steps and in p_i, but not all in the same direction: both ends are asked. */
-static void ask(const fli_plan *p, checks *check, const fli_facts *f, fli_conditions *out)
-{
-    for (int k = 0; k < 4; k++) {
-        fli_facts at = *f;
-        if (k & 1) at.steps = f->least_steps;
-        if (k & 2) at.probability = f->most_likely;
-        if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
-        check(p->params, &at, out);
-    }
-}
-
-fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest)
-{
-    fli_measured facts;
-    fl_status s = fli_measure_facts(p->ctx, p, bounds, &facts);
-    *largest = facts.all.smoothness;
-    fli_measured_free(&facts);
-    return s;
-}
-
-/* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
-static int falls_surely(const fli_plan *p, const fli_measured *facts)
-{
-    fli_conditions found = {.count = 0};
-    int falls = facts->measured == p->fed->clients;
-    for (size_t i = 0; i < facts->measured; i++) {
-        falls &= facts->client[i].bounded;
-        ask(p, p->algo->theory.potential.falls, &facts->client[i], &found);
-    }
-    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
-    for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
-    return falls && !found.full;
-}
-
-fl_status fli_theory_falls(const fli_plan *p, int *falls)
-{
-    fli_measured facts;
-    *falls = 0;
-    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
-    fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
-    if (!s) *falls = falls_surely(p, &facts);
-    fli_measured_free(&facts);
-    return s;
-}
-
 /* ---- what goes for all methods ---- */
 
 /* Constants at the start model, or of some clients, are no more than that. */
@@ -124,7 +76,7 @@ static void ask_all(fli_check *c)
 {
     const fli_theory *theory = &c->plan.algo->theory;
     if (!theory->check) return;
-    for (size_t i = 0; i < c->facts.measured; i++) ask(&c->plan, theory->check, &c->facts.client[i], &c->found);
+    for (size_t i = 0; i < c->facts.measured; i++) fli_ask_theory(&c->plan, theory->check, &c->facts.client[i], &c->found);
     if (theory->check_all) theory->check_all(c->plan.params, &c->facts.all, &c->found);
     if (!c->found.count) return;
     if (fli_settings_solver(&c->plan.settings))

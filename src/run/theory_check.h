@@ -3,7 +3,6 @@
 #ifndef FLI_RUN_THEORY_CHECK_H
 #define FLI_RUN_THEORY_CHECK_H
 
-#include "algo/conditions.h"
 #include "base/json.h"
 #include "run/theory_facts.h"
 
@@ -45,12 +44,5 @@ fl_status fli_check_rounds(fli_check *c);
 fl_status fli_check_run(fl_config *cfg, fli_check *c);
 void fli_check_print_rounds(fli_text *t, const fli_check *c);
 void fli_check_json_rounds(fli_json *j, const fli_check *c);
-
-/* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says
- * how turns are asked for. */
-fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest);
-/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
- * constants that hold for every model. */
-fl_status fli_theory_falls(const fli_plan *p, int *falls);
 
 #endif

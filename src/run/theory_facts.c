@@ -388,3 +388,51 @@ void fli_measured_free(fli_measured *m)
     fli_free((void *)m->all.weights);
     *m = (fli_measured){0};
 }
+
+/* ---- what follows from them ---- */
+
+/* Conditions are monotone in the number of steps and in p_i, but not all in the same direction: both ends are asked. */
+void fli_ask_theory(const fli_plan *p, fli_theory_conditions *check, const fli_facts *f, fli_conditions *out)
+{
+    for (int k = 0; k < 4; k++) {
+        fli_facts at = *f;
+        if (k & 1) at.steps = f->least_steps;
+        if (k & 2) at.probability = f->most_likely;
+        if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
+        check(p->params, &at, out);
+    }
+}
+
+fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest)
+{
+    fli_measured facts;
+    fl_status s = fli_measure_facts(p->ctx, p, bounds, &facts);
+    *largest = facts.all.smoothness;
+    fli_measured_free(&facts);
+    return s;
+}
+
+/* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
+static int falls_surely(const fli_plan *p, const fli_measured *facts)
+{
+    fli_conditions found = {.count = 0};
+    int falls = facts->measured == p->fed->clients;
+    for (size_t i = 0; i < facts->measured; i++) {
+        falls &= facts->client[i].bounded;
+        fli_ask_theory(p, p->algo->theory.potential.falls, &facts->client[i], &found);
+    }
+    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
+    for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
+    return falls && !found.full;
+}
+
+fl_status fli_theory_falls(const fli_plan *p, int *falls)
+{
+    fli_measured facts;
+    *falls = 0;
+    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
+    fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
+    if (!s) *falls = falls_surely(p, &facts);
+    fli_measured_free(&facts);
+    return s;
+}

@@ -2,6 +2,7 @@
 #ifndef FLI_RUN_THEORY_FACTS_H
 #define FLI_RUN_THEORY_FACTS_H
 
+#include "algo/conditions.h"
 #include "run/plan.h"
 
 typedef struct {
@@ -21,5 +22,16 @@ fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_meas
 /* The same for every x, of a plan with the model and the data of another one, whose curvatures are those of this. */
 fl_status fli_measure_again(fl_ctx *ctx, const fli_plan *p, const fli_measured *known, fli_measured *out);
 void fli_measured_free(fli_measured *m);
+
+/* A method's conditions (fli_theory) on one client, added to `out`. */
+typedef void fli_theory_conditions(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_ask_theory(const fli_plan *p, fli_theory_conditions *conditions, const fli_facts *f, fli_conditions *out);
+
+/* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says
+ * how turns are asked for. */
+fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest);
+/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
+ * constants that hold for every model. */
+fl_status fli_theory_falls(const fli_plan *p, int *falls);
 
 #endif

@@ -3,7 +3,7 @@
  * what the rounds cost. */
 #include "fixture.h"
 
-#include "data/list.h"
+#include "data/source.h"
 #include "run/run.h"
 
 enum { SAMPLES = 144, FEATURES = 4, C = 3, CLIENTS = 6 };

@@ -2,7 +2,7 @@
 #include "bound.h"
 
 #include "base/file.h"
-#include "data/list.h"
+#include "data/partition.h"
 
 enum { SAMPLES = 600, CLASSES = 5, GROUPS = 9 };
 

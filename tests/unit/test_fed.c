@@ -2,7 +2,8 @@
 
 #include "base/clock.h"
 #include "data/fed.h"
-#include "data/list.h"
+#include "data/partition.h"
+#include "data/source.h"
 
 static fl_ctx *ctx;
 static fli_arena arena;

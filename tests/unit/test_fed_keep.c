@@ -4,7 +4,8 @@
 
 #include "base/file.h"
 #include "data/digest.h"
-#include "data/list.h"
+#include "data/partition.h"
+#include "data/source.h"
 
 enum { CLIENTS = 7 };
 

@@ -1,6 +1,6 @@
 #include "bound.h"
 
-#include "data/list.h"
+#include "data/source.h"
 
 static fl_ctx *ctx;
 static fli_arena arena;

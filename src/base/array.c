@@ -1,0 +1,64 @@
+#include "base/array.h"
+
+#include "base/limits.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What stands in the way of so many elements, while the old ones are still there; {INFINITY}: nothing. */
+static fli_limit obstacle(const fli_array *a, size_t capacity)
+{
+    enum { SMALL = 1 << 20 };
+    double old = (double)a->n * (double)a->size, fresh = (double)capacity * (double)a->size;
+    fli_limit all = {INFINITY, ""}, left = all;
+    if (fresh > SMALL) all = fli_limit_memory();
+    if (old + fresh > all.bytes) return all;
+    if (fresh > SMALL) left = fli_limit_free();
+    return fresh > left.bytes ? left : (fli_limit){INFINITY, ""};
+}
+
+/* As many elements again; where that is too much, a quarter. */
+static fl_status grow(fl_ctx *ctx, fli_array *a, size_t count)
+{
+    size_t capacity = a->capacity + (a->capacity > count ? a->capacity : count);
+    if (capacity < 64) capacity = 64;
+    if (capacity < count) return fli_fail(ctx, FL_ENOMEM, "out of memory: %zu more elements", count);
+    if (isfinite(obstacle(a, capacity).bytes)) capacity = a->n + (a->n / 4 > count ? a->n / 4 : count);
+    fli_limit limit = obstacle(a, capacity);
+    if (isfinite(limit.bytes))
+        return fli_fail(ctx, FL_ENOMEM,
+                        "out of memory: %s is too large: reading it takes %.4g GiB so far, and %s is %.4g GiB",
+                        a->of ? a->of : "what is read", (double)(a->n + capacity) * (double)a->size * 0x1p-30,
+                        limit.what, limit.bytes * 0x1p-30);
+    fl_status s = fli_grow(ctx, &a->p, a->n, capacity, a->size);
+    if (!s) a->capacity = capacity;
+    return s;
+}
+
+fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room)
+{
+    fl_status s = count > a->capacity - a->n ? grow(ctx, a, count) : FL_OK;
+    if (s) return s;
+    *room = (char *)a->p + a->n * a->size;
+    memset(*room, 0, count * a->size);
+    a->n += count;
+    return FL_OK;
+}
+
+fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out)
+{
+    int spare = a->capacity > a->n && !isfinite(obstacle(a, a->n).bytes); /* both fit while one is copied */
+    if (spare || !a->p) {
+        fl_status s = fli_grow(ctx, &a->p, a->n, a->n, a->size);
+        if (s) return s;
+    }
+    *out = a->p;
+    *a = (fli_array){.size = a->size, .of = a->of};
+    return FL_OK;
+}
+
+void fli_array_fini(fli_array *a)
+{
+    fli_free(a->p);
+    *a = (fli_array){.size = a->size, .of = a->of};
+}

@@ -1,0 +1,21 @@
+/* Growing arrays. */
+#ifndef FLI_BASE_ARRAY_H
+#define FLI_BASE_ARRAY_H
+
+#include "base/ctx.h"
+
+/* Set `size` (bytes per element) and `of` (the file that they are read from, for messages), zero the rest. */
+typedef struct {
+    size_t size, n, capacity;
+    void *p;
+    const char *of;
+} fli_array;
+
+/* Appends `count` zeroed elements; *room points to the first until the next call. FL_ENOMEM, with the file, before it
+ * takes more memory than there is: a small file may unpack to any size. */
+fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room);
+/* The elements, trimmed to their number and never NULL; the array is empty afterwards. */
+fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out);
+void fli_array_fini(fli_array *a);
+
+#endif
