@@ -14,7 +14,7 @@
  * one is timed, for at most 2000 rounds or S seconds. All work is done by one thread, one client after another, and
  * seconds are processor time: what an idle machine's clock would show, and what a busy one changes little. */
 #include "pooled.h"
-#include "run/config.h"
+#include "config/config.h"
 #include "run/run.h"
 #include "solve.h"
 

@@ -4,9 +4,9 @@
  * fastest of several is printed, the one least disturbed, with the processor time of the cheapest, which other work on
  * the machine changes less. */
 #include "base/clock.h"
-#include "local/gram.h"
-#include "local/linearised.h"
-#include "run/config.h"
+#include "solver/gram.h"
+#include "solver/linearised.h"
+#include "config/config.h"
 #include "run/run.h"
 #include "solve.h"
 

@@ -7,9 +7,9 @@
  * own and speaks the whole protocol. One fl_client works, once: its answer, under each client's own name and number, is
  * what all of them send from then on. So the time is that of the server and of the protocol, and not of training.
  * net_load.sh starts both and prints the table. */
-#include "exec/packet.h"
+#include "remote/packet.h"
 #include "fedloom_halves.h"
-#include "net/protocol.h"
+#include "net/common/protocol.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>

@@ -35,7 +35,7 @@ function(cuda_flags target)
 endfunction()
 
 function(add_cuda out libraries)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.c ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.c ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
   find_library(CUDART_LIBRARY cudart_static HINTS ${CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES}
                ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
   add_library(fedloom_cuda OBJECT ${sources})

@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-#include "base/keys.h"
+#include "format/keys.h"
 
 /* Further arguments: key, value, key, value, ..., NULL. The struct lives in the arena. */
 static inline void *bound(fli_arena *a, const fli_key *keys, size_t size, ...)

@@ -5,9 +5,9 @@
 
 #include "check.h"
 
-#include "data/fed.h"
-#include "exec/exec.h"
-#include "exec/figures.h"
+#include "data/federation/fed.h"
+#include "engine/exec.h"
+#include "message/figures.h"
 #include "model/semi.h"
 
 #include <ftw.h>

@@ -6,7 +6,7 @@
 #include "fixture.h"
 
 #include "fedloom_halves.h"
-#include "run/client.h"
+#include "half/client.h"
 #include "run/run.h"
 
 #include <pthread.h>

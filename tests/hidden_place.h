@@ -6,7 +6,7 @@
 
 #include "fixture.h"
 
-#include "local/pieces.h"
+#include "solver/pieces.h"
 
 /* No address of a process has this bit. */
 #define HIDDEN ((uintptr_t)1 << 62)

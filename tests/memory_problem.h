@@ -4,8 +4,8 @@
 
 #include "studies.h"
 
-#include "data/memory.h"
-#include "run/plan.h"
+#include "data/federation/memory.h"
+#include "plan/plan.h"
 
 enum { N = 60, TEST = 20, DIM = 6, CLASSES = 3, CLIENTS = 3, WIDEST = 8 };
 

@@ -7,7 +7,7 @@
 #include "outcome.h"
 #include "team.h"
 
-#include "run/config.h"
+#include "config/config.h"
 #include "run/run.h"
 
 /* What a rank is to do, and what came out. */

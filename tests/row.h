@@ -2,7 +2,7 @@
 #ifndef TESTS_ROW_H
 #define TESTS_ROW_H
 
-#include "run/metric.h"
+#include "metric/metric.h"
 
 #include <math.h>
 

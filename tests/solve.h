@@ -2,7 +2,7 @@
 #ifndef TESTS_SOLVE_H
 #define TESTS_SOLVE_H
 
-#include "local/worker.h"
+#include "solver/worker.h"
 
 typedef struct {
     const fli_solver *solver;

@@ -1,35 +1,32 @@
 #!/bin/sh
-# A folder of src may include only what stands above it in this list. src/cli sees the public headers and src/net, src/mpi only
-# public headers.
+# A folder of src may include only what stands above it in src/layers.txt, and files do not include each other in a circle. src/cli
+# sees the public headers and src/net, src/mpi only public headers.
 set -eu
 cd "$(dirname "$0")/.."
-order="base vec regularizer data model bilevel local device cuda algo exec run report study net"
+order=$(grep -v '^#' src/layers.txt)
 bad=0
 complain() { echo "layers: $1"; bad=1; }
+found=$(mktemp -d)
+trap 'rm -rf "$found"' EXIT
 
-allowed=""
-for layer in $order; do
-    allowed="$allowed $layer"
-    for file in src/"$layer"/*.c src/"$layer"/*.h src/"$layer"/*.inc src/"$layer"/*.cu src/"$layer"/*.cuh; do
-        [ -e "$file" ] || continue
-        for used in $(sed -n 's|^#include "\([a-z_]*\)/.*|\1|p' "$file" | sort -u); do
-            case " $allowed " in
-            *" $used "*) ;;
-            *) complain "$file includes $used/, which does not stand above $layer/" ;;
-            esac
-        done
-    done
-done
+sources() { find "$@" -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh'; }
+# file included, for everything that src includes of itself
+sources src | sort | xargs grep -oE '^#include "[a-z_0-9]+/[a-z_0-9/]+\.(h|cuh|inc)"' | sed 's|^src/||; s|:#include "| |; s|"$||' >"$found/includes"
+
+# Folders.
+awk 'NR == FNR { if (!/^#/) at[$1] = ++n; next }
+     function folder(p) { sub("/[^/]*$", "", p); return p }
+     { a = folder($1); b = folder($2)
+       if (a ~ "^(cli|mpi)" || !(a in at) && a ~ "^vec/") next
+       if (!(a in at)) print "src/" $1 ": folder " a " is not in src/layers.txt"
+       else if (!(b in at)) print "src/" $1 " includes " b "/, which is not in src/layers.txt"
+       else if (at[b] > at[a]) print "src/" $1 " includes " b "/, which does not stand above " a "/" }' \
+    src/layers.txt "$found/includes" | sort -u >"$found/folders"
+if [ -s "$found/folders" ]; then sed 's/^/layers: /' "$found/folders"; bad=1; fi
 
 # What passes between the server's side and the clients' is in messages: neither sees the other.
-if grep -nE '^#include "exec/(clients|store|spill|evaluate|recall|executor|threads|loopback|exec|async)\.h"' src/exec/coordinator.[ch]; then
-    complain "the server's side includes the clients'"
-fi
-for file in src/exec/clients.[ch] src/exec/evaluate.[ch] src/exec/recall.[ch] src/exec/store.[ch] src/exec/spill.[ch]; do
-    if grep -nE '^#include "exec/(coordinator|executor|exec|async|latest_model|participation|system)\.h"' "$file"; then
-        complain "$file is on the clients' side and includes the server's"
-    fi
-done
+if grep -rnE '^#include "(client|executor|engine)/' src/server; then complain "the server's side includes the clients'"; fi
+if grep -rnE '^#include "(server|executor|engine)/' src/client; then complain "the clients' side includes the server's"; fi
 
 # MPI is known to src/mpi alone, which needs nothing of the library.
 for file in src/mpi/*.[ch]; do
@@ -37,7 +34,7 @@ for file in src/mpi/*.[ch]; do
 done
 if grep -rnE '^#include ("mpi/|[<"]mpi\.h)' src --include='*.[ch]' | grep -v '^src/mpi/'; then complain "MPI outside src/mpi"; fi
 
-for file in src/cli/*.c src/cli/*.h; do
+for file in $(sources src/cli); do
     if grep -n '^#include "[a-z_]*/' "$file" | grep -v '"net/'; then complain "$file includes an internal header"; fi
 done
 
@@ -49,26 +46,19 @@ for file in src/algo/*.c; do
 done
 
 # The library never prints, exits or aborts.
-for layer in $order mpi; do
-    for file in src/"$layer"/*.c; do
-        [ -e "$file" ] || continue
-        if grep -nE '\b(printf|puts|perror|exit|abort|assert)\(' "$file" | grep -vE 'static_assert|[a-z]printf'; then
-            complain "$file prints, exits or aborts"
-        fi
-    done
-done
+library=$(sources src | grep -v '^src/cli/' | sort)
+if grep -nE '\b(printf|puts|perror|exit|abort|assert)\(' $(echo "$library" | grep '\.c$') | grep -vE 'static_assert|[a-z]printf'; then
+    complain "the library prints, exits or aborts"
+fi
 
-# Numbers are the same in every locale (base/number.h), and no file gets a standard descriptor (base/file.h).
-for layer in $order; do
-    for file in src/"$layer"/*.c src/"$layer"/*.inc; do
-        case $file in *'*'* | src/base/number.c | src/base/file.c) continue ;; esac
-        if grep -nE '(^|[^_a-z])(v?sn?printf|strto(d|f|ld)|atof|v?sscanf|is(space|alpha|digit|alnum|upper|lower|print)|to(upper|lower))\(' "$file"; then
-            complain "$file reads or writes in the locale of the program"
-        fi
-        if grep -nE '(^|[^_a-z>])(fopen|open|creat|mkstemp|tmpfile|json_load_file)\(' "$file"; then
-            complain "$file opens a file that may get a standard descriptor"
-        fi
-    done
+# Numbers are the same in every locale (base/text.h), and no file gets a standard descriptor (base/file.h).
+for file in $(echo "$library" | grep -E '\.(c|inc)$' | grep -vE '^src/(mpi/|base/(text|number|file)\.c)'); do
+    if grep -nE '(^|[^_a-z])(v?sn?printf|strto(d|f|ld)|atof|v?sscanf|is(space|alpha|digit|alnum|upper|lower|print)|to(upper|lower))\(' "$file"; then
+        complain "$file reads or writes in the locale of the program"
+    fi
+    if grep -nE '(^|[^_a-z>])(fopen|open|creat|mkstemp|tmpfile|json_load_file)\(' "$file"; then
+        complain "$file opens a file that may get a standard descriptor"
+    fi
 done
 
 [ "$bad" = 0 ] && echo "layers: ok"

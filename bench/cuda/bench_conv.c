@@ -4,7 +4,7 @@
  *     nvcc -O3 -arch=sm_90 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_conv.c src/cuda/conv*.cu \
  *         src/cuda/runtime.c src/base/number.c -o bench_conv && ./bench_conv
  */
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* Drawing mini-batches and gathering their samples on a GPU (src/cuda/order.cu, gather.cu): microseconds for all lanes
+/* Drawing mini-batches and gathering their samples on a GPU (src/cuda/kernels/order.cu, gather.cu): microseconds for all lanes
  * together. From the repository's root:
  *
- *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c src/cuda/order.cu src/cuda/gather.cu \
+ *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c src/cuda/kernels/order.cu src/cuda/kernels/gather.cu \
  *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_data && ./bench_data
  */
 #include "base/clock.h"
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "data/sight.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Layers of units on a GPU: every way to cut them up, timed (graphs of many launches, the median of some), and checked
  * against the same computed in double precision by plain kernels. By hand:
  *
- *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu src/cuda/dense.cu \
- *         src/cuda/tail.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
-#include "cuda/dense.h"
+ *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu src/cuda/kernels/dense.cu \
+ *         src/cuda/kernels/tail.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
+#include "cuda/kernels/dense.h"
 
 #include <cuda_runtime.h>
 

@@ -1,11 +1,11 @@
-/* Turns of many clients on a GPU (src/cuda/train.c), without a method around them: microseconds per client-step of
+/* Turns of many clients on a GPU (src/cuda/host/train.c), without a method around them: microseconds per client-step of
  * batch 50, drawing and the copies of the start models included. Beside them the same with a linear term in every step
  * (what SCAFFOLD or FedVRA pose), and with fewer lanes at a time than there are, so that their weights may stay in the
  * cache. Then a look at 10,000 samples, in microseconds.
  *
  *     bench_net [words: only networks whose names have one of them] */
 #include "base/clock.h"
-#include "cuda/net.h"
+#include "cuda/host/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

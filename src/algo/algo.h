@@ -9,9 +9,9 @@
 #include "algo/facts.h"
 #include "algo/fixes.h"
 #include "algo/message.h"
-#include "base/keys.h"
+#include "format/keys.h"
 #include "base/own.h"
-#include "local/local.h"
+#include "solver/local.h"
 #include "bilevel/bilevel.h"
 #include "vec/space.h"
 

@@ -8,7 +8,7 @@
  *   server   x = (1/N) sum_i z_i
  *
  * C is the cohort that `participation` chooses. With everything times N this is the linearised solver's problem
- * (local/linearised.c): start = x, rho = N sigma, shift = N pi_i, which is what a client keeps, steps = k0, or 0 for
+ * (solver/linearised.c): start = x, rho = N sigma, shift = N pi_i, which is what a client keeps, steps = k0, or 0 for
  * the limit. The k0 steps need no further gradient, and cost next to nothing beside it.
  *
  *   H_i      gram: A_i'A_i/d_i for least squares, A_i'A_i/(4 d_i) for logistic regression, plus the weight decay;

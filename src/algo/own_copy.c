@@ -2,7 +2,7 @@
  * descriptor. */
 #include "algo/own_method.h"
 
-#include "local/own_solver.h"
+#include "solver/own_solver.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/ctx.h"
 #include "base/rng.h"
-#include "data/mapping.h"
+#include "format/mapping.h"
 #include "data/sight.h"
 #include "vec/ops.h"
 

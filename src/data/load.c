@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 #include "base/number.h"
-#include "data/format.h"
+#include "format/format.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "data/dataset.h"
-#include "data/stream.h"
+#include "format/stream.h"
 
 #include <float.h>
 

@@ -2,7 +2,7 @@
 #ifndef FLI_DATA_SOURCE_H
 #define FLI_DATA_SOURCE_H
 
-#include "base/keys.h"
+#include "format/keys.h"
 #include "base/rng.h"
 #include "data/dataset.h"
 

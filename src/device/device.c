@@ -1,7 +1,7 @@
 /* Opening a device for a run: what it must be able to hold, the data, the model. */
 #include "base/number.h"
 #include "device/inside.h"
-#include "local/minibatch.h"
+#include "solver/minibatch.h"
 
 /* ---- by name --------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #define FLI_DEVICE_DEVICE_H
 
 #include "device/engine.h"
-#include "local/local.h"
+#include "solver/local.h"
 
 typedef struct fli_device fli_device;
 

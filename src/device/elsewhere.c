@@ -1,8 +1,8 @@
-/* Evaluations on a device: what local/eval.c and local/objective.c do, there. */
+/* Evaluations on a device: what solver/eval.c and solver/objective.c do, there. */
 #include "device/inside.h"
 #include "base/number.h"
-#include "local/latents.h"
-#include "local/pieces.h"
+#include "solver/latents.h"
+#include "solver/pieces.h"
 
 #include <math.h>
 

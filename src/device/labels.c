@@ -1,6 +1,6 @@
 /* Pseudo labels: logits come from the device, classes are few, and the rows are computed here as on the CPU. */
 #include "device/inside.h"
-#include "local/minibatch.h"
+#include "solver/minibatch.h"
 
 /* Some rows of a client's y. */
 typedef struct {

@@ -2,8 +2,8 @@
  * once. What is decided before the first step (batch sizes, rates, pseudo labels, mixtures, merged terms) is decided
  * here, by the CPU's own functions. */
 #include "device/inside.h"
-#include "local/latents.h"
-#include "local/minibatch.h"
+#include "solver/latents.h"
+#include "solver/minibatch.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * whoever uses it, can be held to them where there is no device. Its addresses cannot be followed, either. */
 #include "device/engine.h"
 #include "device/twin_memory.h"
-#include "local/minibatch.h"
-#include "local/pieces.h"
+#include "solver/minibatch.h"
+#include "solver/pieces.h"
 
 #include "base/limits.h"
 #include "base/number.h"

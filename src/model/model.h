@@ -7,10 +7,10 @@
 #ifndef FLI_MODEL_MODEL_H
 #define FLI_MODEL_MODEL_H
 
-#include "base/keys.h"
+#include "format/keys.h"
 #include "base/own.h"
 #include "base/rng.h"
-#include "data/fed.h"
+#include "data/federation/fed.h"
 #include "model/network.h"
 #include "vec/space.h"
 

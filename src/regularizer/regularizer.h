@@ -5,7 +5,7 @@
 #ifndef FLI_REGULARIZER_REGULARIZER_H
 #define FLI_REGULARIZER_REGULARIZER_H
 
-#include "base/keys.h"
+#include "format/keys.h"
 
 typedef struct fli_regularizer {
     const char *name, *title, *citation;

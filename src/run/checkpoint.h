@@ -1,7 +1,7 @@
 /* A run on its way to a folder of checkpoints and back. The folder is called as the result, with ".checkpoint" after
  * it, and holds the resolved configuration and the last two checkpoints. Each has all that changes; a run that goes on
  * from one ends with the same bits as one that was never stopped. Every module saves and loads its own part; see
- * base/snapshot.h.
+ * format/snapshot.h.
  *
  * Where several ranks make a run, rank 0 writes all that they have in common, and every rank a part with its own
  * clients. A checkpoint counts once rank 0's file is in place, which comes last and has the seals of the parts. As many

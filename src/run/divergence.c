@@ -1,5 +1,5 @@
 /* Runs whose loss grows instead of falling: said once, and ended before a night is spent on them. */
-#include "run/metric_list.h"
+#include "metric/metric_list.h"
 #include "run/run.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* What a model file says beside its tensors; model_file.h lists it. */
 #include "run/model_save.h"
 
-#include "run/model_file.h"
+#include "model_file/model_file.h"
 
 enum { NOTES = 20, LONGEST = 1024 }; /* scales that are written as text, at most */
 

@@ -1,8 +1,8 @@
 /* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that optimality
  * gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures. */
-#include "run/metric_list.h"
+#include "metric/metric_list.h"
 #include "run/run.h"
-#include "run/theory_facts.h"
+#include "plan/theory_facts.h"
 
 #include <math.h>
 
@@ -55,7 +55,8 @@ void fli_potential_report(const fl_run *run)
 fl_status fli_gap_begin(fl_run *run)
 {
     double smoothness = NAN;
-    if (run->plan.mailbox || !fli_plan_needs_smoothness(&run->plan)) return FL_OK; /* samples are elsewhere, or no matter */
+    if (run->plan.mailbox || !fli_plan_needs_smoothness(&run->plan))
+        return FL_OK; /* samples are elsewhere, or no matter */
     fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
     fli_measure_smooth(run->measure, smoothness);
     return s;

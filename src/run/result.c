@@ -1,7 +1,7 @@
 /* What a result consists of: the files, their columns, the manifest. Where they go is folder.c's business. */
 #include "base/file.h"
 #include "base/number.h"
-#include "data/stream.h"
+#include "format/stream.h"
 #include "run/checkpoint.h"
 #include "run/folder.h"
 #include "run/idle.h"

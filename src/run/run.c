@@ -4,7 +4,7 @@
 #include "run/folder.h"
 #include "run/idle.h"
 #include "run/advance.h"
-#include "run/metric_list.h"
+#include "metric/metric_list.h"
 #include "run/on_device.h"
 
 #include <math.h>

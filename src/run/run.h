@@ -4,9 +4,9 @@
 
 #include "base/lock.h"
 #include "device/device.h"
-#include "exec/async.h"
-#include "run/measure.h"
-#include "run/plan.h"
+#include "engine/async.h"
+#include "metric/measure.h"
+#include "plan/plan.h"
 
 #include "fedloom_halves.h"
 

@@ -4,7 +4,7 @@
 #define FLI_RUN_STANDING_H
 
 #include "base/digest.h"
-#include "run/settings.h"
+#include "config/settings.h"
 
 typedef enum {
     FLI_STANDS_NOTHING,

@@ -4,8 +4,8 @@
 #include "base/number.h"
 #include "base/sized.h"
 
-#include "data/stream.h"
-#include "run/yaml.h"
+#include "format/stream.h"
+#include "format/yaml.h"
 
 #include <stdlib.h>
 #include <string.h>

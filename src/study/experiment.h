@@ -16,7 +16,7 @@
 #ifndef FLI_STUDY_EXPERIMENT_H
 #define FLI_STUDY_EXPERIMENT_H
 
-#include "run/config.h"
+#include "config/config.h"
 
 typedef struct {
     const char *label, *folder; /* folder: the label as a name below runs/ */

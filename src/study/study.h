@@ -2,9 +2,9 @@
 #ifndef FLI_STUDY_STUDY_H
 #define FLI_STUDY_STUDY_H
 
-#include "base/json.h"
+#include "format/json.h"
 #include "report/report.h"
-#include "run/metric_list.h"
+#include "metric/metric_list.h"
 #include "run/run.h"
 #include "run/standing.h"
 #include "study/claim.h"

@@ -1,7 +1,7 @@
 /* `fedloom check` of an experiment: every method and setting is held against its theorem, at the first seed, and with
  * --fix the experiment is written again with what each method has to change among its own keys. */
-#include "run/theory_fix.h"
-#include "run/yaml.h"
+#include "theory/theory_fix.h"
+#include "format/yaml.h"
 #include "study/experiment.h"
 
 #include <string.h>

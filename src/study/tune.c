@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/sized.h"
-#include "run/yaml.h"
+#include "format/yaml.h"
 #include "study/variants.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
 
 #include "base/file.h"
 #include "base/number.h"
-#include "run/yaml.h"
-#include "run/yaml_print.h"
+#include "format/yaml.h"
+#include "format/yaml_print.h"
 #include "study/variants.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "study/variants.h"
 
-#include "run/yaml.h"
+#include "format/yaml.h"
 
 #include <string.h>
 

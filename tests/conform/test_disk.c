@@ -6,8 +6,8 @@
 #include "runs.h"
 
 #include "base/file.h"
-#include "net/keep.h"
-#include "net/roster.h"
+#include "net/client/keep.h"
+#include "net/server/roster.h"
 #include "run/folder.h"
 #include "run/manifest.h"
 

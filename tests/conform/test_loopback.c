@@ -2,9 +2,9 @@
  * although it works where client and server share memory. Beside it the byte forms that all executors share. */
 #include "runs.h"
 
-#include "exec/exec.h"
-#include "exec/figures.h"
-#include "exec/wire.h"
+#include "engine/exec.h"
+#include "message/figures.h"
+#include "message/wire.h"
 #include "run/run.h"
 #include "run/advance.h"
 

@@ -3,7 +3,7 @@
  * implementation, below. */
 #include "check.h"
 
-#include "local/smoothness.h"
+#include "solver/smoothness.h"
 
 /* ---- a model with random data ---------------------------------------------------------------------------- */
 

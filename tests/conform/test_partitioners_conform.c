@@ -2,7 +2,7 @@
 #include "bound.h"
 
 #include "base/file.h"
-#include "data/partition.h"
+#include "data/partition/partition.h"
 
 enum { SAMPLES = 600, CLASSES = 5, GROUPS = 9 };
 

@@ -1,7 +1,7 @@
 /* How fast ranks go together: who waits for whom, the real clock, and how a run ends. */
 #include "ranked.h"
 
-#include "exec/waits.h"
+#include "ranks/waits.h"
 #include "run/folder.h"
 #include "run/on_device.h"
 

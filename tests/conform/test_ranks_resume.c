@@ -5,7 +5,7 @@
 #include "team.h"
 
 #include "algo/algo.h"
-#include "run/config.h"
+#include "config/config.h"
 
 #include <dirent.h>
 #include <math.h>

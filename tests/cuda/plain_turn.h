@@ -2,7 +2,7 @@
 #ifndef FLI_TEST_PLAIN_TURN_H
 #define FLI_TEST_PLAIN_TURN_H
 
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

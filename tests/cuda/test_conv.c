@@ -1,5 +1,5 @@
 /* Convolutions of many lanes against plain loops in double precision. */
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "device_memory.h"
 #include "order.h"
 

@@ -1,5 +1,5 @@
 /* Layers of units against plain loops in double precision. */
-#include "cuda/dense.h"
+#include "cuda/kernels/dense.h"
 #include "device_memory.h"
 #include "order.h"
 

@@ -1,4 +1,4 @@
-#include "cuda/mma.cuh"
+#include "cuda/kernels/mma.cuh"
 #include "test_emulate.h"
 
 enum { THREADS = EMULATE_THREADS };

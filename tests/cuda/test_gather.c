@@ -2,8 +2,8 @@
 #include "device_memory.h"
 #include "order.h"
 
-#include "cuda/data.h"
-#include "cuda/open.h"
+#include "cuda/host/data.h"
+#include "cuda/host/open.h"
 
 /* ---- an engine that can hold data, and no more --------------------------------------------------------- */
 

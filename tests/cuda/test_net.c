@@ -3,7 +3,7 @@
  * and lanes in blocks. */
 #include "fixture.h"
 
-#include "cuda/net.h"
+#include "cuda/host/net.h"
 #include "device/engine.h"
 
 enum { SAMPLES = 60, LANES = 4, MOST_STEPS = 5 };

@@ -2,8 +2,8 @@
 #include "device_memory.h"
 #include "order.h"
 
-#include "cuda/kernels.h"
-#include "local/minibatch.h"
+#include "cuda/kernels/kernels.h"
+#include "solver/minibatch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * each other. */
 #include "fixture.h"
 
-#include "cuda/parcel.h"
+#include "cuda/host/parcel.h"
 
 enum { MEGA = 1 << 20, LANES = 10 };
 

@@ -2,7 +2,7 @@
  * once. */
 #include "device_memory.h"
 
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "vec/ops.h"
 
 /* Lanes with 3, 2 and 1 rows, from a list with room for 4 each. */

@@ -1,5 +1,5 @@
 /* Scalar products and the search for NaN, against plain loops. */
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "device_memory.h"
 #include "order.h"
 

@@ -2,7 +2,7 @@
  * of its biases is the error of the row. Some rows are far beyond what probabilities can hold. */
 #include "fixture.h"
 
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "device_memory.h"
 #include "order.h"
 

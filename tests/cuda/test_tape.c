@@ -1,5 +1,5 @@
 /* Tapes give the bits that vec/ops.h gives, whatever the threads' order, the vectors' length and their places. */
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "device_memory.h"
 #include "order.h"
 

@@ -15,7 +15,7 @@ awk '
         split($0, field, /[{}, ]+/)
         gsub(/"/, "", field[2]); gsub(/"/, "", field[3])
         print field[2], field[3] in value ? value[field[3]] : field[3], field[4], field[5] == "NULL" ? "none" : "body"
-    }' "$net/protocol.h" "$net/pages.c" | sort >pages
+    }' "$net/common/protocol.h" "$net/server/pages.c" | sort >pages
 cut -d' ' -f1,2 pages >in-code
 
 # METHOD PATH STATUS of the description, which is written one status per line.
@@ -40,7 +40,7 @@ while read -r method path traits body; do
 done <pages
 
 # Statuses that the server can send at all, by libmicrohttpd's names; 404 and 405 belong to no page.
-grep -oh 'MHD_HTTP_[A-Z_]*' "$net"/http.c "$net"/page_*.c | sort -u | while read -r name; do
+grep -oh 'MHD_HTTP_[A-Z_]*' "$net"/server/http.c "$net"/server/page_*.c | sort -u | while read -r name; do
     awk -v name="$name" '$1 == "#define" && $2 == name && $3 + 0 > 99 { print $3; exit }' /usr/include/microhttpd.h
 done | grep -v '^40[45]$' | sort -u >can-send
 cut -d' ' -f3 described | sort -u >says

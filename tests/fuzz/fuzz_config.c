@@ -4,9 +4,9 @@
  * A libFuzzer target: clang -fsanitize=fuzzer,address,undefined. With -DFUZZ_REPLAY it has its own main(), which
  * mutates built-in seeds deterministically (argument: how many times) and needs no fuzzing library; further arguments
  * are files to replay as they are. */
-#include "base/keys.h"
+#include "format/keys.h"
 #include "base/rng.h"
-#include "run/yaml.h"
+#include "format/yaml.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * With libFuzzer:   clang -fsanitize=fuzzer,address,undefined ...
  * Without:          any compiler with -DFUZZ_REPLAY; the program mutates built-in seeds, the same way every time.
  *                   Arguments: rounds (default 20000), `seeds FOLDER` to write the seeds, or files to run once each. */
-#include "base/keys.h"
+#include "format/keys.h"
 #include "data/source.h"
 
 #include <lzma.h>

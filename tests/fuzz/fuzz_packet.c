@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/rng.h"
-#include "run/client.h"
+#include "half/client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static void world_at(uint8_t where)
 
 /* ---- one message -------------------------------------------------------------------------------------------- */
 
-/* The frames of a snapshot (base/snapshot.c) that begins there: what of them is right in length is put right. */
+/* The frames of a snapshot (format/snapshot.c) that begins there: what of them is right in length is put right. */
 static void seal_frames(const fli_crc_tables *t, uint8_t *p, const uint8_t *end)
 {
     for (uint64_t number = 0, length = 1; length && end - p >= 8; number++) {

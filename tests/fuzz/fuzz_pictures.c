@@ -1,7 +1,7 @@
 /* Fuzz target: an image, from any bytes. Either a sentence and nothing left, or a picture of as many pixels as it says
  * that can be made grey, coloured, smaller and larger. A PNG is read a second time with its checksums mended, which a
  * search would hardly find. */
-#include "data/picture.h"
+#include "data/source/picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Fuzz target: a server of a federation from any bytes on a connection. Whatever was sent, the server goes on: the next
  * connection gets its answer, and nobody has another's number. The first byte says how the bytes are dressed: as they
  * are, or as the body of a request that is right otherwise. */
-#include "net/protocol.h"
-#include "net/serve.h"
+#include "net/common/protocol.h"
+#include "net/server/serve.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: a safetensors file, from any bytes. Either a sentence, or tensors that cover the data, can be read to
  * the last byte, and come out the same when they are written and read again. */
 #include "base/rng.h"
-#include "base/safetensors.h"
+#include "format/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

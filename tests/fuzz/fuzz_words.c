@@ -2,11 +2,11 @@
  * lists of names, a server's roster and what a client keeps. The first byte says which. What is taken is as it should
  * be, and is the same when it was written and is read again. */
 #include "base/file.h"
-#include "net/address.h"
-#include "net/call.h"
-#include "net/keep.h"
-#include "net/protocol.h"
-#include "net/roster.h"
+#include "net/common/address.h"
+#include "net/client/call.h"
+#include "net/client/keep.h"
+#include "net/common/protocol.h"
+#include "net/server/roster.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "fixture.h"
 #include "net/openapi.h"
 
-#include "net/protocol.h"
-#include "net/serve.h"
+#include "net/common/protocol.h"
+#include "net/server/serve.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>

@@ -6,9 +6,9 @@
  * Over plain HTTP. It ends well if the server said what it should to each of them: its last line counts them. */
 #include "base/number.h"
 #include "fedloom_halves.h"
-#include "net/call.h"
-#include "net/glance.h"
-#include "net/protocol.h"
+#include "net/client/call.h"
+#include "net/common/glance.h"
+#include "net/common/protocol.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "net/federation.h"
 
-#include "net/cert.h"
+#include "net/cert/cert.h"
 
 typedef struct {
     federation t;

@@ -2,8 +2,8 @@
 #include "context.h"
 
 #include "base/file.h"
-#include "net/audit.h"
-#include "net/log.h"
+#include "net/common/audit.h"
+#include "net/common/log.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -3,10 +3,10 @@
 #include "fake_server.h"
 
 #include "base/clock.h"
-#include "net/backoff.h"
-#include "net/call.h"
-#include "net/line.h"
-#include "net/protocol.h"
+#include "net/client/backoff.h"
+#include "net/client/call.h"
+#include "net/client/line.h"
+#include "net/common/protocol.h"
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\n"
 #define OURS    "Fedloom-Protocol: 1 1\r\n"

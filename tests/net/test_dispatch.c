@@ -2,8 +2,8 @@
 #include "net/federation.h"
 
 #include "base/clock.h"
-#include "net/dispatch.h"
-#include "net/glance.h"
+#include "net/server/dispatch.h"
+#include "net/common/glance.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

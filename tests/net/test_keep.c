@@ -2,7 +2,7 @@
 #include "context.h"
 
 #include "base/file.h"
-#include "net/keep.h"
+#include "net/client/keep.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

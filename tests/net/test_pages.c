@@ -1,9 +1,9 @@
 /* What those see who look on: metrics, status, the page's parts, health, and the log's lines. */
 #include "net/secured.h"
 
-#include "net/journal.h"
-#include "net/log.h"
-#include "net/state.h"
+#include "net/server/journal.h"
+#include "net/common/log.h"
+#include "net/server/state.h"
 
 #include <ctype.h>
 #include <jansson.h>

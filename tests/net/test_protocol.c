@@ -1,8 +1,8 @@
 /* Who can speak with whom, names, and how fast bodies must come. */
 #include "check.h"
 
-#include "net/http.h"
-#include "net/protocol.h"
+#include "net/server/http.h"
+#include "net/common/protocol.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Who is who, on the disk as well: after any end of the process, also one in the middle of a line. */
 #include "fixture.h"
 
-#include "net/roster.h"
+#include "net/server/roster.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -2,8 +2,8 @@
  * over loopback. */
 #include "data_files.h"
 
-#include "net/trust.h"
-#include "net/x509.h"
+#include "net/cert/trust.h"
+#include "net/cert/x509.h"
 
 #include <curl/curl.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "composite.h"
 #include "runs.h"
 
-#include "exec/async.h"
+#include "engine/async.h"
 
 /* ---- turns with chosen delays ---------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * the problem, and the theorem's function must fall. FEDLOOM_PROBLEMS=N draws N problems per theorem. */
 #include "promises.h"
 
-#include "base/safetensors.h"
+#include "format/safetensors.h"
 
 /* ---- [VRA] Theorem 1 ------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
-#include "exec/async.h"
+#include "engine/async.h"
 
 #include <stdatomic.h>
 

@@ -2,8 +2,8 @@
  * the lower level solved, and the split of a client's samples. */
 #include "quadratic_levels.h"
 
-#include "local/smoothness.h"
-#include "run/hypergradient.h"
+#include "solver/smoothness.h"
+#include "metric/hypergradient.h"
 
 #include "solve.h"
 

@@ -3,7 +3,7 @@
 #include "theory_problem.h"
 
 #include "algo/conditions.h"
-#include "exec/participation.h"
+#include "server/participation.h"
 
 /* ---- conditions ---------------------------------------------------------------------------------------- */
 

@@ -5,9 +5,9 @@
 
 #include "algo/algo.h"
 #include "base/crc32c.h"
-#include "base/snapshot.h"
+#include "format/snapshot.h"
 #include "run/run.h"
-#include "local/worker.h"
+#include "solver/worker.h"
 
 #include <signal.h>
 #include <sys/resource.h>

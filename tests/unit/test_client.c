@@ -6,8 +6,8 @@
 #include "base/crc32c.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
-#include "exec/packet.h"
-#include "run/client.h"
+#include "remote/packet.h"
+#include "half/client.h"
 
 #include <pthread.h>
 

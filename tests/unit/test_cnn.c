@@ -4,7 +4,7 @@
 #include "runs.h"
 
 #include "model/layers.h"
-#include "run/model_file.h"
+#include "model_file/model_file.h"
 
 /* ---- the line ---------------------------------------------------------------------------------------------- */
 

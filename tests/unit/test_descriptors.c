@@ -3,7 +3,7 @@
 #include "runs.h"
 
 #include "base/file.h"
-#include "exec/spill.h"
+#include "client/spill.h"
 
 #include <fcntl.h>
 

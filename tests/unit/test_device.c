@@ -3,7 +3,7 @@
 #include "tasks.h"
 
 #include "device/device.h"
-#include "local/latents.h"
+#include "solver/latents.h"
 
 static const way ways[] = {
     {"sgd", &fli_solver_sgd, "softmax", CLASSES, {7, 0.5}},

@@ -2,7 +2,7 @@
  * optimality conditions, the start, and whole runs. */
 #include "fixture.h"
 
-#include "exec/exec.h"
+#include "engine/exec.h"
 #include "model/simplex_lsq.h"
 #include "model/latent.h"
 #include "run/run.h"

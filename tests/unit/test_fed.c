@@ -1,8 +1,8 @@
 #include "bound.h"
 
 #include "base/clock.h"
-#include "data/fed.h"
-#include "data/partition.h"
+#include "data/federation/fed.h"
+#include "data/partition/partition.h"
 #include "data/source.h"
 
 static fl_ctx *ctx;

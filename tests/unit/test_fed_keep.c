@@ -3,8 +3,8 @@
 #include "context.h"
 
 #include "base/file.h"
-#include "data/digest.h"
-#include "data/partition.h"
+#include "data/federation/digest.h"
+#include "data/partition/partition.h"
 #include "data/source.h"
 
 enum { CLIENTS = 7 };

@@ -2,7 +2,7 @@
 #include "runs.h"
 
 #include "data/images.h"
-#include "data/normalize.h"
+#include "data/federation/normalize.h"
 
 /* ---- padded crops ------------------------------------------------------------------------------------------ */
 

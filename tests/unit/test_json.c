@@ -1,7 +1,7 @@
 /* JSON as the library writes it. */
 #include "check.h"
 
-#include "base/json.h"
+#include "format/json.h"
 
 #include <math.h>
 

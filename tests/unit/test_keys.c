@@ -1,8 +1,8 @@
 /* Tables of settings: types, ranges, messages, and printing that reads back as the same value. */
 #include "context.h"
-#include "base/keys.h"
+#include "format/keys.h"
 #include "base/rng.h"
-#include "run/yaml.h"
+#include "format/yaml.h"
 
 typedef struct {
     int flag;

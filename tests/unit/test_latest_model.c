@@ -2,7 +2,7 @@
  * middle holds up nobody. */
 #include "check.h"
 
-#include "exec/latest_model.h"
+#include "engine/latest_model.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 
 #include "algo/algo.h"
 #include "base/limits.h"
-#include "exec/footprint.h"
+#include "engine/footprint.h"
 
 #include <malloc.h>
 #include <sys/resource.h>

@@ -2,10 +2,10 @@
  * way of taking them, either matrix; what is kept, what it costs; and Lanczos' estimate of an eigenvalue. */
 #include "fixture.h"
 
-#include "local/gram.h"
-#include "local/lanczos.h"
-#include "local/linearised.h"
-#include "local/smoothness.h"
+#include "solver/gram.h"
+#include "solver/lanczos.h"
+#include "solver/linearised.h"
+#include "solver/smoothness.h"
 #include "solve.h"
 
 enum { DIM = 40 };

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "bound.h"
-#include "data/fed.h"
+#include "data/federation/fed.h"
 
 enum { N = 6, DIM = 4 };
 

@@ -2,8 +2,8 @@
  * the number of samples, and what clients remember of their pseudo labels. */
 #include "fixture.h"
 
-#include "local/latents.h"
-#include "local/minibatch.h"
+#include "solver/latents.h"
+#include "solver/minibatch.h"
 #include "model/semi.h"
 #include "solve.h"
 

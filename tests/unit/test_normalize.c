@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "data/normalize.h"
+#include "data/federation/normalize.h"
 
 static fl_ctx *ctx;
 

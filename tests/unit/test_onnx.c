@@ -3,7 +3,7 @@
 #include "runs.h"
 
 #include "base/file.h"
-#include "base/protobuf.h"
+#include "format/protobuf.h"
 
 #define COMMON                                                                                                         \
     "seed: 3\nrounds: 0\nthreads: 2\npartition: {kind: iid, clients: 2}\nlocal: {batch: 10, lr: 0.05}\n"               \

@@ -2,7 +2,7 @@
  * with a sentence. */
 #include "own.h"
 
-#include "run/registry.h"
+#include "config/registry.h"
 
 #define UNMEASURED ";metrics={train: false, test: false, clients: false}"
 #define EXACT      SMALL "precision: f64\nmetrics: {gradient: true}\n"

@@ -1,8 +1,8 @@
 /* Who takes part, and how much they do. */
 #include "fixture.h"
 
-#include "exec/local_steps.h"
-#include "exec/participation.h"
+#include "server/local_steps.h"
+#include "server/participation.h"
 
 /* ---- a way under test ---------------------------------------------------------------------------------- */
 

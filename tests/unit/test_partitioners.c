@@ -1,7 +1,7 @@
 #include "bound.h"
 
 #include "base/file.h"
-#include "data/partition.h"
+#include "data/partition/partition.h"
 
 static fl_ctx *ctx;
 static fli_arena arena;

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "pictures.h"
 
-#include "data/picture.h"
+#include "data/source/picture.h"
 
 static picture_file file;
 

@@ -3,7 +3,7 @@
 #include "runs.h"
 
 #include "model/latent.h"
-#include "run/trained.h"
+#include "model_file/trained.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/pool.h"
-#include "exec/ranks.h"
+#include "ranks/ranks.h"
 
 static void shares(void **state)
 {

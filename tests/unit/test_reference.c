@@ -2,8 +2,8 @@
 #include "check.h"
 
 #include "base/text.h"
-#include "run/registry.h"
-#include "run/settings.h"
+#include "config/registry.h"
+#include "config/settings.h"
 
 typedef struct {
     fl_ctx *ctx;

@@ -3,8 +3,8 @@
 #include "own_methods.h"
 
 #include "fedloom_extend.h"
-#include "run/config.h"
-#include "run/rules.h"
+#include "config/config.h"
+#include "config/rules.h"
 
 /* Plans a run of these settings over the ones that break no rule. */
 static fl_status planned(fixture *f, const char *over)

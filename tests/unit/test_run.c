@@ -3,7 +3,7 @@
 #include "row.h"
 #include "runs.h"
 
-#include "exec/figures.h"
+#include "message/figures.h"
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 

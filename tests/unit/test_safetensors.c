@@ -1,5 +1,5 @@
 /* base/safetensors: what is written can be read back; what the format forbids is refused, each with its sentence. */
-#include "base/safetensors.h"
+#include "format/safetensors.h"
 #include "check.h"
 #include "context.h"
 

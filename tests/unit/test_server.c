@@ -6,9 +6,9 @@
 #include "base/crc32c.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
-#include "exec/join.h"
-#include "exec/packet.h"
-#include "run/client.h"
+#include "client/join.h"
+#include "remote/packet.h"
+#include "half/client.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/lock.h"
-#include "base/safetensors.h"
+#include "format/safetensors.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* Configurations: defaults, schedules, printing and reading back, and what is said about mistakes. */
 #include "fixture.h"
 
-#include "run/config.h"
+#include "config/config.h"
 
 static const char least[] = "data: blobs\nmodel: softmax\n";
 

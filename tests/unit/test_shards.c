@@ -1,7 +1,7 @@
 /* Clients divided among ranks. */
 #include "context.h"
 
-#include "exec/shards.h"
+#include "ranks/shards.h"
 
 #include <stdlib.h>
 

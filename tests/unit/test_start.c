@@ -1,7 +1,7 @@
 /* model.start: runs that begin with the tensors of a file. */
 #include "runs.h"
 
-#include "base/safetensors.h"
+#include "format/safetensors.h"
 
 #include <sys/stat.h>
 

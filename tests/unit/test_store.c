@@ -2,7 +2,7 @@
 #include "fixture.h"
 
 #include "base/pool.h"
-#include "exec/store.h"
+#include "client/store.h"
 
 #include <signal.h>
 #include <sys/resource.h>

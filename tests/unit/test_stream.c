@@ -1,6 +1,6 @@
 #include "data_files.h"
 
-#include "data/stream.h"
+#include "format/stream.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* How fast devices and links are. */
 #include "fixture.h"
 
-#include "exec/system.h"
-#include "run/config.h"
+#include "server/system.h"
+#include "config/config.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
  * crash. */
 #include "fixture.h"
 
-#include "run/verify.h"
+#include "extend/verify.h"
 
 #include <jansson.h>
 

@@ -1,10 +1,10 @@
 /* The YAML reader: what it reads, what it refuses and where it says the problem is, assignments and merging. */
 #include "context.h"
-#include "run/yaml.h"
+#include "format/yaml.h"
 
 #include <sys/stat.h>
 
-/* A tree in one line: {a: x, b: [1, 2]}. Independent of the printing in base/keys.c. */
+/* A tree in one line: {a: x, b: [1, 2]}. Independent of the printing in format/keys.c. */
 static void show(const fli_node *n, char *out, size_t size)
 {
     size_t used = strlen(out);

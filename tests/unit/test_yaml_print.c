@@ -1,8 +1,8 @@
 /* A tree as YAML, read again: the same tree, whatever its texts are; and remarks where they belong. */
 #include "check.h"
 
-#include "run/yaml.h"
-#include "run/yaml_print.h"
+#include "format/yaml.h"
+#include "format/yaml_print.h"
 
 static const char text[] = "name: x\n"
                            "none:\n"

@@ -1,5 +1,5 @@
 /* Every partitioner that comes with fedloom. */
-#include "data/partition.h"
+#include "data/partition/partition.h"
 
 const fli_partitioner *const fli_partitioner_list[] = {
     &fli_partitioner_iid,     &fli_partitioner_dirichlet,

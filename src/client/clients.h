@@ -1,0 +1,65 @@
+/* The clients' side: state, data and local solvers of as many clients as live in this process. It turns an ask and a
+ * message down into a message up, and sees nothing else of the server. */
+#ifndef FLI_CLIENT_CLIENTS_H
+#define FLI_CLIENT_CLIENTS_H
+
+#include "data/federation/fed.h"
+#include "message/exchange.h"
+#include "message/fault.h"
+#include "ranks/ranks.h"
+#include "ranks/shards.h"
+
+typedef struct fli_clients fli_clients;
+typedef struct fli_builder fli_builder; /* join.h */
+struct fli_mailbox;                     /* mailbox.h */
+
+/* What a client must know before its first turn. All borrowed; must outlive the clients. */
+typedef struct {
+    const fli_model *model;
+    const fli_fed *fed; /* the samples of those that live here */
+    const fli_algo *algo;
+    const void *params;
+    fli_solvers solvers;         /* of local problems */
+    const char *settings;        /* all that model and method are made from, as text; NULL: not known */
+    const fli_builder *builder;  /* how clients elsewhere make them from it; NULL: not known */
+    struct fli_mailbox *mailbox; /* of clients that are elsewhere; NULL: they are here */
+    size_t clients;              /* N */
+    uint64_t seed;
+    fli_sgd_spec sgd;
+    size_t memory;            /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder;       /* for what is beyond that */
+    const fli_site *site;     /* where turns are computed, as many together as it likes; NULL: here */
+    size_t together;          /* tasks that a workspace poses and solves together; 0 counts as 1 */
+    int watch;                /* the method's potential will be asked for: see fli_turn.watched */
+    fli_fault *fault;         /* that of the server, where it is in this process; NULL: the clients' own */
+    const fli_halt *halt;     /* how turns under way are ended; NULL: they are not */
+    const fl_ranks *ranks;    /* that make this run together, */
+    const fli_shards *shards; /* and who of them has which clients; NULL: there is one process */
+    int poison;               /* scratch vectors are filled with NaN before every turn */
+} fli_clients_spec;
+
+/* With this many workspaces, each on its own evals[i], which are borrowed. */
+fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t workspaces, fli_eval *evals,
+                          fli_clients **out);
+void fli_clients_free(fli_clients *c);
+
+/* Answers asks of different clients: poses all of them, solves them together, answers for all, as many at a time as
+ * there are tasks. x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody
+ * else. */
+void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace);
+/* After it: at a site, whether answers are finite is known only now. x->status is FL_EDIVERGED where they are not. */
+void fli_clients_settle(fli_clients *c, size_t workspace);
+/* How long an ask takes, up to a factor: samples passed over. */
+double fli_clients_effort(const fli_clients *c, const fli_ask *ask);
+
+/* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
+size_t fli_clients_state(const fli_clients *c, size_t *spilled);
+/* Between turns: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has
+ * had a turn. */
+fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vector, double *scalars, int *there);
+/* Between turns: all that changes, of the clients that are here. Loading is for clients that have not worked; where
+ * there are shards those of other ranks are passed over, and it may be done once for each of several files. */
+void fli_clients_save(fli_clients *c, fli_saver *out);
+fl_status fli_clients_load(fli_clients *c, fli_loader *in);
+
+#endif

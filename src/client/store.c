@@ -1,0 +1,484 @@
+#include "client/store.h"
+
+#include "message/piece.h"
+#include "client/spill.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* One allocation per client in memory: the table of its vectors, its scalars, then the vectors themselves, in one
+ * piece. Where the space has a place that piece is there. */
+typedef struct entry {
+    struct entry *before, *after; /* of those nobody uses, longest unused first */
+    size_t client;
+    size_t users;
+    int moving;  /* it changes hands from `client` to another one; both names lead here until it has */
+    int changed; /* since it was last in the file */
+    double *scalars;
+    void *vectors[];
+} entry;
+
+/* A client that was claimed at least once. The others, perhaps a hundred million, have nothing here. */
+typedef struct {
+    uint32_t key;   /* 1 + the client; 0: a free slot */
+    uint32_t place; /* 1 + its place in the file, or on the shelf; 0: it has none */
+    entry *entry;   /* NULL: not in memory */
+} slot;
+
+/* Without a budget neither the order nor the file is used: a client belongs to one thread at a time. */
+struct fli_store {
+    fl_ctx *ctx;
+    fli_store_spec spec;
+    /* bytes of an entry: its tables, and what is saved: scalars and vectors */
+    size_t head, payload, numbers, vectors;
+    atomic_size_t held;   /* entries in memory */
+    pthread_mutex_t lock; /* held for bookkeeping, never while the disk is waited for */
+    pthread_cond_t moved;
+    int lockable;
+    /* Under the lock: a hash table, at most three quarters full, from which nobody is removed. */
+    slot *slots;
+    size_t room, used; /* room: a power of two, or 0 */
+    /* with a budget */
+    size_t most; /* entries that it allows */
+    size_t placed;
+    fli_spill *spill; /* NULL before the first one goes there, */
+    void **shelf;     /* or in place of the file plain memory, for `placed` */
+    size_t shelves;
+    entry *oldest, *newest;
+};
+
+static size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static size_t stride(const fli_store *s) { return round_up(fli_bytes(&s->spec.space)); }
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+static fl_status lock_new(fli_store *s)
+{
+    if (pthread_mutex_init(&s->lock, NULL)) return fli_fail(s->ctx, FL_ESYSTEM, "a mutex cannot be created");
+    if (pthread_cond_init(&s->moved, NULL)) {
+        pthread_mutex_destroy(&s->lock);
+        return fli_fail(s->ctx, FL_ESYSTEM, "a condition variable cannot be created");
+    }
+    s->lockable = 1;
+    return FL_OK;
+}
+
+fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out)
+{
+    fli_store *s = fli_alloc(ctx, 1, sizeof *s);
+    if (!s) return FL_ENOMEM;
+    s->ctx = ctx;
+    s->spec = *spec;
+    s->head = round_up(sizeof(entry) + spec->vectors * sizeof(void *));
+    s->numbers = round_up(spec->scalars * sizeof(double));
+    s->vectors = spec->vectors * stride(s);
+    s->payload = s->numbers + s->vectors;
+    atomic_init(&s->held, 0);
+    s->most = s->payload ? spec->budget / (s->head + s->payload) : 0;
+    fl_status status = lock_new(s);
+    if (status)
+        fli_store_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+static void entry_free(const fli_store *s, entry *e)
+{
+    if (e && s->spec.space.place && s->vectors) fli_vector_free(&s->spec.space, e->vectors[0]);
+    fli_free(e);
+}
+
+void fli_store_free(fli_store *s)
+{
+    if (!s) return;
+    for (size_t i = 0; i < s->room; i++) entry_free(s, s->slots[i].entry);
+    for (size_t i = 0; i < s->shelves; i++) fli_free(s->shelf[i]);
+    fli_free(s->shelf);
+    if (s->lockable) {
+        pthread_mutex_destroy(&s->lock);
+        pthread_cond_destroy(&s->moved);
+    }
+    fli_spill_free(s->spill);
+    fli_free(s->slots);
+    fli_free(s);
+}
+
+/* ---- clients that were claimed, behind the lock ------------------------------------------------------------------ */
+
+/* Where a client is, or would go. */
+static slot *seek(slot *slots, size_t room, size_t client)
+{
+    size_t at = (size_t)((uint64_t)client * 0x9E3779B97F4A7C15u >> 32);
+    for (;; at++) {
+        slot *t = &slots[at & (room - 1)];
+        if (!t->key || t->key == client + 1) return t;
+    }
+}
+
+/* NULL if this client was never claimed. Valid until the next claim. */
+static slot *find(const fli_store *s, size_t client)
+{
+    slot *t = s->room ? seek(s->slots, s->room, client) : NULL;
+    return t && t->key ? t : NULL;
+}
+
+static fl_status make_room(fli_store *s)
+{
+    size_t room = s->room ? 2 * s->room : 64;
+    slot *slots = fli_alloc(s->ctx, room, sizeof *slots);
+    if (!slots) return FL_ENOMEM;
+    for (size_t i = 0; i < s->room; i++)
+        if (s->slots[i].key) *seek(slots, room, s->slots[i].key - 1) = s->slots[i];
+    fli_free(s->slots);
+    s->slots = slots;
+    s->room = room;
+    return FL_OK;
+}
+
+/* The client's slot, made if there is none; NULL when out of memory. */
+static slot *claim(fli_store *s, size_t client)
+{
+    slot *t = find(s, client);
+    if (t) return t;
+    if (4 * (s->used + 1) > 3 * s->room && make_room(s)) return NULL;
+    t = seek(s->slots, s->room, client);
+    t->key = (uint32_t)client + 1;
+    s->used++;
+    return t;
+}
+
+static entry *entry_of(const fli_store *s, size_t client)
+{
+    const slot *t = find(s, client);
+    return t ? t->entry : NULL;
+}
+
+static size_t place_of(const fli_store *s, size_t client)
+{
+    const slot *t = find(s, client);
+    return t ? t->place : 0;
+}
+
+/* ---- entries --------------------------------------------------------------------------------------------- */
+
+static entry *entry_new(fli_store *s, size_t client)
+{
+    fli_place *place = s->spec.space.place;
+    entry *e = fli_alloc(s->ctx, s->head + (place ? s->numbers : s->payload), 1);
+    if (!e) return NULL;
+    e->client = client;
+    e->scalars = (void *)((char *)e + s->head);
+    char *piece = (char *)e->scalars + s->numbers;
+    if (place && s->vectors && !(piece = fli_vector_alloc(s->ctx, &s->spec.space, s->vectors))) {
+        fli_free(e);
+        return NULL;
+    }
+    for (size_t v = 0; v < s->spec.vectors; v++) e->vectors[v] = piece + v * stride(s);
+    atomic_fetch_add(&s->held, 1);
+    return e;
+}
+
+/* What a client keeps as one piece of plain memory, and back. */
+static void read_payload(const fli_store *s, const entry *e, void *here)
+{
+    memcpy(here, e->scalars, s->numbers);
+    if (s->vectors) fli_vector_read(&s->spec.space, s->vectors, e->vectors[0], (char *)here + s->numbers);
+}
+
+static void write_payload(const fli_store *s, entry *e, const void *here)
+{
+    memcpy(e->scalars, here, s->numbers);
+    if (s->vectors) fli_vector_write(&s->spec.space, s->vectors, (const char *)here + s->numbers, e->vectors[0]);
+}
+
+static void clear_payload(const fli_store *s, entry *e)
+{
+    memset(e->scalars, 0, s->numbers);
+    for (size_t v = 0; v < s->spec.vectors; v++) fli_zero(&s->spec.space, e->vectors[v]);
+}
+
+/* ---- under a budget, behind the lock --------------------------------------------------------------------- */
+
+static void into_order(fli_store *s, entry *e)
+{
+    e->before = s->newest;
+    e->after = NULL;
+    *(s->newest ? &s->newest->after : &s->oldest) = e;
+    s->newest = e;
+}
+
+static void out_of_order(fli_store *s, entry *e)
+{
+    *(e->before ? &e->before->after : &s->oldest) = e->after;
+    *(e->after ? &e->after->before : &s->newest) = e->before;
+}
+
+static fl_status shelf_new(fli_store *s)
+{
+    if (s->placed == s->shelves) {
+        size_t more = s->shelves ? 2 * s->shelves : 64;
+        if (fli_grow(s->ctx, (void **)&s->shelf, s->shelves, more, sizeof *s->shelf)) return FL_ENOMEM;
+        s->shelves = more;
+    }
+    return (s->shelf[s->placed] = fli_alloc(s->ctx, s->payload, 1)) ? FL_OK : FL_ENOMEM;
+}
+
+/* Where a client goes to; numbers from 1. */
+static fl_status place_for(fli_store *s, size_t client, size_t *out)
+{
+    fl_status status = FL_OK;
+    if ((*out = place_of(s, client))) return FL_OK;
+    if (s->spec.space.place)
+        status = shelf_new(s);
+    else if (!s->spill)
+        status = fli_spill_new(s->ctx, s->spec.folder ? s->spec.folder : "/tmp", s->payload, &s->spill);
+    if (!status) *out = ++s->placed;
+    return status;
+}
+
+/* Without a place an entry's scalars and vectors are one piece. */
+static fl_status put_away(fli_store *s, const entry *e, size_t place)
+{
+    if (!s->spec.space.place) return fli_spill_write(s->spill, place - 1, e->scalars);
+    read_payload(s, e, s->shelf[place - 1]);
+    return FL_OK;
+}
+
+static fl_status fetch(fli_store *s, entry *e, size_t place)
+{
+    if (!s->spec.space.place) return fli_spill_read(s->spill, place - 1, e->scalars);
+    write_payload(s, e, s->shelf[place - 1]);
+    return FL_OK;
+}
+
+/* Outside the lock: e's contents go to a place, and those of another client come. *written: the first part is done. */
+static fl_status exchange(fli_store *s, entry *e, size_t out, size_t in, int *written)
+{
+    fl_status status = out ? put_away(s, e, out) : FL_OK;
+    *written = !status;
+    if (status) return status;
+    if (in) return fetch(s, e, in);
+    clear_payload(s, e);
+    return FL_OK;
+}
+
+static void discard(fli_store *s, entry *e)
+{
+    atomic_fetch_sub(&s->held, 1);
+    entry_free(s, e);
+}
+
+/* An entry for a client that is not in memory: a new one as long as the budget allows it, else that of the client that
+ * was not seen for the longest time. The lock is given up while the disk is at work. */
+static fl_status bring(fli_store *s, size_t client, entry **out)
+{
+    int fresh = s->held < s->most || !s->oldest, written;
+    if (!claim(s, client)) return FL_ENOMEM;
+    entry *e = fresh ? entry_new(s, client) : s->oldest;
+    if (!e) return FL_ENOMEM;
+    size_t was = e->client, from = place_of(s, client), to = 0;
+    fl_status status = fresh || !e->changed ? FL_OK : place_for(s, was, &to);
+    if (status) return status;
+    if (!fresh) out_of_order(s, e);
+    e->moving = 1;
+    find(s, client)->entry = e;
+    pthread_mutex_unlock(&s->lock);
+    status = exchange(s, e, to, from, &written);
+    pthread_mutex_lock(&s->lock);
+    e->moving = 0;
+    if (to) find(s, was)->place = (uint32_t)to; /* also of a write that failed: what is in memory counts */
+    if (written && !fresh) {
+        find(s, was)->entry = NULL;
+        if (s->spec.left) s->spec.left(s->spec.arg, was);
+    }
+    if (!status) {
+        e->client = client;
+        e->changed = 0;
+        *out = e;
+    } else {
+        find(s, client)->entry = NULL;
+        if (written)
+            discard(s, e);
+        else
+            into_order(s, e);
+    }
+    pthread_cond_broadcast(&s->moved);
+    return status;
+}
+
+/* The client's entry, for one more user; NULL if it was never touched and `make` is 0. */
+static fl_status use(fli_store *s, size_t client, int make, entry **out, int *first)
+{
+    fl_status status = FL_OK;
+    pthread_mutex_lock(&s->lock);
+    while (entry_of(s, client) && entry_of(s, client)->moving) pthread_cond_wait(&s->moved, &s->lock);
+    entry *e = entry_of(s, client);
+    *first = !e && !place_of(s, client);
+    if (e && !e->users) out_of_order(s, e);
+    if (!e && (make || place_of(s, client))) status = bring(s, client, &e);
+    if (e && !status) {
+        e->users++;
+        e->changed |= make;
+    }
+    pthread_mutex_unlock(&s->lock);
+    *out = e;
+    return status;
+}
+
+/* ---- without a budget: whoever came stays ------------------------------------------------------------------ */
+
+static entry *look(fli_store *s, size_t client)
+{
+    pthread_mutex_lock(&s->lock);
+    entry *e = entry_of(s, client);
+    pthread_mutex_unlock(&s->lock);
+    return e;
+}
+
+/* The entry is made outside the lock: making one clears memory, and nobody else wants this client now. */
+static fl_status look_or_make(fli_store *s, size_t client, entry **out, int *first)
+{
+    entry *e = look(s, client);
+    *first = !e;
+    if (!e && !(e = entry_new(s, client))) return FL_ENOMEM;
+    if (*first) {
+        pthread_mutex_lock(&s->lock);
+        slot *t = claim(s, client);
+        if (t) t->entry = e;
+        pthread_mutex_unlock(&s->lock);
+        if (!t) {
+            discard(s, e);
+            return FL_ENOMEM;
+        }
+    }
+    *out = e;
+    return FL_OK;
+}
+
+/* ---- what others call ------------------------------------------------------------------------------------ */
+
+fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out)
+{
+    entry *e = NULL;
+    *out = (fli_kept){0};
+    if (!s->payload) return FL_OK;
+    fl_status status = s->spec.budget ? use(s, client, 1, &e, &out->first) : look_or_make(s, client, &e, &out->first);
+    if (status) return status;
+    out->vectors = e->vectors;
+    out->scalars = e->scalars;
+    return FL_OK;
+}
+
+fl_status fli_store_peek(fli_store *s, size_t client, void *const **out)
+{
+    int first;
+    entry *e = NULL;
+    *out = NULL;
+    if (!s->payload) return FL_OK;
+    if (!s->spec.budget) e = look(s, client);
+    fl_status status = s->spec.budget ? use(s, client, 0, &e, &first) : FL_OK;
+    if (!status && e) *out = e->vectors;
+    return status;
+}
+
+void fli_store_release(fli_store *s, size_t client)
+{
+    if (!s->payload || !s->spec.budget) return;
+    pthread_mutex_lock(&s->lock);
+    entry *e = entry_of(s, client);
+    if (!--e->users) into_order(s, e);
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t fli_store_bytes(const fli_store *s) { return atomic_load(&s->held) * (s->head + s->payload); }
+size_t fli_store_spilled(const fli_store *s) { return s->placed * s->payload; }
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------- */
+
+static int touched(const slot *t) { return t->entry || t->place; }
+
+static int by_client(const void *a, const void *b)
+{
+    const slot *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* All that were touched, by client: the order of the table is nobody's business. NULL when out of memory. */
+static slot *sorted(const fli_store *s, size_t *count)
+{
+    slot *all = fli_alloc(s->ctx, s->used, sizeof *all);
+    *count = 0;
+    for (size_t i = 0; all && i < s->room; i++)
+        if (touched(&s->slots[i])) all[(*count)++] = s->slots[i];
+    if (all) qsort(all, *count, sizeof *all, by_client);
+    return all;
+}
+
+/* What a client keeps, wherever it is. */
+static fl_status look_at(const fli_store *s, const slot *t, void *out)
+{
+    if (t->entry)
+        read_payload(s, t->entry, out);
+    else if (s->spec.space.place)
+        memcpy(out, s->shelf[t->place - 1], s->payload);
+    else
+        return fli_spill_read(s->spill, t->place - 1, out);
+    return FL_OK;
+}
+
+/* Those who are not in memory are read past everybody else: saving changes nothing, not even the order. */
+void fli_store_save(fli_store *s, fli_saver *out)
+{
+    size_t count;
+    fl_status status = FL_OK;
+    slot *all = sorted(s, &count);
+    void *buffer = fli_alloc(s->ctx, 1, s->payload);
+    if (!all || !buffer) status = FL_ENOMEM;
+    fli_save_part(out, "clients");
+    fli_save_count(out, count);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = look_at(s, &all[i], buffer);
+        fli_save_count(out, all[i].key - 1);
+        if (!status) fli_save_bytes(out, buffer, s->payload);
+    }
+    fli_free(buffer);
+    fli_free(all);
+    if (status) fli_saver_fail(out, status);
+}
+
+const double *fli_store_scalars(fli_store *s, size_t client)
+{
+    entry *e = look(s, client);
+    return e ? e->scalars : NULL;
+}
+
+static fl_status load_client(fli_store *s, size_t client, fli_loader *in)
+{
+    fli_kept kept;
+    if (find(s, client) && touched(find(s, client)))
+        return fli_loader_refuse(in, "does not fit this run: a client is in it twice");
+    fl_status status = fli_store_get(s, client, &kept);
+    if (status) return status;
+    fli_load_bytes(in, kept.scalars, s->numbers);
+    if (s->vectors) fli_load_piece(&s->spec.space, kept.vectors[0], s->vectors, in);
+    fli_store_release(s, client);
+    return fli_loader_status(in);
+}
+
+fl_status fli_store_load(fli_store *s, fli_loader *in)
+{
+    fl_status status = FL_OK;
+    fli_load_part(in, "clients");
+    for (uint64_t left = fli_load_count(in, s->payload ? s->spec.clients : 0); left && !status; left--) {
+        size_t client = (size_t)fli_load_count(in, s->spec.clients - 1);
+        if ((status = fli_loader_status(in))) break;
+        if (!s->spec.here || s->spec.here(s->spec.arg, client))
+            status = load_client(s, client, in);
+        else
+            fli_load_skip(in, s->payload);
+    }
+    return status ? status : fli_loader_status(in);
+}

@@ -1,0 +1,58 @@
+/* What clients keep between their turns. A client's vectors, and even its place in a table, exist only once it has been
+ * touched: memory follows the work, not the size of the federation. Different clients may be touched from different
+ * threads at the same time.
+ *
+ * With a budget no more than that is held in memory, whoever has had a turn: those who were not seen for the longest
+ * time go to a file (spill.h) and come back when they are wanted. Clients in use stay, so that as many are held as are
+ * in use at the same time even where the budget is smaller. Nobody sees a difference but the clock.
+ *
+ * Vectors live where the space has its place. If that is a device, its memory is what the budget bounds, and plain
+ * memory takes the place of the file. */
+#ifndef FLI_CLIENT_STORE_H
+#define FLI_CLIENT_STORE_H
+
+#include "format/snapshot.h"
+#include "vec/space.h"
+
+typedef struct fli_store fli_store;
+
+typedef struct {
+    void **vectors;
+    double *scalars;
+    int first; /* this client was never claimed before */
+} fli_kept;
+
+typedef struct {
+    fli_space space;
+    size_t clients, vectors, scalars;
+    size_t budget; /* bytes; 0: no limit */
+    const char
+        *folder; /* for what is beyond it, unless there is a place; borrowed, looked at when somebody goes there */
+    /* With a budget: a client's state leaves memory, and what others keep for it may go as well. NULL: nobody does. */
+    void (*left)(void *arg, size_t client);
+    /* Whether this is the store of that client: what is loaded of others is passed over. NULL: of all. */
+    int (*here)(const void *arg, size_t client);
+    void *arg;
+} fli_store_spec;
+
+fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out);
+void fli_store_free(fli_store *s);
+/* The client's vectors and scalars, zeroed on the first call. They stay where they are until fli_store_release. */
+fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out);
+/* The same for reading: *out is NULL if this client was never claimed (or clients keep nothing); makes none. Unless it
+ * is NULL, to be released as well. */
+fl_status fli_store_peek(fli_store *s, size_t client, void *const **out);
+void fli_store_release(fli_store *s, size_t client);
+
+/* Scalars of a client between peek (or get) and release; NULL if peek found nothing. */
+const double *fli_store_scalars(fli_store *s, size_t client);
+
+size_t fli_store_bytes(const fli_store *s);   /* held in memory now, or on the device */
+size_t fli_store_spilled(const fli_store *s); /* in the file, or in plain memory */
+
+/* Between turns: all clients that were ever touched. Loading is for a store nobody has used, or which has loaded other
+ * clients. */
+void fli_store_save(fli_store *s, fli_saver *out);
+fl_status fli_store_load(fli_store *s, fli_loader *in);
+
+#endif

@@ -1,0 +1,164 @@
+#include "config/config.h"
+
+#include "format/yaml.h"
+
+#include <string.h>
+
+fl_config *fl_config_new(fl_ctx *ctx)
+{
+    fl_config *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return NULL;
+    c->ctx = ctx;
+    fli_arena_init(&c->arena, ctx);
+    c->root = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
+    if (c->root) return c;
+    fl_config_free(c);
+    return NULL;
+}
+
+void fl_config_free(fl_config *c)
+{
+    if (!c) return;
+    fli_arena_fini(&c->arena);
+    fli_free(c);
+}
+
+/* Where nodes came from, in memory of their own. Neighbours mostly come from one place. */
+static fl_status own_origins(fli_arena *a, fli_node *n, const char **was, const char **now)
+{
+    fl_status s = FL_OK;
+    if (n->origin && n->origin != *was) {
+        *was = n->origin;
+        if (!(*now = fli_arena_strdup(a, n->origin))) return FL_ENOMEM;
+    }
+    if (n->origin) n->origin = *now;
+    for (fli_node *c = n->first; c && !s; c = c->next) s = own_origins(a, c, was, now);
+    return s;
+}
+
+fl_config *fl_config_copy(const fl_config *from)
+{
+    const char *was = NULL, *now = NULL;
+    fl_config *c = fl_config_new(from->ctx);
+    if (!c) return NULL;
+    c->memory = from->memory;
+    if (!fli_yaml_merge(c->ctx, &c->arena, c->root, from->root) && !own_origins(&c->arena, c->root, &was, &now))
+        return c;
+    fl_config_free(c);
+    return NULL;
+}
+
+/* Choosing another kind drops the keys of the old one; those that all kinds of the section share stay. */
+static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
+{
+    fli_node *now = fli_node_find(c->root, name);
+    if (!now || now->type != FLI_NODE_SCALAR || !*now->text) return FL_OK; /* no other kind was chosen */
+    for (const fli_key *k = fli_settings_common(name); k && k->name; k++) {
+        const fli_node *was = fli_node_find(old, k->name);
+        if (!was || fli_node_find(now, k->name)) continue;
+        if (now->type == FLI_NODE_SCALAR) {
+            fli_node *kind = fli_arena_alloc(&c->arena, 1, sizeof *kind);
+            if (!kind) return FL_ENOMEM;
+            *kind = *now;
+            kind->key = "kind";
+            kind->next = NULL;
+            now->type = FLI_NODE_MAP;
+            now->first = kind;
+        }
+        fli_node *copy = fli_arena_alloc(&c->arena, 1, sizeof *copy);
+        if (!copy) return FL_ENOMEM;
+        *copy = *was;
+        fli_node_put(now, copy);
+    }
+    return FL_OK;
+}
+
+fl_status fli_config_merge(fl_config *c, const fli_node *over)
+{
+    fli_node *before = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
+    if (!before) return FL_ENOMEM;
+    fl_status s = fli_yaml_merge(c->ctx, &c->arena, before, c->root); /* a copy: merging changes nodes in place */
+    if (!s) s = fli_yaml_merge(c->ctx, &c->arena, c->root, over);
+    for (const fli_node *n = over->first; !s && n; n = n->next) {
+        const fli_node *old = fli_node_find(before, n->key);
+        if (old) s = keep_common(c, old, n->key);
+    }
+    return s;
+}
+
+fl_status fl_config_load(fl_config *c, const char *path)
+{
+    fli_node *root = NULL;
+    fli_clear(c->ctx);
+    if (!path) return fli_fail(c->ctx, FL_ECONFIG, "fl_config_load: there is no path");
+    fl_status s = fli_yaml_load(c->ctx, &c->arena, path, &root);
+    return s ? s : fli_config_merge(c, root);
+}
+
+fl_status fl_config_text(fl_config *c, const char *text, const char *name)
+{
+    fli_node *root = NULL;
+    fli_clear(c->ctx);
+    if (!text) return fli_fail(c->ctx, FL_ECONFIG, "fl_config_text: there is no text");
+    fl_status s = fli_yaml_parse(c->ctx, &c->arena, name ? name : "the text", text, strlen(text), &root);
+    return s ? s : fli_config_merge(c, root);
+}
+
+fl_status fl_config_set(fl_config *c, const char *assignment)
+{
+    char name[64] = "";
+    fli_clear(c->ctx);
+    if (!assignment) return fli_fail(c->ctx, FL_ECONFIG, "fl_config_set: there is no assignment");
+    const char *from = assignment + strspn(assignment, " \t");
+    size_t n = strcspn(from, ".= \t");
+    if (n < sizeof name) memcpy(name, from, n);
+    fli_node *old = fli_node_find(c->root, name), before = {0};
+    if (old) before = *old; /* setting may change the node in place */
+    fl_status s = fli_yaml_set(c->ctx, &c->arena, assignment, c->root);
+    return s || !old ? s : keep_common(c, &before, name);
+}
+
+fl_status fl_config_data(fl_config *c, const fl_samples *train, const fl_samples *test, const fl_holding *who)
+{
+    fli_memory memory;
+    fli_clear(c->ctx);
+    fl_status s = fli_memory_take(c->ctx, train, test, who, &memory);
+    if (!s && memory.train.n) s = fl_config_set(c, "data.kind=memory"); /* else a test set, of a server */
+    if (!s) c->memory = memory;
+    return s;
+}
+
+fl_status fl_config_ranks(fl_config *c, const fl_ranks *ranks)
+{
+    fli_clear(c->ctx);
+    if (ranks && (ranks->size != sizeof *ranks || ranks->rank >= ranks->count))
+        return fli_fail(c->ctx, FL_ECONFIG, "fl_config_ranks: process %u of %u, by a table of %zu bytes, cannot be",
+                        ranks->rank, ranks->count, ranks->size);
+    c->ranks = ranks ? *ranks : (fl_ranks){0};
+    return FL_OK;
+}
+
+const char *fl_config_get(const fl_config *c, const char *key)
+{
+    const fli_node *n = fli_yaml_get(c->root, key);
+    return n && n->type == FLI_NODE_SCALAR ? n->text : "";
+}
+
+fl_status fl_config_print(fl_config *c, fl_text_fn *out, void *arg)
+{
+    fli_settings settings;
+    fli_arena arena;
+    fli_text text;
+    fli_clear(c->ctx);
+    fli_arena_init(&arena, c->ctx);
+    fli_text_init(&text, c->ctx);
+    fl_status s = fli_settings_bind(c->ctx, &arena, c->root, &settings);
+    if (!s) {
+        fli_settings_print(&text, &settings);
+        s = fli_text_ok(&text);
+    }
+    if (!s) out(arg, fli_text_get(&text));
+    fli_text_fini(&text);
+    fli_arena_fini(&arena);
+    return s;
+}

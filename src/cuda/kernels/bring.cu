@@ -1,0 +1,20 @@
+/* Short copies from pinned memory by a kernel. Those of CUDA go through another engine of the GPU, and what stands
+ * before and behind them on the stream waits for it: some microseconds each. */
+#include "cuda/kernels/kernel.cuh"
+#include "cuda/kernels/kernels.h"
+
+enum { THREADS = 128 };
+
+static __global__ void __launch_bounds__(THREADS) bring_kernel(uint4 *there, const uint4 *here, uint32_t count)
+{
+    uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < count) there[i] = here[i];
+}
+
+extern "C" void fli_cuda_bring(fli_stream s, void *there, const void *here, size_t bytes)
+{
+    uint32_t count = (uint32_t)(bytes / sizeof(uint4));
+    if (count)
+        FLI_LAUNCH(s, bring_kernel, (count + THREADS - 1) / THREADS, THREADS, 0, (uint4 *)there, (const uint4 *)here,
+                   count);
+}

@@ -1,0 +1,254 @@
+/* Layers of units, many lanes at once: which kernel, how many blocks. The kernels are in dense_product.cuh (forward,
+ * backward), dense_step.cuh and, for double precision, dense_plain.cuh. */
+#include "cuda/kernels/dense.h"
+#include "cuda/kernels/dense_bytes.cuh"
+#include "cuda/kernels/dense_link.cuh"
+#include "cuda/kernels/dense_plain.cuh"
+#include "cuda/kernels/dense_product.cuh"
+#include "cuda/kernels/dense_step.cuh"
+#include "cuda/kernels/sample.cuh"
+
+static uint32_t pieces(size_t n, size_t size) { return (uint32_t)((n + size - 1) / size); }
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static uint32_t rows_of(const fli_cuda_batch *b) { return least(b->most, b->room); }
+
+/* Vectors and matrices start on lines of 256 bytes, so their rows are on lines of 16 if: */
+static int weights_aligned(const fc_layer &l) { return l.weight % 4 == 0 && l.inputs % 4 == 0; }
+
+/* What a launch of a product is told. */
+struct fc_call {
+    fli_stream stream;
+    fli_cuda_batch batch;
+    fc_layer layer;
+    const float *in, *h;
+    float *out;
+};
+
+/* ---- forward, backward --------------------------------------------------------------------------------- */
+
+template <int SPLIT, int BACK, int VEC, class CUT> static void launch_product(const fc_call &c)
+{
+    static_assert(!BACK || CUT::TM % 32 == 0, "tiles along m come in lines of 32");
+    dim3 grid(pieces(BACK ? c.layer.inputs : c.layer.units, CUT::TM), pieces(rows_of(&c.batch), CUT::TN),
+              c.batch.lanes);
+    auto kernel = fc_product<SPLIT, BACK, VEC, CUT>;
+    FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(CUT::THREADS), (size_t)CUT::BYTES, c.batch, c.layer, c.in, c.h,
+                     c.out);
+}
+
+/* With tiles of n for the rows: 50 want 7 of them, more rows come in several blocks. */
+template <int SPLIT, int BACK, int MT, int WM, int WK, int STAGES> static void product_rows(const fc_call &c)
+{
+    uint32_t rows = rows_of(&c.batch);
+    if (rows <= 16)
+        launch_product<SPLIT, BACK, 1, fc_cut<MT, 2, WM, WK, STAGES>>(c);
+    else if (rows <= 32 || (rows > 56 && rows <= 64))
+        launch_product<SPLIT, BACK, 1, fc_cut<MT, 4, WM, WK, STAGES>>(c);
+    else
+        launch_product<SPLIT, BACK, 1, fc_cut<MT, 7, WM, WK, STAGES>>(c);
+}
+
+template <int SPLIT> static void forward(const fc_call &c, fli_fc_cut cut)
+{
+    if (!weights_aligned(c.layer))
+        launch_product<SPLIT, 0, 0, fc_cut<2, 7, 1, 4, 3>>(c);
+    else if (cut == FLI_FC_16)
+        product_rows<SPLIT, 0, 1, 1, 8, 3>(c);
+    else
+        product_rows<SPLIT, 0, 2, 1, 4, 3>(c);
+}
+template <int SPLIT> static void backward(const fc_call &c)
+{
+    if (weights_aligned(c.layer) && c.layer.units % 4 == 0)
+        product_rows<SPLIT, 1, 2, 1, 4, 3>(c);
+    else
+        launch_product<SPLIT, 1, 0, fc_cut<2, 7, 1, 4, 3>>(c);
+}
+
+template <int WHAT> static void plain(const fc_call &c, const void *error, int add)
+{
+    const fc_layer &l = c.layer;
+    dim3 grid(pieces(WHAT == FC_FORWARD ? l.units : l.inputs, PLAIN_TILE),
+              pieces(WHAT == FC_STEP ? l.units : rows_of(&c.batch), PLAIN_TILE), c.batch.lanes);
+    auto kernel = fc_plain<WHAT, double>;
+    FLI_LAUNCH(c.stream, kernel, grid, dim3(PLAIN_THREADS), (size_t)0, c.batch, l, (const double *)(const void *)c.in,
+               (const double *)error, (const double *)(const void *)c.h, (double *)(void *)c.out, add);
+}
+
+extern "C" void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                        const fli_cuda_batch *b, const void *in, void *out, fli_fc_cut cut)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, (float *)out};
+    if (type == FLI_CUDA_F64) return plain<FC_FORWARD>(c, NULL, 0);
+    if (type == FLI_CUDA_F32) return forward<1>(c, cut);
+    forward<0>(c, cut);
+}
+
+/* Large blocks read the samples less often; small ones keep all processors busy where there are few lanes. */
+static fli_fc_cut best_cut(size_t units, uint32_t lanes)
+{
+    return pieces(units, 32) * lanes >= fli_processors() ? FLI_FC_32 : FLI_FC_16;
+}
+extern "C" void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                    const void *in, void *out)
+{
+    fli_cuda_fc_forward_cut(s, type, l, b, in, out, best_cut(fli_net_out(l), fli_cuda_crowd(b)));
+}
+
+extern "C" void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                     const void *error, const void *h, void *below)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)error, (const float *)h, (float *)below};
+    if (type == FLI_CUDA_F64) {
+        fc_call d = c;
+        d.in = NULL;
+        return plain<FC_BACKWARD>(d, error, 0);
+    }
+    if (type == FLI_CUDA_F32) return backward<1>(c);
+    backward<0>(c);
+}
+
+/* ---- step ---------------------------------------------------------------------------------------------- */
+
+template <int SPLIT, int VEC, class S> static void launch_step(const fc_call &c, const float *error, int add)
+{
+    fc_work work = {pieces(c.layer.inputs, S::TC), pieces(c.layer.units, S::TU), pieces(rows_of(&c.batch), S::ROWS)};
+    uint64_t all = (uint64_t)work.pieces * work.unit_blocks * c.batch.lanes, room = fli_processors() * S::RESIDENT;
+    auto kernel = fc_step<SPLIT, VEC, S>;
+    FLI_LAUNCH_EARLY(c.stream, kernel, dim3((uint32_t)(all < room ? all : room)), dim3(S::THREADS),
+                     S::bytes(work.turns), c.batch, c.layer, work, error, c.in, add);
+}
+
+template <int SPLIT, int WU, int WC, int STAGES> static void step_rows(const fc_call &c, const float *error, int add)
+{
+    uint32_t rows = rows_of(&c.batch);
+    if (rows <= 16)
+        launch_step<SPLIT, 1, fc_stride<2, WU, WC, STAGES>>(c, error, add);
+    else if (rows <= 32 || (rows > 56 && rows <= 64))
+        launch_step<SPLIT, 1, fc_stride<4, WU, WC, STAGES>>(c, error, add);
+    else
+        launch_step<SPLIT, 1, fc_stride<7, WU, WC, STAGES>>(c, error, add);
+}
+/* With three products for one a processor is busier computing, and smaller blocks fill it better. */
+template <int SPLIT> static void step(const fc_call &c, const float *error, int add)
+{
+    if (!weights_aligned(c.layer) || c.layer.units % 4)
+        launch_step<SPLIT, 0, fc_stride<7, 4, 1, 3>>(c, error, add);
+    else
+        step_rows<SPLIT, 4, SPLIT ? 1 : 2, 3>(c, error, add);
+}
+
+extern "C" void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                 const void *error, const void *in, int add)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, NULL};
+    if (type == FLI_CUDA_F64) return plain<FC_STEP>(c, error, add);
+    if (type == FLI_CUDA_F32) return step<1>(c, (const float *)error, add);
+    step<0>(c, (const float *)error, add);
+}
+
+/* ---- from one mini-batch to the next ------------------------------------------------------------------- */
+
+enum { LINK_ROWS = 56 };
+
+template <int SPLIT, class S>
+static void launch_link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
+{
+    auto kernel = fc_link<SPLIT, S>;
+    dim3 grid(pieces(c.layer.units, S::TU), c.batch.lanes);
+    FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(S::THREADS), 4 * (size_t)S::FLOATS, c.batch, *next, c.layer, error,
+                     c.in, x, c.out);
+}
+template <int SPLIT, int WU, int WC, int STAGES>
+static void link_rows(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
+{
+    uint32_t rows = rows_of(&c.batch);
+    if (rows <= 16)
+        launch_link<SPLIT, fc_chain<2, WU, WC, STAGES>>(c, next, error, x);
+    else if (rows <= 32)
+        launch_link<SPLIT, fc_chain<4, WU, WC, STAGES>>(c, next, error, x);
+    else
+        launch_link<SPLIT, fc_chain<7, WU, WC, STAGES>>(c, next, error, x);
+}
+template <int SPLIT>
+static void link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x, fli_fc_link how)
+{
+    if (how == FLI_FC_LINK_1X4) return link_rows<SPLIT, 1, 4, 2>(c, next, error, x);
+    link_rows<SPLIT, 2, 2, 2>(c, next, error, x);
+}
+
+extern "C" int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows)
+{
+    if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || rows > LINK_ROWS) return 0;
+    return weights_aligned(fc_layer_of(l)) && fli_net_out(l) % 4 == 0;
+}
+extern "C" void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                     const fli_cuda_batch *next, const void *error, const void *in, const void *x,
+                                     void *out, fli_fc_link how)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, (float *)out};
+    if (type == FLI_CUDA_F32) return link<1>(c, next, (const float *)error, (const float *)x, how);
+    link<0>(c, next, (const float *)error, (const float *)x, how);
+}
+/* Blocks of 16 units if these are at most so many for each processor, or where rows are few and time goes into reading
+ * weights: they do that in longer pieces. */
+static fli_fc_link best_link(const fli_net_layer *l, const fli_cuda_batch *b, uint32_t most)
+{
+    uint32_t blocks = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
+    return rows_of(b) <= 16 || blocks <= most * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2;
+}
+extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                 const fli_cuda_batch *next, const void *error, const void *in, const void *x,
+                                 void *out)
+{
+    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out, best_link(l, b, 4));
+}
+
+template <int SPLIT, class S>
+static void launch_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error)
+{
+    auto kernel = fc_link_bytes<SPLIT, S>;
+    dim3 grid(pieces(c.layer.units, S::TU), c.batch.lanes);
+    FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(S::THREADS), 4 * (size_t)S::FLOATS, c.batch, *next, c.layer, *data,
+                     error, c.out);
+}
+template <int SPLIT, int WU, int WC>
+static void bytes_rows(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error)
+{
+    uint32_t rows = rows_of(&c.batch);
+    if (rows <= 16)
+        launch_bytes<SPLIT, fc_byte_chain<2, WU, WC>>(c, next, data, error);
+    else if (rows <= 32)
+        launch_bytes<SPLIT, fc_byte_chain<4, WU, WC>>(c, next, data, error);
+    else
+        launch_bytes<SPLIT, fc_byte_chain<7, WU, WC>>(c, next, data, error);
+}
+template <int SPLIT>
+static void link_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error,
+                       fli_fc_link how)
+{
+    if (how == FLI_FC_LINK_1X4) return bytes_rows<SPLIT, 1, 4>(c, next, data, error);
+    bytes_rows<SPLIT, 2, 2>(c, next, data, error);
+}
+
+extern "C" int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data,
+                                           uint32_t rows)
+{
+    if (!fli_cuda_fc_link_fits(type, l, rows) || !fli_data_simple(data, 1) || data->kind != 0) return 0;
+    return (!data->scale || data->segments == 1) && fli_net_in(l) == data->length && data->length % 16 == 0;
+}
+extern "C" void fli_cuda_fc_link_bytes_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                           const fli_cuda_batch *b, const fli_cuda_batch *next,
+                                           const fli_cuda_data *data, const void *error, void *out, fli_fc_link how)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), NULL, NULL, (float *)out};
+    if (type == FLI_CUDA_F32) return link_bytes<1>(c, next, data, (const float *)error, how);
+    link_bytes<0>(c, next, data, (const float *)error, how);
+}
+extern "C" void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                       const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
+                                       const void *error, void *out)
+{
+    fli_cuda_fc_link_bytes_how(s, type, l, b, next, data, error, out, best_link(l, b, 2));
+}

@@ -1,0 +1,41 @@
+/* NumPy's arrays as features, labels and groups: what the sources npy and npz share. */
+#ifndef FLI_DATA_SOURCE_NUMPY_H
+#define FLI_DATA_SOURCE_NUMPY_H
+
+#include "data/load.h"
+#include "data/names.h"
+#include "data/source.h"
+
+enum { FLI_NUMPY_DIMS = 8, FLI_NUMPY_TYPE = 15 };
+
+/* An array as its header describes it. */
+typedef struct {
+    char type[FLI_NUMPY_TYPE + 1]; /* "<f4" */
+    char kind;                     /* 'b' bool, 'i' signed, 'u' unsigned, 'f' float */
+    size_t width;                  /* bytes of a value */
+    int swapped;                   /* the bytes of a value are in the other order than ours */
+    int fortran;                   /* the first index runs fastest, not the last */
+    size_t dims;
+    uint64_t size[FLI_NUMPY_DIMS];
+} fli_numpy;
+
+/* Reads the header; types other than real numbers are FL_EFORMAT, by name. */
+fl_status fli_numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *a);
+
+/* Where the arrays of a data set are: in files of their own (member NULL), or in archives. */
+typedef struct {
+    const char *file, *member;
+} fli_array_place;
+
+typedef struct {
+    fli_array_place x, y, groups; /* groups.file "": none */
+    int map, client;              /* as in fli_request */
+} fli_array_set;
+
+/* The whole of a source: the test part is left out where test->x.file is "". */
+fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_array_set *test, int task, size_t classes,
+                         fli_dataset **a, fli_dataset **b);
+
+#define FLI_NUMPY_TYPES "of integers, floats (16, 32 or 64 bits) or bools"
+
+#endif

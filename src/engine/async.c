@@ -1,0 +1,527 @@
+#include "engine/async_inside.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* ---- who is sent out ----------------------------------------------------------------------------------- */
+
+/* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is
+ * at work only the one that just came back is idle. */
+static uint32_t next_client(const fli_async *a, const fli_flight *back)
+{
+    fli_rng rng;
+    size_t client;
+    if (a->spec.at_work == a->spec.clients && back) return back->x.ask.client;
+    fli_rng_init(&rng, a->spec.seed, FLI_RNG_COHORT, (uint32_t)a->sent, 1);
+    do client = fli_rng_below(&rng, a->spec.clients);
+    while (fli_async_busy(a, client));
+    return (uint32_t)client;
+}
+
+/* The flight's next turn begins: everything but the model it works from. */
+static void begin(fli_async *a, fli_flight *f, uint32_t client)
+{
+    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    f->version = f->read = a->version;
+    f->number = a->sent++;
+    f->x.ask = (fli_ask){
+        .round = a->version,
+        .stream = f->number,
+        .client = client,
+        .cohort = (uint32_t)a->spec.pace.buffer,
+        .phases = 1,
+        .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY,
+    };
+    a->spec.ask(a->spec.arg, &f->x.ask);
+    fli_coordinator_address(server, &f->x.ask);
+    fli_coordinator_note(server, &f->x.ask);
+    a->count.down += (double)fli_exec_bytes_down(a->spec.exec, &f->x.ask);
+    f->worked = f->taken = 0;
+    fli_async_flip(a, client);
+    f->before = a->newest;
+    f->after = NULL;
+    *(a->newest ? &a->newest->after : &a->oldest) = f;
+    a->newest = f;
+    a->count.sent++;
+}
+
+/* ---- who can go back ------------------------------------------------------------------------------------- */
+
+static void note_answer(fli_async *a, const fli_flight *f)
+{
+    if (a->answered) a->answered[f->x.ask.client] = a->saves + 1;
+}
+
+/* Before these go out. */
+static fl_status cover(fli_async *a, fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; a->answered && i < n; i++)
+        if (a->answered[list[i]->ask.client] > a->saves) return a->spec.save(a->spec.arg);
+    return FL_OK;
+}
+
+/* ---- who comes back ------------------------------------------------------------------------------------ */
+
+/* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it
+ * are then absorbed later by one. In the order in which they were sent out they can all make it. */
+static int may_come(const fli_async *a, const fli_flight *f)
+{
+    size_t later = 1, tau = a->spec.pace.tau, buffer = a->spec.pace.buffer;
+    if (!tau) return 1;
+    for (const fli_flight *g = a->oldest; g != f; g = g->after, later++)
+        if (a->version + (a->held + later) / buffer > g->version + tau) return 0;
+    return 1;
+}
+
+/* f is not at work any more. */
+static void come_back(fli_async *a, fli_flight *f)
+{
+    *(f->before ? &f->before->after : &a->oldest) = f->after;
+    *(f->after ? &f->after->before : &a->newest) = f->before;
+    fli_async_flip(a, f->x.ask.client);
+}
+
+/* Absorbs f's answer; the server goes forward when the buffer is full. */
+static fl_status arrive(fli_async *a, fli_flight *f)
+{
+    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    fl_status s = f->x.status;
+    if (s) return fli_coordinator_failed(server, &f->x);
+    size_t staleness = a->version - f->read;
+    a->count.arrived++;
+    a->count.steps += (double)f->x.spent;
+    a->count.staleness += (double)staleness;
+    if (staleness > a->count.staleness_max) a->count.staleness_max = staleness;
+    a->count.up += (double)fli_exec_bytes_up(a->spec.exec, &f->x.ask);
+    fli_coordinator_absorb(server, &f->x, staleness);
+    if ((s = fli_coordinator_status(server))) return s;
+    come_back(a, f);
+    if (++a->held < a->spec.pace.buffer) return FL_OK;
+    a->held = 0;
+    if ((s = fli_coordinator_advance(server, NULL))) return s;
+    a->version++;
+    fli_step step = fli_async_step(a);
+    fli_coordinator_begin(server, &step);
+    return FL_OK;
+}
+
+/* ---- the virtual clock --------------------------------------------------------------------------------- */
+
+static int sooner(const fli_flight *f, const fli_flight *g)
+{
+    return f->arrival != g->arrival ? f->arrival < g->arrival : f->number < g->number;
+}
+
+static void put(fli_async *a, fli_flight *f, size_t place)
+{
+    a->queue[place] = f;
+    f->place = place;
+}
+
+/* Puts f where it belongs, at `place` or above or below it. */
+static void settle(fli_async *a, fli_flight *f, size_t place)
+{
+    for (; place && sooner(f, a->queue[(place - 1) / 2]); place = (place - 1) / 2)
+        put(a, a->queue[(place - 1) / 2], place);
+    for (size_t child; (child = 2 * place + 1) < a->queued; place = child) {
+        if (child + 1 < a->queued && sooner(a->queue[child + 1], a->queue[child])) child++;
+        if (!sooner(a->queue[child], f)) break;
+        put(a, a->queue[child], place);
+    }
+    put(a, f, place);
+}
+
+void fli_async_enqueue(fli_async *a, fli_flight *f) { settle(a, f, a->queued++); }
+
+static void leave(fli_async *a, fli_flight *f)
+{
+    fli_flight *last = a->queue[--a->queued];
+    if (last != f) settle(a, last, f->place);
+}
+
+static void copy_drop(fli_async *a, fli_sent_model *c)
+{
+    if (--c->users) return;
+    c->next = a->spare;
+    a->spare = c;
+}
+
+/* What goes out with the server's present model beside the vectors. */
+static void copy_rest(fli_async *a, fli_sent_model *c)
+{
+    const fli_message *now = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec));
+    memcpy(c->model.num, now->num, a->numbers * sizeof *now->num);
+    c->model.start = now->start;
+}
+
+/* The server's present model, for one more client. There is always a spare one: see `copies`. */
+static fli_sent_model *copy_now(fli_async *a)
+{
+    void *const *server = fli_coordinator_vectors(fli_exec_coordinator(a->spec.exec));
+    if (!a->current || a->current->version != a->version) {
+        if (a->current) copy_drop(a, a->current);
+        fli_sent_model *c = a->spare;
+        a->spare = c->next;
+        *c = (fli_sent_model){.users = 1, .version = a->version, .model = c->model};
+        for (size_t v = 0; v < a->vectors; v++) fli_copy(&a->space, server[v], c->model.vec[v]);
+        copy_rest(a, c);
+        a->current = c;
+    }
+    a->current->users++;
+    return a->current;
+}
+
+/* Its turn begins from the server's present model. */
+static void begin_now(fli_async *a, fli_flight *f, uint32_t client)
+{
+    begin(a, f, client);
+    f->from = copy_now(a);
+    f->x.down = &f->from->model;
+}
+
+static void send(fli_async *a, fli_flight *f, uint32_t client)
+{
+    begin_now(a, f, client);
+    f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
+    fli_async_enqueue(a, f);
+}
+
+/* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients'
+ * state. */
+static fl_status work_all(fli_async *a)
+{
+    size_t n = 0;
+    for (fli_flight *f = a->oldest; f; f = f->after)
+        if (!f->worked) a->todo[n++] = &f->x;
+    fl_status s = cover(a, a->todo, n);
+    if (s) return s;
+    fli_exec_run(a->spec.exec, a->todo, n);
+    for (fli_flight *f = a->oldest; f; f = f->after) {
+        if (!f->worked) note_answer(a, f);
+        f->worked = 1;
+    }
+    /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
+    for (size_t i = 0; i < n; i++)
+        if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED)
+            return fli_coordinator_failed(fli_exec_coordinator(a->spec.exec), a->todo[i]);
+    return FL_OK;
+}
+
+static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    while (a->version < steps && !*asked) {
+        /* The server waits for the oldest when somebody else's answer would make it too old. */
+        fli_flight *f = may_come(a, a->queue[0]) ? a->queue[0] : a->oldest;
+        fl_status s = f->worked ? FL_OK : work_all(a);
+        if (s) return s;
+        a->clock = fmax(a->clock, f->arrival);
+        leave(a, f);
+        if ((s = arrive(a, f))) return s;
+        copy_drop(a, f->from);
+        send(a, f, next_client(a, f));
+    }
+    return FL_OK;
+}
+
+/* ---- the real clock ------------------------------------------------------------------------------------ */
+
+static int going(const fli_async *a)
+{
+    return !a->status && a->version < a->until && !*a->asked && fli_clock_now() < a->end;
+}
+
+/* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
+static fli_flight *flight_for(fli_async *a)
+{
+    for (fli_flight *f = a->oldest; f; f = f->after)
+        if (f->worked && !f->taken) return f;
+    fli_flight *f = a->flights;
+    while (f->taken) f++;
+    begin(a, f, next_client(a, NULL));
+    return f;
+}
+
+/* fli_pool_fn: one of the threads that take the clients' part. Only the bookkeeping and the server's step are behind
+ * the lock. */
+static void real_client(void *arg, size_t item, size_t worker)
+{
+    fli_async *a = arg;
+    (void)item;
+    pthread_mutex_lock(&a->lock);
+    while (going(a)) {
+        fli_flight *f = flight_for(a);
+        f->taken = 1;
+        if (!f->worked) {
+            pthread_mutex_unlock(&a->lock);
+            f->read = fli_latest_read(a->latest, f->from->model.vec[0]);
+            fli_exec_one(a->spec.exec, &f->x, worker);
+            pthread_mutex_lock(&a->lock);
+            f->worked = 1;
+        }
+        while (going(a) && !may_come(a, f)) pthread_cond_wait(&a->moved, &a->lock);
+        size_t before = a->version;
+        if (going(a)) {
+            a->status = arrive(a, f);
+            if (a->version > before) fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], a->version);
+        }
+        f->taken = 0;
+        pthread_cond_broadcast(&a->moved);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    a->until = steps;
+    a->asked = asked;
+    fli_pool_run(fli_exec_crew(a->spec.exec)->pool, a->spec.at_work, real_client, a);
+    /* who ended it may only have seen that a function of the user's failed elsewhere */
+    fl_status s = fli_coordinator_status(fli_exec_coordinator(a->spec.exec));
+    return s ? s : a->status;
+}
+
+/* ---- the real clock, clients elsewhere ------------------------------------------------------------------ */
+
+static int elsewhere(const fli_async *a) { return a->spec.real && fli_exec_sends(a->spec.exec); }
+
+/* Who has begun and was not sent for yet. */
+static fl_status send_out(fli_async *a)
+{
+    fl_status s = FL_OK;
+    for (fli_flight *f = a->oldest; !s && f; f = f->after) {
+        if (f->taken || f->worked) continue;
+        if (!(s = cover(a, &(fli_exchange *){&f->x}, 1))) s = fli_exec_send(a->spec.exec, &f->x);
+        f->taken = 1;
+    }
+    return s;
+}
+
+/* Another client takes the place of f's. */
+static void replace(fli_async *a, fli_flight *f)
+{
+    copy_drop(a, f->from);
+    begin_now(a, f, next_client(a, f));
+}
+
+/* A client that does not answer, or failed: as if it had not been sent out. Where one after the other fails, it is not
+ * their fault. */
+static fl_status leave_behind(fli_async *a, fli_flight *f)
+{
+    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_coordinator_failed(server, &f->x);
+    fli_coordinator_forget(server, &f->x.ask);
+    come_back(a, f);
+    replace(a, f);
+    return FL_OK;
+}
+
+/* An answer is there, or there will be none. */
+static fl_status hear(fli_async *a, fli_flight *f)
+{
+    f->taken = 0;
+    f->worked = !f->x.status;
+    if (f->x.status && !fli_exec_drops(a->spec.exec)) return arrive(a, f); /* which names it */
+    if (f->x.status) return leave_behind(a, f);
+    note_answer(a, f);
+    a->lost = 0;
+    return FL_OK;
+}
+
+/* Ranks go on, or end, together. They look at each other when nothing has come, or so much that all had a turn. */
+static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
+{
+    const fl_ranks *r = fli_exec_spec_of(a->spec.exec)->ranks;
+    *on = fli_ranked(r) ? a->version < a->until : going(a);
+    if (!*on || !fli_ranked(r) || (came && ++a->unseen < a->spec.at_work)) return FL_OK;
+    a->unseen = 0;
+    double end = *a->asked || (fli_ranks_first(r) && fli_clock_now() >= a->end);
+    fl_status s = fli_ranks_most(a->ctx, r, &end, 1);
+    *on = end == 0;
+    return s;
+}
+
+/* Takes in what waits to be absorbed, in the order in which it was sent out. */
+static fl_status take_in(fli_async *a, size_t steps)
+{
+    for (fli_flight *f = a->oldest, *next; f && a->version < steps; f = next) {
+        next = f->after;
+        if (!f->worked || !may_come(a, f)) continue;
+        fl_status s = arrive(a, f);
+        if (s) return s;
+        replace(a, f);
+        next = a->oldest; /* somebody else may come now */
+    }
+    return FL_OK;
+}
+
+/* A model goes out as soon as an answer has come in. Those at work stay so when this returns. */
+static fl_status run_elsewhere(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    const double patience = 0.1; /* to see that somebody wants it to end */
+    fli_exchange *x = NULL;
+    int on;
+    a->until = steps;
+    a->asked = asked;
+    fl_status s = go_on(a, x, &on);
+    while (!s && on) {
+        if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
+        s = fli_exec_await(a->spec.exec, patience, &x);
+        if (!s && x) s = hear(a, (fli_flight *)((char *)x - offsetof(fli_flight, x)));
+        if (!s) s = go_on(a, x, &on);
+    }
+    a->idle = fli_exec_rest(a->spec.exec);
+    return s ? s : fli_coordinator_agree(fli_exec_coordinator(a->spec.exec));
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+static fl_status copies_new(fli_async *a)
+{
+    a->copy_count = a->spec.at_work + 1;
+    a->copies = fli_alloc(a->ctx, a->copy_count, sizeof *a->copies);
+    if (!a->copies) return FL_ENOMEM;
+    for (size_t i = 0; i < a->copy_count; i++) {
+        if (fli_message_init(a->ctx, &a->space, a->vectors, a->numbers, &a->copies[i].model)) return FL_ENOMEM;
+        a->copies[i].next = a->spare;
+        a->spare = &a->copies[i];
+    }
+    return FL_OK;
+}
+
+static fl_status clock_new(fli_async *a)
+{
+    size_t m = a->spec.at_work;
+    if (elsewhere(a)) return FL_OK;
+    if (!a->spec.real) {
+        a->queue = fli_alloc(a->ctx, m, sizeof *a->queue);
+        a->todo = fli_alloc(a->ctx, m, sizeof *a->todo);
+        return a->queue && a->todo ? FL_OK : FL_ENOMEM;
+    }
+    for (size_t i = 0; i < m; i++) {
+        a->flights[i].from = &a->copies[i];
+        a->flights[i].x.down = &a->copies[i].model;
+    }
+    if (pthread_mutex_init(&a->lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be created");
+    if (pthread_cond_init(&a->moved, NULL)) {
+        pthread_mutex_destroy(&a->lock);
+        return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be created");
+    }
+    a->lockable = 1;
+    return fli_latest_new(a->ctx, a->bytes, m, &a->latest);
+}
+
+fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work)
+{
+    size_t oldest = (at_work - 1 + pace->buffer - 1) / pace->buffer;
+    if (!pace->tau || pace->tau >= oldest) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG,
+                    "algorithm.tau is %zu, but with %zu clients at work some upload may be %zu server steps old; raise "
+                    "it, or let fewer work at the same time (participation.count)",
+                    pace->tau, at_work, oldest);
+}
+
+fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out)
+{
+    fl_status s = FL_OK;
+    fli_async *a = fli_alloc(ctx, 1, sizeof *a);
+    if (!a) return FL_ENOMEM;
+    a->ctx = ctx;
+    a->spec = *spec;
+    a->end = INFINITY;
+    a->space = *fli_exec_space(spec->exec);
+    a->algo = fli_exec_spec_of(spec->exec)->algo;
+    a->vectors = fli_parts_vectors(a->algo->down);
+    a->numbers = fli_parts_numbers(a->algo->down);
+    a->bytes = fli_coordinator_broadcast_bytes(fli_exec_coordinator(spec->exec));
+    size_t threads = fli_exec_crew(spec->exec)->threads, m = spec->at_work;
+    if (spec->real && !elsewhere(a) && m > threads) m = a->spec.at_work = threads;
+    s = fli_pace_check(ctx, &spec->pace, m);
+    a->flights = fli_alloc(ctx, m, sizeof *a->flights);
+    a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
+    if (!s && (!a->flights || !a->busy)) s = FL_ENOMEM;
+    if (!s && spec->save && !(a->answered = fli_alloc(ctx, spec->clients, sizeof *a->answered))) s = FL_ENOMEM;
+    for (size_t i = 0; !s && i < m; i++) s = fli_exec_upload_new(spec->exec, &a->flights[i].x.up);
+    if (!s) s = copies_new(a);
+    if (!s) s = clock_new(a);
+    if (s)
+        fli_async_free(a);
+    else
+        *out = a;
+    return s;
+}
+
+void fli_async_free(fli_async *a)
+{
+    if (!a) return;
+    if (elsewhere(a)) fli_exec_withdraw(a->spec.exec);
+    for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
+    for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
+    if (a->lockable) {
+        pthread_mutex_destroy(&a->lock);
+        pthread_cond_destroy(&a->moved);
+    }
+    fli_latest_free(a->latest);
+    fli_free(a->flights);
+    fli_free(a->busy);
+    fli_free(a->answered);
+    fli_free(a->copies);
+    fli_free(a->queue);
+    fli_free(a->todo);
+    fli_free(a);
+}
+
+/* The first models go out. The method's start comes with the first server step. */
+static void set_out(fli_async *a)
+{
+    fli_step step = fli_async_step(a);
+    fli_coordinator_begin(fli_exec_coordinator(a->spec.exec), &step);
+    if (a->latest) {
+        fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
+        for (size_t i = 0; i < a->copy_count; i++) copy_rest(a, &a->copies[i]);
+        return;
+    }
+    for (size_t i = 0; i < a->spec.at_work; i++) {
+        uint32_t client = a->spec.at_work == a->spec.clients ? (uint32_t)i : next_client(a, NULL);
+        if (a->spec.real)
+            begin_now(a, &a->flights[i], client);
+        else
+            send(a, &a->flights[i], client);
+    }
+}
+
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
+    if (!a->sent) set_out(a);
+    if ((a->status = fli_coordinator_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
+    a->status = elsewhere(a)   ? run_elsewhere(a, steps, asked)
+                : a->spec.real ? run_real(a, steps, asked)
+                               : run_virtual(a, steps, asked);
+    fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
+    return site ? a->status = site : a->status;
+}
+
+void fli_async_begin_at(fli_async *a, double seconds) { a->clock = seconds; }
+void fli_async_limit(fli_async *a, double end) { a->end = end; }
+size_t fli_async_steps(const fli_async *a) { return a->version; }
+double fli_async_clock(const fli_async *a) { return a->clock; }
+double fli_async_idle(const fli_async *a) { return a->idle; }
+
+int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn)
+{
+    if (!fli_async_busy(a, client)) return 0;
+    const fli_flight *f = a->oldest;
+    while (f && f->x.ask.client != client) f = f->after;
+    if (f) *turn = f->x.ask.stream;
+    return f != NULL;
+}
+
+fli_async_count fli_async_count_take(fli_async *a)
+{
+    fli_async_count count = a->count;
+    a->count = (fli_async_count){0};
+    return count;
+}

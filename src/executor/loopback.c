@@ -1,0 +1,290 @@
+/* The proof that a turn can be sent: everything between server and clients becomes bytes and is read again, and the
+ * clients get nothing else. A message arrives in separate memory, filled with NaN except for what was sent, which is
+ * unmapped when the answer is written; what comes up arrives at the server in the same way. Each client keeps its own
+ * part of the broadcasts. Exchanges are worked on backwards and several at a time, because the order must not matter.
+ * It is slow, and gives the bits of `threads`. */
+#include "executor/executor.h"
+#include "client/recall.h"
+#include "message/wire.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { TOGETHER = 3 };
+
+/* An exchange as its client has it. */
+typedef struct {
+    fli_exchange own;
+    fli_wire parts;
+    fli_message inbox;
+    unsigned char *region; /* mapped for this exchange alone: the inbox, and what is to come up */
+    size_t bytes, used;
+} delivery;
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_clients_spec told; /* by the server */
+    fli_clients_spec spec; /* what the clients made of it */
+    void *built;           /* by the builder */
+    fli_fed fed;           /* the clients' samples, without the server's test set */
+    fli_eval eval;
+    fli_clients *clients;
+    fli_recall **recalls; /* one per client in the middle of a round, where clients keep something */
+} loopback;
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+/* A client is told as bytes what it must know; what it has understood is said again, and must be the same. */
+static fl_status tell(loopback *l, uint32_t client, fli_terms *heard)
+{
+    fli_terms said;
+    fli_terms_make(&l->told, client, &said);
+    size_t n = fli_terms_bytes(&said);
+    unsigned char *wire = fli_alloc(l->ctx, 2, n);
+    if (!wire) return FL_ENOMEM;
+    fli_terms_write(&said, wire);
+    fl_status s = fli_terms_read(l->ctx, wire, n, heard);
+    if (!s && fli_terms_bytes(heard) == n) fli_terms_write(heard, wire + n);
+    if (!s && memcmp(wire, wire + n, n))
+        s = fli_fail(l->ctx, FL_EFORMAT, "client %u: it was told something else than was sent", client);
+    fli_free(wire);
+    return s;
+}
+
+/* The clients' model and method are made from what the first of them was told; all are told the same except for their
+ * number. Without a builder, as in tests of parts, they are the server's. */
+static fl_status understand(loopback *l)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < l->told.clients; i++) {
+        fli_terms heard = {0};
+        s = tell(l, (uint32_t)i, &heard);
+        if (!s && !i && l->told.builder) s = l->told.builder->make(l->ctx, &heard, &l->spec, &l->built);
+        fli_terms_fini(&heard);
+    }
+    return s;
+}
+
+static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
+{
+    loopback *l = executor;
+    unsigned char wire[FLI_CARD_BYTES];
+    fli_card own;
+    fl_status s = fli_card_make(l->ctx, l->spec.fed, client, digest, &own);
+    if (s) return s;
+    fli_card_write(&own, wire);
+    return fli_card_read(l->ctx, wire, out);
+}
+
+static void close_loopback(void *executor)
+{
+    loopback *l = executor;
+    if (!l) return;
+    fli_clients_free(l->clients);
+    fli_eval_fini(&l->eval);
+    for (size_t i = 0; l->recalls && i < l->spec.clients; i++) fli_recall_free(l->recalls[i]);
+    fli_free(l->recalls);
+    if (l->built) l->told.builder->free(l->built);
+    fli_free(l);
+}
+
+static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+{
+    loopback *l = fli_alloc(ctx, 1, sizeof *l);
+    (void)crew;
+    if (!l) return FL_ENOMEM;
+    l->ctx = ctx;
+    l->told = l->spec = *spec;
+    l->fed = *spec->fed;
+    l->fed.test = NULL;
+    l->spec.fed = &l->fed;
+    l->spec.together = TOGETHER;
+    l->spec.poison = 1;
+    fl_status s = understand(l);
+    if (!s) s = fli_eval_init(ctx, l->spec.model, &l->eval);
+    if (!s) s = fli_clients_new(ctx, &l->spec, 1, &l->eval, &l->clients);
+    if (!s && !(l->recalls = fli_alloc(ctx, spec->clients, sizeof *l->recalls))) s = FL_ENOMEM;
+    if (s)
+        close_loopback(l);
+    else
+        *out = l;
+    return s;
+}
+
+/* ---- an exchange ----------------------------------------------------------------------------------------- */
+
+static void *take(delivery *d, size_t bytes)
+{
+    void *p = d->region + d->used;
+    d->used += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+/* A message in the region, all of it NaN. */
+static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t numbers)
+{
+    size_t stride = fli_vector_stride(&l->spec.model->space);
+    fli_message m = {.vec = take(d, vectors * sizeof *m.vec), .num = take(d, numbers * sizeof *m.num)};
+    for (size_t i = 0; i < vectors; i++) m.vec[i] = take(d, stride);
+    return m;
+}
+
+/* With room for the tables, each part of it rounded up. */
+static size_t message_bytes(const loopback *l, const fli_part *parts)
+{
+    size_t vectors = fli_parts_vectors(parts), stride = fli_vector_stride(&l->spec.model->space);
+    return vectors * stride + (vectors + 8) * sizeof(void *) + (fli_parts_numbers(parts) + 8) * sizeof(double) + 128;
+}
+
+static fl_status map_region(loopback *l, delivery *d)
+{
+    d->used = 0;
+    d->bytes =
+        message_bytes(l, d->parts.down) + message_bytes(l, d->parts.up) + fli_vector_stride(&l->spec.model->space) + 64;
+    d->region = mmap(NULL, d->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (d->region == MAP_FAILED) {
+        d->region = NULL;
+        return fli_fail(l->ctx, FL_ENOMEM, "out of memory: a message of %zu bytes cannot be mapped", d->bytes);
+    }
+    memset(d->region, 0xff, d->bytes);
+    return FL_OK;
+}
+
+static void unmap_region(delivery *d)
+{
+    if (d->region) munmap(d->region, d->bytes);
+    d->region = NULL;
+}
+
+/* What the client keeps of earlier phases is put in its place. */
+static fl_status add_recalled(loopback *l, delivery *d)
+{
+    uint32_t client = d->own.ask.client;
+    d->own.down = &d->inbox;
+    if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
+    if (!l->recalls[client]) {
+        fl_status s = fli_recall_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->recalls[client]);
+        if (s || !l->recalls[client]) return s; /* nothing is kept */
+    }
+    d->own.down = fli_recall_view(l->recalls[client]);
+    return fli_recall_take(l->recalls[client], &d->own.ask, &d->inbox);
+}
+
+/* The ask and the message down, as bytes and back. */
+static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
+{
+    const fli_model *m = l->spec.model;
+    unsigned char ask[FLI_ASK_BYTES];
+    *d = (delivery){0};
+    fli_ask told = fli_algo_tell(l->spec.algo, &x->ask);
+    fli_ask_write(&told, ask);
+    fli_ask_read(ask, &d->own.ask);
+    const char *wrong = fli_ask_wrong(&d->own.ask, l->spec.clients);
+    if (wrong)
+        return fli_fail(l->ctx, FL_EFORMAT, "client %u: it is asked for something impossible: %s", x->ask.client,
+                        wrong);
+    fli_wire_of(m, l->spec.fed->classes, l->spec.algo, l->spec.params, &d->own.ask, &d->parts);
+    size_t bytes = fli_wire_down(&d->parts, m, &d->own.ask);
+    unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
+    fl_status s = wire ? map_region(l, d) : FL_ENOMEM;
+    if (!s) {
+        d->inbox = unwritten(l, d, fli_parts_vectors(d->parts.down), fli_parts_numbers(d->parts.down));
+        d->own.up = unwritten(l, d, fli_parts_vectors(d->parts.up), fli_parts_numbers(d->parts.up));
+        void *start = take(d, fli_bytes(&m->space));
+        if (bytes) fli_wire_write(d->parts.down, d->parts.moment, m, x->down, wire);
+        if (bytes) s = fli_wire_read(l->ctx, d->parts.down, d->parts.moment, m, wire, bytes, &d->inbox, start);
+        if (!s) s = add_recalled(l, d);
+    }
+    fli_free(wire);
+    return s;
+}
+
+/* Forgets what a client keeps of the round if this was the last exchange with its cohort. */
+static void forget_cohort(loopback *l, const fli_ask *ask)
+{
+    uint32_t client = ask->client;
+    size_t end = fli_algo_cohort_end(l->spec.algo, l->spec.params, ask->phase, ask->phases);
+    if (ask->kind != FLI_ASK_TURN || ask->phase + 1 < end) return;
+    fli_recall_free(l->recalls[client]);
+    l->recalls[client] = NULL;
+}
+
+/* The answer, as bytes and back; what is not in it is NaN at the server. */
+static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
+{
+    const fli_model *m = l->spec.model;
+    unsigned char outcome[FLI_OUTCOME_BYTES];
+    fli_outcome_write(&d->own, outcome);
+    fl_status s = fli_outcome_read(outcome, x);
+    x->why = d->own.why;
+    if (s) fli_fail(l->ctx, s, "client %u: its report of its turn is impossible", x->ask.client);
+    size_t bytes = s || x->status ? 0 : fli_wire_up(&d->parts, m, &d->own.ask);
+    unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
+    if (wire && bytes) fli_wire_write(d->parts.up, d->parts.moment, m, &d->own.up, wire);
+    unmap_region(d);
+    for (size_t i = 0; i < fli_parts_vectors(d->parts.up); i++) memset(x->up.vec[i], 0xff, fli_bytes(&m->space));
+    memset(x->up.num, 0xff, fli_parts_numbers(d->parts.up) * sizeof *x->up.num);
+    forget_cohort(l, &x->ask);
+    if (!wire) s = FL_ENOMEM;
+    if (!s && bytes) s = fli_wire_read(l->ctx, d->parts.up, d->parts.moment, m, wire, bytes, &x->up, NULL);
+    fli_free(wire);
+    return s;
+}
+
+static void run_some(loopback *l, fli_exchange *const *list, size_t n)
+{
+    delivery slots[TOGETHER];
+    fli_exchange *own[TOGETHER] = {0};
+    size_t ready = 0, place[TOGETHER];
+    for (size_t i = 0; i < n; i++) {
+        if ((list[i]->status = deliver(l, list[i], &slots[i]))) {
+            unmap_region(&slots[i]);
+            continue;
+        }
+        place[ready] = i;
+        own[ready++] = &slots[i].own;
+    }
+    fli_clients_work(l->clients, own, ready, 0);
+    for (size_t i = 0; i < ready; i++) {
+        fl_status s = collect(l, &slots[place[i]], list[place[i]]);
+        if (s) list[place[i]]->status = s;
+    }
+}
+
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+{
+    fli_exchange *some[TOGETHER];
+    while (n) {
+        size_t count = 0;
+        while (n && count < TOGETHER) some[count++] = list[--n];
+        run_some(executor, some, count);
+        for (size_t i = 0; filled && i < count; i++) filled->tell(filled->arg, n + i);
+    }
+}
+
+static size_t state(const void *executor, size_t *spilled)
+{
+    return fli_clients_state(((const loopback *)executor)->clients, spilled);
+}
+
+static void save(void *executor, fli_saver *out) { fli_clients_save(((loopback *)executor)->clients, out); }
+static fl_status load(void *executor, fli_loader *in) { return fli_clients_load(((loopback *)executor)->clients, in); }
+
+static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    return fli_clients_peek(((loopback *)executor)->clients, client, k, vector, scalars, there);
+}
+
+const fli_executor fli_executor_loopback = {
+    .name = "loopback",
+    .title = "every message as bytes and back, on one thread: slow, to prove that nothing else is needed",
+    .apart = 1,
+    .open = open_loopback,
+    .join = join,
+    .run = run,
+    .state = state,
+    .save = save,
+    .load = load,
+    .peek = peek,
+    .close = close_loopback,
+};

@@ -1,0 +1,174 @@
+/* The clients live in this process: each ask is answered by a thread of the crew with one BLAS thread, and messages
+ * are the server's own vectors. */
+#include "executor/executor.h"
+#include "client/recall.h"
+
+#include <stdlib.h>
+
+/* An exchange and how long it takes. */
+typedef struct {
+    fli_exchange *exchange;
+    double effort;
+    size_t place;
+} item;
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_crew *crew;
+    const fli_fed *fed;
+    fli_clients *clients;
+    const fli_site *site; /* NULL: here */
+    fli_recall *recall;   /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
+    item *items;
+    size_t room;
+    const fli_filled *filled; /* who is told, in the run under way */
+} threads;
+
+static void close_threads(void *executor)
+{
+    threads *t = executor;
+    if (!t) return;
+    fli_clients_free(t->clients);
+    fli_recall_free(t->recall);
+    fli_free(t->items);
+    fli_free(t);
+}
+
+static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+{
+    threads *t = fli_alloc(ctx, 1, sizeof *t);
+    if (!t) return FL_ENOMEM;
+    *t = (threads){.ctx = ctx, .crew = crew, .fed = spec->fed};
+    t->site = spec->site;
+    fl_status s =
+        fli_recall_new(ctx, spec->model, spec->site ? spec->site->place : NULL, spec->algo, spec->params, &t->recall);
+    if (!s) s = fli_clients_new(ctx, spec, crew->threads, crew->evals, &t->clients);
+    if (s)
+        close_threads(t);
+    else
+        *out = t;
+    return s;
+}
+
+static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
+{
+    const threads *t = executor;
+    return fli_card_make(t->ctx, t->fed, client, digest, out);
+}
+
+/* Those with the most work start first, so that no thread is left alone with a long one at the end. */
+static int longer(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (x->effort != y->effort) return x->effort > y->effort ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* fli_pool_fn */
+static void work(void *arg, size_t place, size_t worker)
+{
+    threads *t = arg;
+    const item *i = &t->items[place];
+    fli_exchange *x = i->exchange;
+    fli_clients_work(t->clients, &x, 1, worker);
+    if (t->filled) t->filled->tell(t->filled->arg, i->place);
+}
+
+static fl_status make_room(threads *t, size_t n)
+{
+    if (n <= t->room) return FL_OK;
+    fl_status s = fli_grow(t->ctx, (void **)&t->items, t->room, n, sizeof *t->items);
+    if (!s) t->room = n;
+    return s;
+}
+
+/* Where clients keep some of what they are sent, all of a round are sent the same: what they have of it takes its place
+ * while they work. */
+static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
+{
+    const fli_message *sent = list[0]->down;
+    fl_status s = fli_recall_take(t->recall, &list[0]->ask, sent);
+    for (size_t i = 0; !s && i < n; i++) {
+        if (list[i]->down != sent) s = fli_fail(t->ctx, FL_ESYSTEM, "clients of one round are sent different messages");
+        list[i]->down = fli_recall_view(t->recall);
+    }
+    return s;
+}
+
+/* Many turns at once are a site's own business. While it is at work on them, what the server does is written down. */
+static void work_there(threads *t, fli_exchange *const *list, size_t n)
+{
+    fli_clients_work(t->clients, list, n, 0);
+    for (size_t i = 0; t->filled && i < n; i++) t->filled->tell(t->filled->arg, i);
+    fli_clients_settle(t->clients, 0);
+}
+
+static void work_on(threads *t, fli_exchange *const *list, size_t n)
+{
+    int sorted = 1;
+    for (size_t i = 0; i < n; i++) {
+        t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
+        sorted = sorted && (!i || t->items[i].effort <= t->items[i - 1].effort);
+    }
+    if (!sorted && t->crew->threads > 1) qsort(t->items, n, sizeof *t->items, longer);
+    fli_pool_run(t->crew->pool, n, work, t);
+}
+
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+{
+    threads *t = executor;
+    if (!n) return;
+    t->filled = filled;
+    int keeps = t->recall && list[0]->ask.kind == FLI_ASK_TURN;
+    const fli_message *sent = list[0]->down;
+    fl_status s = make_room(t, n);
+    if (!s && keeps) s = recall(t, list, n);
+    if (!s && t->site)
+        work_there(t, list, n);
+    else if (!s)
+        work_on(t, list, n);
+    for (size_t i = 0; i < n; i++) {
+        if (s) list[i]->status = s;
+        if (keeps) list[i]->down = sent;
+    }
+}
+
+static void one(void *executor, fli_exchange *x, size_t worker)
+{
+    threads *t = executor;
+    fli_clients_work(t->clients, &x, 1, worker);
+    fli_clients_settle(t->clients, worker);
+}
+
+static double effort(const void *executor, const fli_ask *ask)
+{
+    return fli_clients_effort(((const threads *)executor)->clients, ask);
+}
+
+static size_t state(const void *executor, size_t *spilled)
+{
+    return fli_clients_state(((const threads *)executor)->clients, spilled);
+}
+
+static void save(void *executor, fli_saver *out) { fli_clients_save(((threads *)executor)->clients, out); }
+static fl_status load(void *executor, fli_loader *in) { return fli_clients_load(((threads *)executor)->clients, in); }
+
+static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    return fli_clients_peek(((threads *)executor)->clients, client, k, vector, scalars, there);
+}
+
+const fli_executor fli_executor_threads = {
+    .name = "threads",
+    .title = "clients in this process, as many at a time as there are threads",
+    .open = open_threads,
+    .join = join,
+    .run = run,
+    .one = one,
+    .effort = effort,
+    .state = state,
+    .save = save,
+    .load = load,
+    .peek = peek,
+    .close = close_threads,
+};

@@ -1,0 +1,378 @@
+/* fl_conform: what the engine promises of every method, tried out on a small federation. What may go wrong on one
+ * thread comes first: a method that is found there is not let loose on several. */
+#include "fedloom_extend.h"
+
+#include "algo/own.h"
+#include "base/file.h"
+#include "base/number.h"
+#include "extend/conform_problem.h"
+#include "extend/conform_trace.h"
+#include "run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SLICE = 7, STOP = 2, SETS = 3, ROOM = 640 };
+
+typedef struct {
+    fl_ctx *ctx;
+    const char *method, *settings;
+    const fli_conform_problem *problem;
+    fl_text_fn *out;
+    void *arg;
+    const fli_algo *algo;
+    fli_trace f32, f64; /* what all others are held against */
+    char folder[512];   /* for checkpoints */
+    size_t checks, failed;
+    fli_text first; /* the first that failed */
+} conform;
+
+/* A run that must not differ: settings on top of the problem's. */
+typedef struct {
+    const char *title;
+    const char *set[SETS]; /* NULL: no more */
+    size_t slice;          /* of the server's vectors; 0: what is fast */
+    size_t stop;           /* asked to stop after that many rounds, and resumed */
+    int single;            /* in f32; else in f64 */
+} way;
+
+/* ---- lines ----------------------------------------------------------------------------------------------- */
+
+/* Notes how a check came out: `wrong` is empty if it holds. */
+static fl_status say(conform *c, const char *title, const fli_text *wrong)
+{
+    int holds = !*fli_text_get(wrong);
+    fli_text line;
+    fli_text_init(&line, c->ctx);
+    fli_text_addf(&line, "%-5s %s%s%s", holds ? "ok" : "FAIL", title, holds ? "" : ": ", fli_text_get(wrong));
+    fl_status s = fli_text_ok(wrong) ? fli_text_ok(wrong) : fli_text_ok(&line);
+    if (!s && !holds && !c->failed) fli_text_addf(&c->first, "%s: %s", title, fli_text_get(wrong));
+    fli_text_add(&line, "\n");
+    if (!s && c->out) c->out(c->arg, fli_text_get(&line));
+    fli_text_fini(&line);
+    c->checks++;
+    c->failed += !holds;
+    return s;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------ */
+
+static fl_status set_way(conform *c, const way *w, fl_config *cfg)
+{
+    char output[ROOM];
+    fl_status s = fl_config_set(cfg, w->single ? "precision=f32" : "precision=f64");
+    /* a server step of an asynchronous method is a small thing */
+    if (!s && c->algo && c->algo->async.pace) s = fl_config_set(cfg, "rounds=30");
+    for (size_t i = 0; !s && i < SETS && w->set[i]; i++) s = fl_config_set(cfg, w->set[i]);
+    fli_snprintf(output, sizeof output, "output=\"%s/%zu\"", c->folder, c->checks);
+    if (!s && w->stop) s = fl_config_set(cfg, output);
+    if (!s && w->stop) s = fl_config_set(cfg, "checkpoint_every=1000"); /* only the one for the stop */
+    cfg->slice = w->slice;
+    return s;
+}
+
+static fl_status config_for(conform *c, const way *w, fl_config **out)
+{
+    fl_status s = fli_conform_config(c->ctx, c->problem, c->method, c->settings, out);
+    if (!s && (s = set_way(c, w, *out))) fl_config_free(*out);
+    return s;
+}
+
+static fl_status run(conform *c, const way *w, fli_trace *out)
+{
+    fl_config *cfg = NULL;
+    fl_status s = config_for(c, w, &cfg);
+    if (s) return s;
+    s = fli_trace_run(cfg, w->stop, out);
+    fl_config_free(cfg);
+    return s;
+}
+
+/* Goes on where such a run was stopped. Another one comes in between: what a method keeps where no checkpoint has it is
+ * no longer what it was. */
+static fl_status resume(conform *c, const way *w, fli_trace *t)
+{
+    char output[ROOM];
+    way other = *w;
+    fli_trace between;
+    other.stop = 0;
+    fl_status s = run(c, &other, &between);
+    if (s) return s;
+    fli_trace_fini(&between);
+    fli_snprintf(output, sizeof output, "%s/%zu", c->folder, c->checks);
+    return fli_trace_resume(c->ctx, output, c->method, t);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------------------- */
+
+/* A run that others are held against. One that ends badly, or with numbers that are not finite, is no measure. */
+static fl_status refer(conform *c, const way *w, fli_trace *t)
+{
+    fli_text wrong;
+    fli_text_init(&wrong, c->ctx);
+    fl_status s = run(c, w, t);
+    if (!s && t->status) fli_text_addf(&wrong, "%s", t->error);
+    const double *last = s ? NULL : t->x + t->rounds * t->n;
+    for (size_t i = 0; !s && !t->status && i < t->n; i++) {
+        if (last[i] - last[i] == 0) continue;
+        fli_text_addf(&wrong, "parameter %zu of the last model is %g", i, last[i]);
+        break;
+    }
+    if (!s) s = say(c, w->title, &wrong);
+    fli_text_fini(&wrong);
+    return s;
+}
+
+static fl_status hold(conform *c, const fli_trace *want, const way *w)
+{
+    fli_trace got;
+    fli_text wrong;
+    fl_status s = run(c, w, &got);
+    if (s) return s;
+    fli_text_init(&wrong, c->ctx);
+    if (w->stop && !got.status) s = resume(c, w, &got);
+    fli_trace_same(want, &got, &wrong);
+    if (!s) s = say(c, w->title, &wrong);
+    fli_text_fini(&wrong);
+    fli_trace_fini(&got);
+    return s;
+}
+
+static fl_status hold_all(conform *c, const way *ways)
+{
+    fl_status s = FL_OK;
+    for (; !s && ways->title; ways++) s = hold(c, ways->single ? &c->f32 : &c->f64, ways);
+    return s;
+}
+
+/* What only some methods can do is held against a run of its own. */
+static fl_status hold_if_possible(conform *c, const char *setting, const way *w)
+{
+    way plain = {"", {setting}, .single = w->single};
+    fli_trace want;
+    fl_status s = run(c, &plain, &want);
+    if (s == FL_ECONFIG) return FL_OK; /* not for this method */
+    if (s) return s;
+    if (!want.status) s = hold(c, &want, w);
+    fli_trace_fini(&want);
+    return s;
+}
+
+/* Late clients are dropped and leave no trace. */
+static fl_status check_dropped(conform *c)
+{
+    static const char late[] = "system.wait_for=0.7";
+    static const way bytes = {"late clients are dropped: messages as bytes", {late, "executor=loopback"}, .single = 1};
+    return hold_if_possible(c, late, &bytes);
+}
+
+/* fli_between.call: a round of another run. How that one fares does not matter. */
+static void step_other(void *other)
+{
+    int more;
+    fl_run **run = other;
+    if (*run && !fl_run_step(*run, &more) && more) return;
+    fl_run_free(*run);
+    *run = NULL;
+}
+
+/* Both as in the run that others are held against, but for the other one's seed. What a method keeps outside of its
+ * vectors and numbers, a round of the other run changes in the midst of a round. */
+static fl_status check_interleaved(conform *c)
+{
+    static const way mine = {"between its uploads another run takes rounds", {NULL}, .single = 1},
+                     others = {"", {"seed=4", "rounds=40"}, .single = 1};
+    fl_config *cfg = NULL, *other_cfg = NULL;
+    fl_run *other = NULL;
+    fli_trace got = {0};
+    fli_text wrong;
+    fl_status s = config_for(c, &mine, &cfg);
+    if (s) return s;
+    if (!(s = config_for(c, &others, &other_cfg))) s = fl_run_new(other_cfg, &other);
+    cfg->between = (fli_between){step_other, &other};
+    if (!s) s = fli_trace_run(cfg, 0, &got);
+    fli_text_init(&wrong, c->ctx);
+    if (!s) fli_trace_same(&c->f32, &got, &wrong);
+    if (!s) s = say(c, mine.title, &wrong);
+    fli_text_fini(&wrong);
+    fli_trace_fini(&got);
+    fl_run_free(other);
+    fl_config_free(other_cfg);
+    fl_config_free(cfg);
+    return s;
+}
+
+/* A prox looks at all entries at once. */
+static fl_status check_composite(conform *c)
+{
+    static const char ball[] = "regularizer={kind: l2_ball, radius: 1}";
+    static const way slices = {"with a regulariser: slices of 7 entries", {ball}, .slice = SLICE};
+    return hold_if_possible(c, ball, &slices);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------------------- */
+
+/* What the tables say of one message. */
+static double message_bytes(const fli_part *parts, unsigned moment, const fli_space *space)
+{
+    double sum = 0;
+    for (const fli_part *p = parts; p->name; p++)
+        if (fli_part_sent(p, moment))
+            sum += p->what == FLI_NUMBER ? 8 * (double)fli_part_numbers(p) : (double)fli_bytes(space);
+    return sum;
+}
+
+/* Of a run in which everyone takes part in every round. */
+static void add_expected(const fl_run *r, fli_ask ask, double *up, double *down)
+{
+    const fli_plan *p = &r->plan;
+    unsigned moment = fli_algo_moment(p->algo, p->params, &ask);
+    *up += (double)p->fed->clients * message_bytes(p->algo->up, moment, &p->model->space);
+    *down += (double)p->fed->clients * message_bytes(p->algo->down, moment, &p->model->space);
+}
+
+static void expected_bytes(const fl_run *r, double *up, double *down)
+{
+    const fli_algo *a = r->plan.algo;
+    const void *params = r->plan.params;
+    size_t phases = a->rounds.phases ? a->rounds.phases(params, 0) : 1;
+    unsigned first = fli_algo_shows_start(a) ? FLI_ASK_FIRST : 0;
+    *up = *down = 0;
+    if (fli_exec_warms_up(r->exec)) {
+        add_expected(r, (fli_ask){.phases = 1, .flags = FLI_ASK_WARM_UP | first}, up, down);
+        first = 0;
+    }
+    for (size_t round = 0; round < fl_run_rounds(r); round++)
+        for (size_t k = 0; k < phases; k++, first = 0)
+            add_expected(r, (fli_ask){.phase = (uint32_t)k, .phases = (uint32_t)phases, .flags = first}, up, down);
+}
+
+static fl_status compare_bytes(conform *c, fl_run *r)
+{
+    fli_text wrong;
+    double up, down;
+    fl_status s = fl_run_go(r, NULL, NULL);
+    if (s && s != FL_EDIVERGED && s != FL_ECALLBACK) return s;
+    double got_up = fl_row_get(fl_run_row(r), "bytes_up"), got_down = fl_row_get(fl_run_row(r), "bytes_down");
+    expected_bytes(r, &up, &down);
+    fli_text_init(&wrong, c->ctx);
+    if (s)
+        fli_text_addf(&wrong, "fails: %s", fl_ctx_error(c->ctx));
+    else if (got_up != up || got_down != down)
+        fli_text_addf(&wrong, "%.0f up and %.0f down were counted, but the tables say %.0f and %.0f", got_up, got_down,
+                      up, down);
+    s = say(c, "everyone takes part: the bytes of its tables", &wrong);
+    fli_text_fini(&wrong);
+    return s;
+}
+
+/* Where every round is an exchange of whole vectors with its cohort. */
+static fl_status check_bytes(conform *c)
+{
+    static const way everyone = {"", {"participation=everyone"}, .single = 1};
+    const fli_algo *a = c->algo;
+    fl_config *cfg = NULL;
+    fl_run *r = NULL;
+    if (a->async.pace || a->rounds.exchanges || a->rounds.redraws ||
+        a->traits & (FLI_ALGO_BYSTANDERS | FLI_ALGO_BILEVEL))
+        return FL_OK;
+    fl_status s = config_for(c, &everyone, &cfg);
+    if (s) return s;
+    s = fl_run_new(cfg, &r);
+    fl_config_free(cfg);
+    if (!s) s = compare_bytes(c, r);
+    fl_run_free(r);
+    return s;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------- */
+
+/* The first problem that the method can work on. Where it can on none, the first one's refusal is the answer. */
+static fl_status choose_problem(conform *c)
+{
+    static const way plain = {"", {NULL}, .single = 1};
+    fl_status first = FL_OK;
+    char *why = NULL;
+    for (c->problem = fli_conform_problems; c->problem->title; c->problem++) {
+        fl_config *cfg = NULL;
+        fl_run *r = NULL;
+        fl_status s = config_for(c, &plain, &cfg);
+        if (!s) s = fl_run_new(cfg, &r);
+        if (cfg) fl_config_free(cfg);
+        if (!s) c->algo = r->plan.algo;
+        fl_run_free(r);
+        if (!s) fli_clear(c->ctx);
+        if (s && !first) first = s, why = fli_strdup(c->ctx, fl_ctx_error(c->ctx));
+        if (s == FL_ECONFIG) continue;
+        fli_free(why);
+        return s;
+    }
+    fli_clear(c->ctx);
+    fli_fail(c->ctx, first, "%s", why ? why : "out of memory");
+    fli_free(why);
+    return first;
+}
+
+static fl_status check_all(conform *c)
+{
+    static const way single = {"f32: stays finite", {NULL}, .single = 1}, twofold = {"f64: stays finite", {NULL}};
+    static const way on_one[] = {
+        {"the same run again", {NULL}, .single = 1},
+        {"f32: messages as bytes", {"executor=loopback"}, .single = 1},
+        {"f64: messages as bytes", {"executor=loopback"}},
+        {"slices of 7 entries", {NULL}, .slice = SLICE, .single = 1},
+        {"stopped, and resumed from its checkpoint", {NULL}, .stop = STOP, .single = 1},
+        {"the same, with messages as bytes", {"executor=loopback"}, .stop = STOP},
+        {NULL},
+    };
+    static const way on_many[] = {
+        {"2 threads", {"threads=2"}, .single = 1},
+        {"5 threads", {"threads=5"}},
+        {"slices of 7 entries on 5 threads", {"threads=5"}, .slice = SLICE, .single = 1},
+        {NULL},
+    };
+    fl_status s = refer(c, &single, &c->f32);
+    if (!s) s = refer(c, &twofold, &c->f64);
+    if (s || c->failed) return s;
+    if (!s) s = hold_all(c, on_one);
+    if (!s) s = check_interleaved(c);
+    if (!s) s = check_dropped(c);
+    if (!s) s = check_composite(c);
+    if (!s) s = check_bytes(c);
+    if (s || c->failed) return s;
+    return hold_all(c, on_many);
+}
+
+static fl_status begin(conform *c)
+{
+    const char *place = getenv("TMPDIR");
+    fli_snprintf(c->folder, sizeof c->folder, "%s/fedloom-conform-XXXXXX", place && *place ? place : "/tmp");
+    if (mkdtemp(c->folder)) return FL_OK;
+    fl_status s = fli_fail(c->ctx, FL_EIO, "%s: no folder for checkpoints can be made", c->folder);
+    c->folder[0] = 0;
+    return s;
+}
+
+fl_status fl_conform(fl_ctx *ctx, const char *method, const char *settings, fl_text_fn *out, void *arg)
+{
+    conform c = {.ctx = ctx, .method = method, .settings = settings, .out = out, .arg = arg};
+    fli_clear(ctx);
+    if (!method) return fli_fail(ctx, FL_ECONFIG, "no method is named");
+    fli_text_init(&c.first, ctx);
+    fli_log_quiet(ctx, 1);
+    fl_status s = begin(&c);
+    if (!s) s = choose_problem(&c);
+    if (!s) s = check_all(&c);
+    if (c.folder[0] && fli_remove_folder(ctx, c.folder) && !s) s = FL_EIO;
+    fli_log_quiet(ctx, 0);
+    if (!s && c.failed) {
+        fli_clear(ctx);
+        s = fli_fail(ctx, FL_EMISMATCH, "method %s does not conform, on %s: %s", method, c.problem->title,
+                     fli_text_get(&c.first));
+    }
+    fli_trace_fini(&c.f32);
+    fli_trace_fini(&c.f64);
+    fli_text_fini(&c.first);
+    return s;
+}

@@ -1,0 +1,19 @@
+/* Small generated federations on which methods are held to what the engine promises of them. */
+#ifndef FLI_EXTEND_CONFORM_PROBLEM_H
+#define FLI_EXTEND_CONFORM_PROBLEM_H
+
+#include "config/config.h"
+
+typedef struct {
+    const char *title; /* NULL ends the list */
+    const char *yaml;
+} fli_conform_problem;
+
+/* In the order in which they are tried: a method is held to the first that it can work on. */
+extern const fli_conform_problem fli_conform_problems[];
+
+/* The problem with that method, and the YAML of whoever asks over it; NULL: nothing. */
+fl_status fli_conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
+                             fl_config **out);
+
+#endif

@@ -1,0 +1,159 @@
+/* Settings as tables: one row per key. The parser, the error messages, the help, the reference and the resolved copy
+ * beside a result all come from these rows.
+ *
+ * A source of settings (a YAML file, --set, a JSON case) is first a tree of nodes that remember where they came from;
+ * binding reads a map node through the rows into a plain C struct. */
+#ifndef FLI_FORMAT_KEYS_H
+#define FLI_FORMAT_KEYS_H
+
+#include "base/arena.h"
+#include "base/text.h"
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    FLI_BOOL,   /* int */
+    FLI_INT,    /* int64_t */
+    FLI_REAL,   /* double */
+    FLI_STRING, /* char *, never NULL */
+    FLI_CHOICE, /* int: which of the words in `choices` */
+    FLI_INTS,   /* fli_ints */
+    FLI_REALS,  /* fli_reals; a single number counts as a list of one */
+    FLI_SIZE    /* int64_t: bytes, written 4096, 512KiB, 1.5GiB; 0 is written auto */
+} fli_key_type;
+
+typedef struct {
+    size_t n;
+    int64_t *v;
+    int word; /* as below */
+} fli_ints;
+
+typedef struct {
+    size_t n;
+    double *v;
+    int word; /* an empty list: which of the key's words stands for it */
+} fli_reals;
+
+typedef struct {
+    const char *name; /* NULL ends a table */
+    fli_key_type type;
+    size_t offset;       /* of the field in the struct that is bound */
+    const char *def;     /* as a user would write it; NULL: must be given */
+    double min, max;     /* numbers, also in lists: inclusive. Both 0: no bounds */
+    const char *choices; /* "one|two|three"; lists: words, one of which may stand for the list, as "auto" */
+    const char *help;    /* one sentence, lower case, no full stop */
+    int per_client;      /* a list of reals with one value, or one per client */
+} fli_key;
+
+#define FLI_ABOVE_0 DBL_TRUE_MIN /* as min: larger than zero */
+#define FLI_NO_MAX  DBL_MAX
+#define FLI_BELOW_1 0x1.fffffffffffffp-1 /* as max: smaller than one */
+
+/* Table rows, so that a table reads like one. `s` is the struct, `f` its field; the key has the field's name. */
+#define FLI_KEY_REAL(s, f, def, lo, hi, help)                                                                          \
+    {                                                                                                                  \
+#f, FLI_REAL, offsetof(s, f), def, lo, hi, NULL, help                                                          \
+    }
+#define FLI_KEY_INT(s, f, def, lo, hi, help)                                                                           \
+    {                                                                                                                  \
+#f, FLI_INT, offsetof(s, f), def, lo, hi, NULL, help                                                           \
+    }
+#define FLI_KEY_BOOL(s, f, def, help)                                                                                  \
+    {                                                                                                                  \
+#f, FLI_BOOL, offsetof(s, f), def, 0, 0, NULL, help                                                            \
+    }
+#define FLI_KEY_STRING(s, f, def, help)                                                                                \
+    {                                                                                                                  \
+#f, FLI_STRING, offsetof(s, f), def, 0, 0, NULL, help                                                          \
+    }
+#define FLI_KEY_SIZE(s, f, def, help)                                                                                  \
+    {                                                                                                                  \
+#f, FLI_SIZE, offsetof(s, f), def, 0, 0, NULL, help                                                            \
+    }
+#define FLI_KEY_CHOICE(s, f, def, words, help)                                                                         \
+    {                                                                                                                  \
+#f, FLI_CHOICE, offsetof(s, f), def, 0, 0, words, help                                                         \
+    }
+#define FLI_KEY_INTS(s, f, def, lo, hi, help)                                                                          \
+    {                                                                                                                  \
+#f, FLI_INTS, offsetof(s, f), def, lo, hi, NULL, help                                                          \
+    }
+#define FLI_KEY_REALS(s, f, def, lo, hi, help)                                                                         \
+    {                                                                                                                  \
+#f, FLI_REALS, offsetof(s, f), def, lo, hi, NULL, help                                                         \
+    }
+#define FLI_KEY_PER_CLIENT(s, f, def, lo, hi, word, help)                                                              \
+    {                                                                                                                  \
+#f, FLI_REALS, offsetof(s, f), def, lo, hi, word, help, 1                                                      \
+    }
+#define FLI_KEY_END                                                                                                    \
+    {                                                                                                                  \
+        NULL, FLI_BOOL, 0, NULL, 0, 0, NULL, NULL                                                                      \
+    }
+
+/* Value i of a list that has one value for all, or one per client. */
+static inline double fli_reals_at(const fli_reals *r, size_t i) { return r->v[r->n == 1 ? 0 : i]; }
+/* Whether all of its values are the same; so are those of a list without any. */
+static inline int fli_reals_equal(const fli_reals *r)
+{
+    size_t i = 1;
+    while (i < r->n && r->v[i] == r->v[0]) i++;
+    return i >= r->n;
+}
+
+/* ---- the tree ------------------------------------------------------------------------------------------ */
+
+typedef enum { FLI_NODE_SCALAR, FLI_NODE_LIST, FLI_NODE_MAP } fli_node_type;
+
+typedef struct fli_node {
+    fli_node_type type;
+    const char *key;        /* in a map; NULL otherwise */
+    const char *text;       /* scalars */
+    struct fli_node *first; /* lists and maps */
+    struct fli_node *next;  /* sibling */
+    const char *origin;     /* a file's name, or "--set ..." */
+    int line, column;       /* from 1; 0: no position */
+} fli_node;
+
+fli_node *fli_node_new(fli_arena *a, fli_node_type type, const char *key, const char *text);
+void fli_node_append(fli_node *parent, fli_node *child);
+size_t fli_node_count(const fli_node *parent);                 /* children of a list or map */
+fli_node *fli_node_find(const fli_node *map, const char *key); /* NULL if absent, or map is NULL or no map */
+/* Replaces the child with that key, or appends. */
+void fli_node_put(fli_node *map, fli_node *child);
+/* Writes "file:3:7: " or "--set x=1: " or "" into buf and returns it. */
+const char *fli_node_where(const fli_node *n, char *buf, size_t size);
+
+/* ---- binding ------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const fli_key *rows; /* NULL: an empty table */
+    void *out;
+} fli_table;
+
+/* Fills the structs of `count` tables from one map (NULL or an empty scalar: all defaults). Every problem adds a
+ * sentence to the context's error (unknown key with a suggestion, wrong type, out of range, missing); FL_ECONFIG if
+ * there was any. Strings and lists live in the arena. `section` is the path for messages, "" at the top; `skip` names
+ * one key that is not in the tables but allowed (such as "kind"), or is NULL. */
+fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_node *map, const char *skip,
+                   const fli_table *tables, size_t count);
+
+/* Checks the lengths of the lists with one value per client, once their number is known; reports all of them. */
+fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
+                                 size_t clients);
+
+/* The words of a choices string: writes word i to buf; 0 past the last. */
+int fli_choice_word(const char *choices, int i, char *buf, size_t size);
+
+/* A string as YAML: plain where that is read back as the same string, also within braces, else quoted. */
+void fli_print_string(fli_text *t, const char *s);
+/* The bound value of a row, written as YAML. */
+void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound);
+/* The type and bounds for a person: "a number > 0", "one of: a, b". */
+void fli_key_print_type(fli_text *t, const fli_key *row);
+/* Help lines for a table: name, type, default, sentence; `indent` spaces in front. */
+void fli_keys_print_help(fli_text *t, const fli_key *rows, int indent);
+
+#endif

@@ -1,0 +1,343 @@
+/* A zip archive: members one after the other, each a local header and its contents, then the central directory, which
+ * says all about them again, then an end record that says where the directory is. Archives or members of 4 GiB and more
+ * have further records (ZIP64); NumPy writes the local headers of all members that way. What the local headers say is
+ * only used to find where the contents begin. */
+#include "format/zip.h"
+
+#include "format/inflate.h"
+#include "base/array.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STORED = 0, DEFLATED = 8, ENCRYPTED = 1, PIECE = 1 << 16 };
+enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20, LONGEST_COMMENT = 65535, SHOWN = 10 };
+#define LARGEST_DIRECTORY ((uint64_t)64 << 20)
+
+typedef struct {
+    const char *name; /* in the directory's memory */
+    unsigned flags, method;
+    uint32_t crc;
+    uint64_t packed, size;
+    uint64_t at; /* of the local header */
+} member;
+
+struct fli_zip {
+    fl_ctx *ctx;
+    const char *path; /* borrowed */
+    int fd;
+    uint64_t length;    /* of the file */
+    uint64_t directory; /* where the central directory is, and how long */
+    uint64_t directory_length;
+    char *names; /* of all members, each with a NUL behind it */
+    fli_array members;
+    /* the member being read */
+    const member *now;
+    uint64_t from, left; /* packed bytes: where the next are, and how many */
+    uint64_t seen;       /* bytes made so far */
+    uint32_t crc;        /* of them */
+    int inflating, ended;
+    z_stream gz;
+    uint8_t in[PIECE];
+};
+
+static uint64_t little(const uint8_t *p, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = bytes; i-- > 0;) v = v << 8 | p[i];
+    return v;
+}
+
+static fl_status bad(const fli_zip *z, uint64_t at, const char *how)
+{
+    return fli_fail(z->ctx, FL_EFORMAT, "%s: the zip archive %s (at byte %" PRIu64 ")", z->path, how, at);
+}
+
+/* Exactly n bytes from `at` on. */
+static fl_status fetch(const fli_zip *z, uint64_t at, void *to, size_t n)
+{
+    if (at > z->length || n > z->length - at) return bad(z, z->length, "ends too early");
+    for (size_t done = 0; done < n;) {
+        ssize_t k = pread(z->fd, (char *)to + done, n - done, (off_t)(at + done));
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return fli_fail(z->ctx, FL_EIO, "%s: cannot be read: %s", z->path, strerror(errno));
+        if (k == 0) return bad(z, at + done, "ends too early");
+        done += (size_t)k;
+    }
+    return FL_OK;
+}
+
+/* ---- the end record ------------------------------------------------------------------------------------- */
+
+/* The 64-bit end record, if its locator stands before the ordinary one at `end`; counts of `h` that are too small for
+ * the truth are all ones. */
+static fl_status read_end64(fli_zip *z, uint64_t end)
+{
+    uint8_t l[LOCATOR], h[END64];
+    if (end < LOCATOR) return FL_OK;
+    fl_status s = fetch(z, end - LOCATOR, l, LOCATOR);
+    if (s || little(l, 4) != 0x07064b50) return s;
+    uint64_t at = little(l + 8, 8);
+    if ((s = fetch(z, at, h, END64))) return s;
+    if (little(h, 4) != 0x06064b50) return bad(z, at, "has no 64-bit end record where its locator says");
+    z->directory_length = little(h + 40, 8);
+    z->directory = little(h + 48, 8);
+    return FL_OK;
+}
+
+static fl_status read_end(fli_zip *z, uint64_t end, const uint8_t *h)
+{
+    z->directory_length = little(h + 12, 4);
+    z->directory = little(h + 16, 4);
+    fl_status s = little(h + 4, 2) && little(h + 4, 2) != 0xffff ? bad(z, end, "is one part of several") : FL_OK;
+    if (!s) s = read_end64(z, end);
+    if (s) return s;
+    if (z->directory > end || z->directory_length > end - z->directory)
+        return bad(z, end, "says that its directory is where it cannot be");
+    if (z->directory_length > LARGEST_DIRECTORY) return bad(z, end, "has a directory of more than 64 MiB");
+    return FL_OK;
+}
+
+/* The end record is at the end, before a comment that is usually empty. */
+static fl_status find_end(fli_zip *z)
+{
+    size_t n = z->length < END + LONGEST_COMMENT ? (size_t)z->length : END + LONGEST_COMMENT;
+    uint8_t *tail = fli_alloc(z->ctx, n, 1);
+    if (!tail) return FL_ENOMEM;
+    fl_status s = fetch(z, z->length - n, tail, n);
+    size_t i = n < END ? 0 : n - END + 1;
+    /* its comment must reach the end: the comment could hold what looks like an end record */
+    while (!s && i && !(little(tail + i - 1, 4) == 0x06054b50 && little(tail + i + 19, 2) == n - END - (i - 1))) i--;
+    if (!s && !i) s = bad(z, z->length, "ends too early, or goes on too long: no directory at its end");
+    if (!s) s = read_end(z, z->length - n + i - 1, tail + i - 1);
+    fli_free(tail);
+    return s;
+}
+
+/* ---- the directory -------------------------------------------------------------------------------------- */
+
+/* The extra field with 64-bit numbers has those, in this order, whose place in the record holds all ones. */
+static int read_extra64(const uint8_t *extra, size_t n, const uint8_t *record, member *m)
+{
+    const struct {
+        size_t at;
+        uint64_t *to;
+    } wide[] = {{24, &m->size}, {20, &m->packed}, {42, &m->at}};
+    for (size_t k; n >= 4; extra += k, n -= k) {
+        k = 4 + (size_t)little(extra + 2, 2);
+        if (k > n) return 0;
+        if (little(extra, 2) != 1) continue;
+        size_t from = 4;
+        for (size_t i = 0; i < 3; i++) {
+            if (little(record + wide[i].at, 4) != UINT32_MAX) continue;
+            if (from + 8 > k) return 0;
+            *wide[i].to = little(extra + from, 8);
+            from += 8;
+        }
+        return 1;
+    }
+    return 1;
+}
+
+static int is_file(const char *name)
+{
+    size_t n = strlen(name);
+    return n && name[n - 1] != '/' && strncmp(name, "__MACOSX/", 9) != 0;
+}
+
+/* One record of the directory, of which n bytes are left; *used says how many it has. */
+static fl_status read_record(fli_zip *z, const uint8_t *p, size_t n, char **names, size_t *used)
+{
+    uint64_t at = z->directory + z->directory_length - n;
+    if (n < CENTRAL || little(p, 4) != 0x02014b50) return bad(z, at, "has a damaged directory");
+    size_t name = (size_t)little(p + 28, 2), extra = (size_t)little(p + 30, 2), comment = (size_t)little(p + 32, 2);
+    *used = CENTRAL + name + extra + comment;
+    if (*used > n) return bad(z, at, "has a damaged directory");
+    if (!name || memchr(p + CENTRAL, 0, name)) return bad(z, at, "has a file without a proper name");
+    member m = {.name = *names,
+                .flags = (unsigned)little(p + 8, 2),
+                .method = (unsigned)little(p + 10, 2),
+                .crc = (uint32_t)little(p + 16, 4),
+                .packed = little(p + 20, 4),
+                .size = little(p + 24, 4),
+                .at = little(p + 42, 4)};
+    if (!read_extra64(p + CENTRAL + name, extra, p, &m)) return bad(z, at, "has a damaged directory");
+    memcpy(*names, p + CENTRAL, name);
+    (*names)[name] = 0;
+    if (!is_file(*names)) return FL_OK;
+    *names += name + 1;
+    void *room;
+    fl_status s = fli_array_add(z->ctx, &z->members, 1, &room);
+    if (!s) *(member *)room = m;
+    return s;
+}
+
+static fl_status read_directory(fli_zip *z)
+{
+    size_t n = (size_t)z->directory_length, used = 0;
+    uint8_t *p = fli_alloc(z->ctx, n, 1);
+    z->names = fli_alloc(z->ctx, n + 1, 1); /* a record is longer than its name */
+    char *names = z->names;
+    fl_status s = p && z->names ? fetch(z, z->directory, p, n) : FL_ENOMEM;
+    for (size_t at = 0; !s && at < n; at += used) s = read_record(z, p + at, n - at, &names, &used);
+    fli_free(p);
+    return s;
+}
+
+/* ---- archives ------------------------------------------------------------------------------------------- */
+
+fl_status fli_zip_open(fl_ctx *ctx, const char *path, int fd, fli_zip **out)
+{
+    struct stat st;
+    *out = NULL;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return fli_fail(ctx, FL_EIO, "%s: a zip archive must be a file, not a pipe: its directory is at its end", path);
+    fli_zip *z = fli_alloc(ctx, 1, sizeof *z);
+    if (!z) return FL_ENOMEM;
+    z->ctx = ctx;
+    z->path = path;
+    z->fd = fd;
+    z->length = (uint64_t)st.st_size;
+    z->members.size = sizeof(member);
+    fl_status s = find_end(z);
+    if (!s) s = read_directory(z);
+    if (s)
+        fli_zip_close(z);
+    else
+        *out = z;
+    return s;
+}
+
+static void stop(fli_zip *z)
+{
+    if (z->inflating) inflateEnd(&z->gz);
+    z->inflating = 0;
+}
+
+void fli_zip_close(fli_zip *z)
+{
+    if (!z) return;
+    stop(z);
+    fli_array_fini(&z->members);
+    fli_free(z->names);
+    fli_free(z);
+}
+
+size_t fli_zip_count(const fli_zip *z) { return z->members.n; }
+
+const char *fli_zip_name(const fli_zip *z, size_t i) { return ((const member *)z->members.p)[i].name; }
+
+void fli_zip_print_names(const fli_zip *z, const char *ending, fli_text *t)
+{
+    size_t m = strlen(ending);
+    for (size_t i = 0; i < z->members.n && i < SHOWN; i++) {
+        const char *name = fli_zip_name(z, i);
+        size_t n = strlen(name);
+        char *cut = fli_strf(z->ctx, "%.*s", (int)(n > m && !strcmp(name + n - m, ending) ? n - m : n), name);
+        if (!cut) {
+            t->failed = 1;
+            return;
+        }
+        fli_text_addf(t, "%s%s", i ? ", " : "", fli_show(cut).s);
+        fli_free(cut);
+    }
+    if (z->members.n > SHOWN) fli_text_add(t, ", ...");
+}
+
+/* ---- members -------------------------------------------------------------------------------------------- */
+
+static fl_status start_inflate(fli_zip *z)
+{
+    z->gz = (z_stream){0};
+    fl_status s = fli_inflate_start(z->ctx, z->path, -MAX_WBITS, &z->gz);
+    z->inflating = !s;
+    return s;
+}
+
+fl_status fli_zip_start(fli_zip *z, size_t i)
+{
+    const member *m = (const member *)z->members.p + i;
+    uint8_t h[LOCAL];
+    stop(z);
+    if (m->flags & ENCRYPTED) return bad(z, m->at, "is encrypted; unpack it first");
+    if (m->method != STORED && m->method != DEFLATED)
+        return fli_fail(z->ctx, FL_EFORMAT,
+                        "%s: %s is packed by zip method %u, but only stored and deflated files are read; unpack it "
+                        "first",
+                        z->path, fli_show(m->name).s, m->method);
+    if (m->method == STORED && m->packed != m->size) return bad(z, m->at, "has a stored file of two sizes");
+    fl_status s = fetch(z, m->at, h, LOCAL);
+    if (s) return s;
+    if (little(h, 4) != 0x04034b50) return bad(z, m->at, "has no file where its directory says");
+    z->now = m;
+    z->from = m->at + LOCAL + little(h + 26, 2) + little(h + 28, 2);
+    z->left = m->packed;
+    z->seen = 0;
+    z->crc = 0;
+    z->ended = 0;
+    if (z->from > z->length || z->left > z->length - z->from) return bad(z, z->length, "ends too early");
+    return m->method == DEFLATED ? start_inflate(z) : FL_OK;
+}
+
+static fl_status damaged(const fli_zip *z, size_t made, const char *how)
+{
+    return fli_fail(z->ctx, FL_EFORMAT, "%s: the zip data of %s are damaged at uncompressed offset %" PRIu64 ": %s",
+                    z->path, fli_show(z->now->name).s, z->seen + made, how);
+}
+
+static fl_status read_stored(fli_zip *z, void *buf, size_t n, size_t *got)
+{
+    *got = z->left < n ? (size_t)z->left : n;
+    fl_status s = fetch(z, z->from, buf, *got);
+    z->from += *got;
+    z->left -= *got;
+    z->ended = !z->left;
+    return s;
+}
+
+static fl_status more_input(fli_zip *z)
+{
+    size_t k = z->left < PIECE ? (size_t)z->left : PIECE;
+    fl_status s = fetch(z, z->from, z->in, k);
+    z->gz.next_in = z->in;
+    z->gz.avail_in = s ? 0 : (unsigned)k;
+    z->from += k;
+    z->left -= k;
+    return s;
+}
+
+static fl_status read_deflated(fli_zip *z, void *buf, size_t n, size_t *got)
+{
+    fl_status s = FL_OK;
+    unsigned room = n < PIECE ? (unsigned)n : PIECE;
+    z->gz.next_out = buf;
+    z->gz.avail_out = room;
+    while (!z->ended && z->gz.avail_out == room) {
+        if (!z->gz.avail_in && (s = more_input(z))) return s;
+        int had = z->gz.avail_in != 0, rc = inflate(&z->gz, Z_NO_FLUSH);
+        *got = room - z->gz.avail_out;
+        z->ended = rc == Z_STREAM_END;
+        if (rc == Z_MEM_ERROR) return FL_ENOMEM;
+        if (rc == Z_BUF_ERROR && !had) return damaged(z, *got, "they end too early");
+        if (rc != Z_OK && rc != Z_BUF_ERROR && rc != Z_STREAM_END)
+            return damaged(z, *got, z->gz.msg ? z->gz.msg : "not what zlib expects");
+    }
+    return FL_OK;
+}
+
+fl_status fli_zip_read(fli_zip *z, void *buf, size_t n, size_t *got)
+{
+    const member *m = z->now;
+    *got = 0;
+    if (z->ended || !n) return FL_OK;
+    fl_status s = m->method == STORED ? read_stored(z, buf, n, got) : read_deflated(z, buf, n, got);
+    if (s) return s;
+    if (*got) z->crc = (uint32_t)crc32(z->crc, buf, (unsigned)*got);
+    z->seen += *got;
+    if (z->seen > m->size || (z->ended && (z->seen != m->size || z->crc != m->crc || z->left || z->gz.avail_in)))
+        return damaged(z, 0, "the contents do not match their checksum and sizes");
+    return FL_OK;
+}

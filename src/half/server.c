@@ -1,0 +1,527 @@
+/* The server's half of a federation in public: fl_server. An ordinary run, on a thread of its own, whose executor puts
+ * exchanges into a mailbox; whoever calls fl_server_next carries them to the clients.
+ *
+ * The run has a context of its own, because what fails here and what fails there must not mix; when the run is over,
+ * that context follows the user's, so that fl_run_save speaks to whoever calls it. */
+#include "run/checkpoint.h"
+#include "half/joined_run.h"
+
+#include "base/lock.h"
+#include "base/number.h"
+#include "remote/mailbox.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef enum { JOINING, RUNNING, OVER } progress;
+
+enum { KINDS = FLI_X_CSR64 + 1, SIZES = 32 }; /* clients with more samples than that are alike */
+
+struct fl_server {
+    fl_ctx *ctx;     /* the user's: sentences of calls that fail */
+    fl_ctx *run_ctx; /* the run's */
+    fl_config *cfg;
+    fli_arena arena;
+    fli_settings settings;
+    fli_look all;
+    fli_look *looks; /* of the clients; no samples: has not joined */
+    fli_card *cards;
+    size_t clients, missing;
+    unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
+    fli_lock *lock_of_output;              /* until there is a run, which has it then */
+    fli_joined_run joined;
+    pthread_t thread;
+    fl_observer_fn *observer;
+    void *observer_arg;
+    fl_checkpoint_fn *told; /* of checkpoints */
+    void *told_arg;
+    pthread_mutex_t lock; /* guards all below, and what joining changes */
+    pthread_cond_t left;  /* a caller has left */
+    progress progress;
+    fl_status status; /* of the run, once it is over, */
+    char why[4096];   /* and its sentences if it failed */
+    int asked;        /* to stop, before there was a run */
+    size_t inside;    /* callers, who must leave before all this may go */
+};
+
+/* ---- callers --------------------------------------------------------------------------------------------- */
+
+/* What went wrong in a thread's own call, so that threads do not read each other's sentences. */
+static _Thread_local char last_error[1024];
+
+const char *fl_server_error(const fl_server *s)
+{
+    (void)s;
+    return last_error;
+}
+
+/* Each call works with a context of its own, whose sentence becomes the user's when it fails: calls of several threads
+ * leave whole sentences. */
+static fl_ctx *enter(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->inside++;
+    pthread_mutex_unlock(&s->lock);
+    return fl_ctx_new();
+}
+
+static void step_out(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->inside--;
+    pthread_cond_broadcast(&s->left);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static fl_status leave(fl_server *s, fl_ctx *own, fl_status status)
+{
+    const char *why = own ? fl_ctx_error(own) : "out of memory";
+    if (status && status != FL_EDONE) {
+        fli_snprintf(last_error, sizeof last_error, "%s", why);
+        fli_clear(s->ctx);
+        fli_fail(s->ctx, status, "%s", why);
+    }
+    fl_ctx_free(own);
+    step_out(s);
+    return status;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static fl_status check_settings(fl_server *s)
+{
+    fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
+    const fli_executor *executor = s->settings.executor.item.desc;
+    if (!fli_is_joined(&spec))
+        return fli_fail(s->ctx, FL_ECONFIG,
+                        "data.kind is %s, but the samples of a server are at its clients: it must be joined",
+                        spec.source->name);
+    if (strcmp(s->settings.partitioner.item.name, "natural"))
+        return fli_fail(s->ctx, FL_ECONFIG,
+                        "partition.kind is %s, but the clients of a server have their samples already: leave it out",
+                        s->settings.partitioner.item.name);
+    if (executor != &fli_executor_threads)
+        return fli_fail(s->ctx, FL_ECONFIG, "executor is %s, but the clients of a server are elsewhere",
+                        executor->name);
+    if (s->settings.top.checkpoint_every > 1)
+        return fli_fail(s->ctx, FL_ECONFIG,
+                        "checkpoint_every is %lld, but what clients keep is at the clients, and they go back by one "
+                        "round at most: a server has a checkpoint before every round (1), or none (0)",
+                        (long long)s->settings.top.checkpoint_every);
+    double share = s->settings.server.largest_share;
+    if (share > 0 && share * (double)spec.clients < 1)
+        return fli_fail(
+            s->ctx, FL_ECONFIG,
+            "server.largest_share is %g, but the weights of %zu clients add up to 1: it must be at least %g", share,
+            spec.clients, 1 / (double)spec.clients);
+    fl_status status = fli_joined_look(s->ctx, &spec, &s->all);
+    s->clients = s->missing = spec.clients;
+    return status;
+}
+
+/* fl_log_fn */
+static void forward(void *server, fl_log_level level, const char *line)
+{
+    fli_log(((fl_server *)server)->ctx, level, "%s", line);
+}
+
+/* What is wrong whoever joins is said before anybody does; what goes but is odd, when the run is made. */
+static fl_status rehearse(fl_server *s)
+{
+    fl_status status = fli_joined_run_rehearse(s->cfg, &s->settings, &s->all, s->looks);
+    memset(s->looks, 0, s->clients * sizeof *s->looks);
+    fl_ctx_on_log(s->run_ctx, forward, s);
+    return status ? fli_fail(s->ctx, status, "%s", fl_ctx_error(s->run_ctx)) : FL_OK;
+}
+
+static fl_status make_parts(fl_server *s, fl_config *cfg)
+{
+    fl_status status = fli_settings_bind(s->ctx, &s->arena, cfg->root, &s->settings);
+    if (!status) status = check_settings(s);
+    if (status) return status;
+    s->looks = fli_alloc(s->ctx, s->clients, sizeof *s->looks);
+    s->cards = fli_alloc(s->ctx, s->clients, sizeof *s->cards);
+    if (!s->looks || !s->cards || !(s->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
+    if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
+    s->cfg->ctx = s->run_ctx;
+    status = rehearse(s);
+    /* Clients may take days to join: nothing else must write there meanwhile. */
+    if (!status && *s->settings.top.output) status = fli_lock_take(s->ctx, s->settings.top.output, &s->lock_of_output);
+    return status;
+}
+
+static void free_parts(fl_server *s)
+{
+    fli_joined_run_fini(&s->joined);
+    fli_lock_leave(s->lock_of_output);
+    fl_config_free(s->cfg);
+    fl_ctx_free(s->run_ctx);
+    fli_free(s->looks);
+    fli_free(s->cards);
+    fli_arena_fini(&s->arena);
+    pthread_cond_destroy(&s->left);
+    pthread_mutex_destroy(&s->lock);
+    fli_free(s);
+}
+
+fl_status fl_server_new(fl_config *cfg, fl_server **out)
+{
+    fli_clear(cfg->ctx);
+    fl_server *s = fli_alloc(cfg->ctx, 1, sizeof *s);
+    if (!s) return FL_ENOMEM;
+    s->ctx = cfg->ctx;
+    fli_arena_init(&s->arena, s->ctx);
+    if (pthread_mutex_init(&s->lock, NULL)) {
+        fli_free(s);
+        return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
+    }
+    if (pthread_cond_init(&s->left, NULL)) {
+        pthread_mutex_destroy(&s->lock);
+        fli_free(s);
+        return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
+    }
+    fl_status status = make_parts(s, cfg);
+    if (status)
+        free_parts(s);
+    else
+        *out = s;
+    return status;
+}
+
+void fl_server_free(fl_server *s)
+{
+    if (!s) return;
+    if (s->joined.data.mailbox) fli_mailbox_close(s->joined.data.mailbox);
+    pthread_mutex_lock(&s->lock);
+    while (s->inside) pthread_cond_wait(&s->left, &s->lock);
+    int running = s->progress != JOINING;
+    pthread_mutex_unlock(&s->lock);
+    if (running) pthread_join(s->thread, NULL);
+    free_parts(s);
+}
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+static fl_status no_client(fl_ctx *ctx, const fl_server *s, uint32_t client)
+{
+    return fli_fail(ctx, FL_EMISMATCH, "there is no client %u: partition.clients is %zu", client, s->clients);
+}
+
+static fl_status read_card(fl_ctx *ctx, const void *bytes, size_t n, fli_card *card, fli_look *look)
+{
+    fli_packet p;
+    fl_status s = fli_packet_read(ctx, FLI_PACKET_CARD, bytes, n, &p);
+    if (!s && (p.head_bytes != FLI_CARD_BYTES || p.body_bytes))
+        s = fli_fail(ctx, FL_EFORMAT, "this is no card of a client: it has another length");
+    if (!s) s = fli_card_read(ctx, p.head, card);
+    if (s) return s;
+    *look =
+        (fli_look){.samples = (size_t)card->samples, .classes = (size_t)card->classes, .kind = (fli_xkind)card->kind};
+    for (size_t k = 0; k < 3; k++) look->shape[k] = (size_t)card->shape[k];
+    return FL_OK;
+}
+
+static const fli_look *first_of(const fl_server *s)
+{
+    for (size_t i = 0; i < s->clients; i++)
+        if (s->looks[i].samples) return &s->looks[i];
+    return NULL;
+}
+
+static int same_card(const fli_card *a, const fli_card *b)
+{
+    unsigned char x[FLI_CARD_BYTES], y[FLI_CARD_BYTES];
+    fli_card_write(a, x);
+    fli_card_write(b, y);
+    return !memcmp(x, y, sizeof x);
+}
+
+/* A sentence without "FILE:LINE:COLUMN: ", which is on this machine: others hear it. */
+static const char *past_place(const char *sentence)
+{
+    static const char digits[] = "0123456789";
+    for (const char *at = sentence; (at = strchr(at, ':')); at++) {
+        size_t line = strspn(at + 1, digits), column = line && at[1 + line] == ':' ? strspn(at + 2 + line, digits) : 0;
+        if (column && !strncmp(at + 2 + line + column, ": ", 2)) return at + line + column + 4;
+    }
+    return sentence;
+}
+
+/* Whether a run can begin that has this client. A card of which none can must not take a place: all others would be
+ * waited for in vain. */
+static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_look *look)
+{
+    unsigned char *suits = &s->suits[look->kind][look->samples < SIZES ? look->samples : SIZES];
+    if (look->classes > s->all.classes)
+        return fli_fail(ctx, FL_EREFUSED,
+                        "client %u cannot join: its samples have %zu classes, and the federation has %zu", client,
+                        look->classes, s->all.classes);
+    if (*suits) return FL_OK;
+    if (fli_joined_run_suits(s->cfg, &s->settings, client, look))
+        return fli_fail(ctx, FL_EREFUSED, "client %u cannot join: no run can begin with it: %s", client,
+                        past_place(fl_ctx_error(s->run_ctx)));
+    *suits = 1;
+    return FL_OK;
+}
+
+/* Behind the lock. */
+static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_look *look)
+{
+    fli_look *place = &s->looks[client];
+    if (place->samples && same_card(&s->cards[client], card)) return FL_OK;
+    if (place->samples) return fli_fail(ctx, FL_EMISMATCH, "client %u has joined already, with another card", client);
+    uint64_t most = (uint64_t)s->settings.server.largest_samples;
+    if (most && card->samples > most)
+        return fli_fail(ctx, FL_EREFUSED,
+                        "client %u cannot join: it says that it has %llu samples, and server.largest_samples is %llu",
+                        client, (unsigned long long)card->samples, (unsigned long long)most);
+    const char *wrong = fli_joined_wrong(&s->all, first_of(s), look);
+    if (wrong) return fli_fail(ctx, FL_EMISMATCH, "client %u cannot join: %s", client, wrong);
+    fl_status status = check_fit(s, ctx, client, look);
+    if (status) return status;
+    *place = *look;
+    s->cards[client] = *card;
+    s->missing--;
+    return FL_OK;
+}
+
+fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n)
+{
+    fli_card read;
+    fli_look look;
+    fl_ctx *own = enter(s);
+    fl_status status = !own ? FL_ENOMEM : client >= s->clients ? no_client(own, s, client) : FL_OK;
+    if (!status) status = read_card(own, card, n, &read, &look);
+    if (!status) {
+        pthread_mutex_lock(&s->lock);
+        status = admit(s, own, client, &read, &look);
+        pthread_mutex_unlock(&s->lock);
+    }
+    return leave(s, own, status);
+}
+
+uint64_t fl_server_samples(const fl_server *s, uint32_t client)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    pthread_mutex_lock(lock);
+    uint64_t samples = client < s->clients ? s->looks[client].samples : 0;
+    pthread_mutex_unlock(lock);
+    return samples;
+}
+
+size_t fl_server_missing(const fl_server *s)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    pthread_mutex_lock(lock);
+    size_t missing = s->missing;
+    pthread_mutex_unlock(lock);
+    return missing;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------------- */
+
+/* Where a vector blows a run up, the clients that fail next are honest: they got what it has left of the model. */
+static void name_longest(fl_server *s)
+{
+    char sentence[300];
+    if (fli_mailbox_longest(s->joined.data.mailbox, sentence, sizeof sentence))
+        fli_fail_also(s->run_ctx, FL_EDIVERGED, "%s", sentence);
+}
+
+static void *go(void *server)
+{
+    fl_server *s = server;
+    fl_status status = fl_run_go(s->joined.run, s->observer, s->observer_arg);
+    if (status == FL_EDIVERGED) name_longest(s);
+    pthread_mutex_lock(&s->lock);
+    s->status = status;
+    fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
+    s->progress = OVER;
+    pthread_mutex_unlock(&s->lock);
+    fli_mailbox_close(s->joined.data.mailbox);
+    return NULL;
+}
+
+/* Who takes part, as far as the cards say; without digests two federations of equal sizes have the same. */
+static fli_digest digest_cards(const fl_server *s)
+{
+    fli_hash h;
+    fli_hash_init(&h);
+    fli_hash_count(&h, s->clients);
+    for (size_t i = 0; i < s->clients; i++) {
+        unsigned char bytes[FLI_CARD_BYTES];
+        fli_card_write(&s->cards[i], bytes);
+        fli_hash_bytes(&h, bytes, sizeof bytes);
+    }
+    return fli_hash_end(&h);
+}
+
+/* A run that is to survive goes on from where it was, and knows from the start that there is a place for its result. */
+static fl_status find_place(fl_run *run)
+{
+    fl_status s = fli_checkpoint_exists(run) ? fli_checkpoint_take(run) : fli_checkpoint_check_finished(run);
+    return s ? s : fl_run_prepare_save(run, 0);
+}
+
+static fl_status make_run(fl_server *s)
+{
+    const fli_digest cards = digest_cards(s);
+    fl_status status = fli_joined_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
+    if (status) return status;
+    s->joined.run->lock = s->lock_of_output;
+    s->lock_of_output = NULL;
+    fl_run_on_checkpoint(s->joined.run, s->told, s->told_arg);
+    if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
+    if (status) fli_joined_run_fini(&s->joined);
+    return status;
+}
+
+/* Behind the lock: whoever calls something else meanwhile waits. */
+static fl_status begin(fl_server *s, fl_ctx *ctx)
+{
+    if (s->progress != JOINING) return fli_fail(ctx, FL_ECONFIG, "the run has begun already");
+    if (s->missing) return fli_fail(ctx, FL_ECONFIG, "%zu of %zu clients have not joined yet", s->missing, s->clients);
+    fli_clear(s->run_ctx);
+    fl_status status = make_run(s);
+    if (status) return fli_fail(ctx, status, "%s", fl_ctx_error(s->run_ctx));
+    if (s->asked) fl_run_stop(s->joined.run);
+    s->progress = RUNNING;
+    if (!pthread_create(&s->thread, NULL, go, s)) return FL_OK;
+    s->progress = JOINING;
+    fli_joined_run_fini(&s->joined);
+    return fli_fail(ctx, FL_ESYSTEM, "a thread cannot be created");
+}
+
+fl_status fl_server_begin(fl_server *s)
+{
+    fl_ctx *own = enter(s);
+    pthread_mutex_lock(&s->lock);
+    fl_status status = own ? begin(s, own) : FL_ENOMEM;
+    pthread_mutex_unlock(&s->lock);
+    return leave(s, own, status);
+}
+
+void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg)
+{
+    s->observer = fn;
+    s->observer_arg = arg;
+}
+
+void fl_server_on_checkpoint(fl_server *s, fl_checkpoint_fn *fn, void *arg)
+{
+    s->told = fn;
+    s->told_arg = arg;
+}
+
+void fl_server_stop(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->asked = 1;
+    if (s->joined.run) fl_run_stop(s->joined.run);
+    pthread_mutex_unlock(&s->lock);
+}
+
+fl_run *fl_server_run(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int over = s->progress == OVER;
+    if (over) fli_ctx_follow(s->run_ctx, s->ctx);
+    pthread_mutex_unlock(&s->lock);
+    return over ? s->joined.run : NULL;
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------- */
+
+/* Whether there is a run to exchange messages with, of a client that there is. */
+static fl_status begun(fl_server *s, fl_ctx *ctx, uint32_t client)
+{
+    if (!ctx) return FL_ENOMEM;
+    if (client >= s->clients) return no_client(ctx, s, client);
+    pthread_mutex_lock(&s->lock);
+    int joining = s->progress == JOINING;
+    pthread_mutex_unlock(&s->lock);
+    return joining ? fli_fail(ctx, FL_ECONFIG, "the run has not begun (fl_server_begin)") : FL_OK;
+}
+
+fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
+{
+    fl_ctx *own = enter(s);
+    *out = (fl_bytes){NULL, 0};
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_terms(s->joined.data.mailbox, own, client, out));
+}
+
+/* How the run ended, once it has. */
+static fl_status ending(fl_server *s, fl_ctx *ctx)
+{
+    pthread_mutex_lock(&s->lock);
+    fl_status status = s->progress == OVER ? s->status : FL_OK;
+    pthread_mutex_unlock(&s->lock);
+    return status ? fli_fail(ctx, status, "%s", s->why) : FL_EDONE;
+}
+
+fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_bytes *out)
+{
+    fl_ctx *own = enter(s);
+    *out = (fl_bytes){NULL, 0};
+    fl_status status = begun(s, own, 0);
+    if (!status) {
+        status = fli_mailbox_next(s->joined.data.mailbox, own, seconds, client, out);
+        if (status == FL_EDONE) status = ending(s, own);
+    }
+    return leave(s, own, status);
+}
+
+fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_answer(s->joined.data.mailbox, own, client, answer, n));
+}
+
+/* Whether there is a run, for questions whose answer is 0 before. */
+static int is_running(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int running = s->progress != JOINING;
+    if (running) s->inside++;
+    pthread_mutex_unlock(&s->lock);
+    return running;
+}
+
+size_t fl_server_answer_bytes(fl_server *s)
+{
+    if (!is_running(s)) return 0;
+    size_t bytes = fli_mailbox_answer_bytes(s->joined.data.mailbox);
+    step_out(s);
+    return bytes;
+}
+
+size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
+{
+    if (!is_running(s)) return 0;
+    size_t n = fli_mailbox_awaited(s->joined.data.mailbox, clients, most);
+    step_out(s);
+    return n;
+}
+
+fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_drop(s->joined.data.mailbox, own, client, why));
+}
+
+fl_status fl_server_refused(fl_server *s, uint32_t client, const char *why)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_refused(s->joined.data.mailbox, own, client, why));
+}
+
+fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_lost(s->joined.data.mailbox, own, client, why));
+}

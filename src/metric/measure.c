@@ -1,0 +1,494 @@
+#include "metric/measure.h"
+
+#include "metric/hypergradient.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Clients are asked in blocks; smaller ones where each of them sends a gradient, for the sake of memory. */
+enum { LANES = FLI_LANES, BLOCK = 64, GRADIENTS = 16 };
+
+/* A share of the clients, or of the test set. */
+typedef struct {
+    double test_loss, test_hits, test_n; /* the test set: sums over samples */
+    void *gradient;                      /* of f; NULL: not measured */
+    void *ahead;                         /* likewise, where second blocks would go next */
+} lane;
+
+struct fli_measure {
+    fl_ctx *ctx;
+    fli_exec *exec;
+    const fli_model *model;
+    const fli_space *space; /* of x, gradients and messages */
+    const fli_metrics_settings *what;
+    const fli_asking *asking;
+    const fli_async *async;      /* NULL: there are rounds */
+    const fli_dataset *test;     /* the server's; NULL: none */
+    size_t tests, test_first;    /* samples of all of it, and the first that is here */
+    const fl_ranks *ranks;       /* that measure together; NULL: this process alone */
+    size_t clients, classes;     /* of the federation */
+    uint32_t flags;              /* what clients are asked for */
+    double *weights;             /* with which they count at two levels, where that is not p_i; NULL: it is */
+    double smoothness;           /* the largest L_i; NaN: not known */
+    size_t count;                /* clients asked */
+    size_t came;                 /* of them those that have answered */
+    fli_client_figures *figures; /* count, in use: came */
+    unsigned char *there;        /* count: who has answered */
+    double *accuracies, *own;    /* count each: sorted */
+    uint32_t *all;               /* 0, 1, ... over the test set */
+    lane lanes[LANES];
+    size_t cells;  /* clusters x classes; 0: no clusters to measure */
+    double *table; /* cells; whole numbers, so that sums do not depend on the order */
+    const void *x; /* under measurement */
+    int taken;
+    fli_exchange exchanges[BLOCK]; /* the block under way */
+    fli_exchange *list[BLOCK];
+    size_t rooms; /* those that have memory */
+};
+
+static int classifies(const fli_measure *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
+
+/* What clients must be asked for, by the metrics that are wanted; 0: nothing, also where the test set is all that is
+ * wanted, which is the server's. */
+static uint32_t asked_for(const fli_measure *m)
+{
+    uint32_t flags = 0;
+    for (size_t k = 0; fli_metrics[k]; k++)
+        if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->model)) flags |= fli_metrics[k]->asks;
+    if (!m->cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
+    if (!m->asking->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
+    if (!m->asking->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
+    return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
+}
+
+static int gradients(const fli_metrics_settings *what) { return what->gradient || what->gradient_mapping; }
+
+static size_t block(const fli_metrics_settings *what) { return gradients(what) ? GRADIENTS : BLOCK; }
+
+static fl_status rooms_new(fli_measure *m)
+{
+    size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->cells;
+    size_t vectors = m->flags & FLI_FIGURES_AHEAD ? 2 : gradients(m->what) ? 1 : 0;
+    for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
+        if (fli_message_init(m->ctx, m->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
+        m->list[m->rooms] = &m->exchanges[m->rooms];
+    }
+    return FL_OK;
+}
+
+static int wants_levels(const fli_metrics_settings *what, const fli_model *model)
+{
+    return model->bilevel && (what->hypergradient || what->potential);
+}
+
+/* w_i proportional to p_i times the work of a turn, in the mean over rounds; none where all clients work alike. */
+static fl_status weights_new(fli_measure *m)
+{
+    const fli_asking *a = m->asking;
+    double sum = 0, first = 0;
+    int differ = 0;
+    if (!wants_levels(m->what, m->model) || !a->algo->levels.work) return FL_OK;
+    if (!(m->weights = fli_alloc(m->ctx, m->clients, sizeof *m->weights))) return FL_ENOMEM;
+    for (size_t i = 0; i < m->clients; i++) {
+        fli_card card = fli_exec_card(m->exec, (uint32_t)i);
+        double work = fli_ask_work(a, &card, (uint32_t)i);
+        first = i ? first : work;
+        differ |= work != first;
+        m->weights[i] = fli_coordinator_weight(fli_exec_coordinator(m->exec), i) * work;
+        sum += m->weights[i];
+    }
+    for (size_t i = 0; i < m->clients; i++) m->weights[i] /= sum;
+    if (differ) return FL_OK;
+    fli_free(m->weights);
+    m->weights = NULL;
+    return FL_OK;
+}
+
+static fl_status lanes_new(fli_measure *m)
+{
+    size_t bytes = fli_bytes(m->space);
+    for (size_t l = 0; l < LANES; l++) {
+        lane *of = &m->lanes[l];
+        if (gradients(m->what) && !(of->gradient = fli_vector_alloc(m->ctx, m->space, bytes))) return FL_ENOMEM;
+        int ahead = (m->flags & FLI_FIGURES_AHEAD) != 0;
+        if (ahead && !(of->ahead = fli_vector_alloc(m->ctx, m->space, bytes))) return FL_ENOMEM;
+    }
+    return FL_OK;
+}
+
+static fl_status buffers_new(fli_measure *m)
+{
+    size_t tested = m->test ? m->test->n : 0;
+    m->count = m->flags ? m->clients : 0;
+    if (m->count > (size_t)m->what->max_clients) m->count = (size_t)m->what->max_clients;
+    m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
+    m->accuracies = fli_alloc(m->ctx, m->count, sizeof *m->accuracies);
+    m->own = fli_alloc(m->ctx, m->count, sizeof *m->own);
+    m->there = fli_alloc(m->ctx, m->count, sizeof *m->there);
+    m->all = fli_alloc(m->ctx, tested, sizeof *m->all);
+    m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
+    if (!m->figures || !m->accuracies || !m->own || !m->there || !m->all || !m->table) return FL_ENOMEM;
+    for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
+    fl_status s = lanes_new(m);
+    if (!s) s = weights_new(m);
+    return s ? s : rooms_new(m);
+}
+
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients)
+{
+    size_t measured = clients < (size_t)what->max_clients ? clients : (size_t)what->max_clients;
+    size_t vectors = LANES + (measured < GRADIENTS ? measured : GRADIENTS);
+    double levels = wants_levels(what, model) ? fli_hypergradient_bytes(model, clients) : 0;
+    double mapping = what->gradient_mapping ? 3 * (double)model->space.n * sizeof(double) : 0;
+    if (what->gradient && model->latent) vectors *= 2;
+    return levels + mapping + (gradients(what) ? (double)vectors * (double)fli_bytes(&model->space) : 0);
+}
+
+fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
+                          const fli_metrics_settings *what, const fli_asking *asking, fli_measure **out)
+{
+    fli_measure *m = fli_alloc(ctx, 1, sizeof *m);
+    if (!m) return FL_ENOMEM;
+    m->ctx = ctx;
+    m->exec = exec;
+    m->model = model;
+    m->space = fli_exec_space(exec);
+    m->what = what;
+    m->asking = asking;
+    m->test = fed->test;
+    m->tests = fed->tests;
+    m->test_first = fed->test_first;
+    m->ranks = fli_exec_spec_of(exec)->ranks;
+    m->clients = fed->clients;
+    m->classes = fed->classes;
+    m->cells = what->train ? fli_figures_cells(model, fed->classes) : 0;
+    m->smoothness = NAN;
+    m->flags = asked_for(m);
+    fl_status s = buffers_new(m);
+    if (s)
+        fli_measure_free(m);
+    else
+        *out = m;
+    return s;
+}
+
+void fli_measure_follow(fli_measure *m, const fli_async *a) { m->async = a; }
+void fli_measure_smooth(fli_measure *m, double smoothness) { m->smoothness = smoothness; }
+
+void fli_measure_free(fli_measure *m)
+{
+    if (!m) return;
+    for (size_t l = 0; l < LANES; l++) {
+        fli_vector_free(m->space, m->lanes[l].gradient);
+        fli_vector_free(m->space, m->lanes[l].ahead);
+    }
+    for (size_t i = 0; i < m->rooms; i++) fli_message_fini(&m->exchanges[i].up);
+    fli_free(m->figures);
+    fli_free(m->accuracies);
+    fli_free(m->own);
+    fli_free(m->there);
+    fli_free(m->weights);
+    fli_free(m->all);
+    fli_free(m->table);
+    fli_free(m);
+}
+
+/* ---- the clients' figures -------------------------------------------------------------------------------- */
+
+/* The federation's client that is number `at` of those measured. */
+static uint32_t client_at(const fli_measure *m, size_t at)
+{
+    return (uint32_t)((unsigned __int128)at * m->clients / m->count);
+}
+
+/* What clients.csv says of a client. */
+static void describe(const fli_measure *m, fli_client_figures *f)
+{
+    const double *num = f->num;
+    unsigned has = (unsigned)num[FLI_FIGURE_HAS];
+    double n_test = num[FLI_FIGURE_TEST_N];
+    f->samples = (size_t)num[FLI_FIGURE_TRAIN_N];
+    f->loss = has & FLI_HAS_TRAIN ? num[FLI_FIGURE_TRAIN_LOSS] : NAN;
+    f->accuracy = f->own_accuracy = NAN;
+    f->own_mix = has & FLI_HAS_OWN ? num[FLI_FIGURE_OWN_MIX] : NAN;
+    if (!classifies(m)) return;
+    if (has & FLI_HAS_TEST)
+        f->accuracy = num[FLI_FIGURE_TEST_HITS] / n_test;
+    else if (has & FLI_HAS_TRAIN && !(n_test > 0))
+        f->accuracy = num[FLI_FIGURE_TRAIN_HITS] / num[FLI_FIGURE_TRAIN_N];
+    if (has & FLI_HAS_OWN && n_test > 0) f->own_accuracy = num[FLI_FIGURE_OWN_TEST_HITS] / n_test;
+}
+
+/* Client `at` of those measured; lanes are runs of them. */
+static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
+{
+    fli_client_figures *f = &m->figures[at];
+    size_t place = at * LANES / m->count;
+    while (at >= fli_lane_begin(place + 1, m->count)) place++;
+    m->there[at] = 1;
+    *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
+    memcpy(f->num, x->up.num, sizeof f->num);
+    if (m->flags & FLI_FIGURES_POTENTIAL)
+        memcpy(f->potential, x->up.num + FLI_FIGURES_POTENTIAL_AT, sizeof f->potential);
+    describe(m, f);
+    const lane *of = &m->lanes[place];
+    int trained = ((unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN) != 0;
+    if (of->gradient && trained) fli_axpy(m->space, x->ask.weight, x->up.vec[0], of->gradient);
+    if (of->ahead && trained) fli_axpy(m->space, x->ask.weight, x->up.vec[1], of->ahead);
+    for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++)
+        m->table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
+}
+
+/* A client that is ahead of the server may have to know what the server has of it, and a client in its first turn where
+ * that began. */
+static void tell_away(const fli_measure *m, fli_ask *ask)
+{
+    int starts = fli_algo_shows_start(m->asking->algo);
+    if (m->async && fli_async_away(m->async, ask->client, &ask->stream))
+        ask->flags |= FLI_ASK_AWAY | (starts ? FLI_ASK_FIRST : 0);
+}
+
+/* What a client is asked. A potential depends on the turn that would come next. */
+static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *counts)
+{
+    fli_ask ask = {.client = client};
+    if (m->flags & FLI_FIGURES_POTENTIAL) {
+        fli_card card = fli_exec_card(m->exec, client);
+        ask = fli_ask_for(m->asking, &card, (size_t)counts->round, (size_t)counts->round, client);
+    }
+    ask.kind = FLI_ASK_FIGURES;
+    ask.flags = m->flags | FLI_ASK_CHANGED | FLI_ASK_REPLY;
+    fli_coordinator_address(fli_exec_coordinator(m->exec), &ask);
+    if (m->flags & FLI_FIGURES_POTENTIAL) tell_away(m, &ask);
+    return ask;
+}
+
+static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first, size_t count, fli_counts *counts)
+{
+    for (size_t i = 0; i < count; i++) {
+        fli_exchange *x = m->list[i];
+        x->ask = ask_of(m, client_at(m, first + i), counts);
+        x->down = down;
+        counts->evaluation_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
+    }
+    fl_status s = fli_exec_gather(m->exec, m->list, count);
+    if (s) return s;
+    for (size_t i = 0; i < count; i++) {
+        if (m->exchanges[i].status) continue; /* it is left out */
+        counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &m->exchanges[i].ask);
+        const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
+        if (wrong)
+            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", m->exchanges[i].ask.client,
+                            wrong);
+        absorb(m, first + i, &m->exchanges[i]);
+    }
+    return FL_OK;
+}
+
+static fl_status ask_clients(fli_measure *m, fli_counts *counts)
+{
+    fl_status s = FL_OK;
+    void *x = (void *)m->x; /* the vectors of a message down are only read */
+    fli_coordinator *server = fli_exec_coordinator(m->exec);
+    if (m->flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_coordinator_start(server);
+    const fli_message *now = fli_coordinator_broadcast(server);
+    fli_message down = {.vec = &x, .num = now->num, .start = now->start};
+    memset(m->table, 0, m->cells * sizeof *m->table);
+    memset(m->there, 0, m->count);
+    for (size_t at = 0; !s && at < m->count; at += m->rooms)
+        s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);
+    m->came = 0;
+    for (size_t at = 0; at < m->count; at++)
+        if (m->there[at]) m->figures[m->came++] = m->figures[at];
+    return s;
+}
+
+/* ---- the server's test set ------------------------------------------------------------------------------- */
+
+static size_t first_lane(const fli_measure *m, uint32_t rank)
+{
+    return fli_lane_of_rank(rank, m->ranks ? m->ranks->count : 1);
+}
+
+static uint32_t own_rank(const fli_measure *m) { return m->ranks ? m->ranks->rank : 0; }
+
+/* What a lane of this rank looks at. */
+static fli_glance glance_of(const fli_measure *m, size_t item)
+{
+    size_t from = fli_lane_begin(item, m->tests), to = fli_lane_begin(item + 1, m->tests);
+    return (fli_glance){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
+}
+
+/* What the lanes will look at, said before where that helps. */
+static void foresee(const fli_measure *m, const fli_elsewhere *there)
+{
+    fli_glance list[LANES];
+    size_t n = 0;
+    for (size_t i = first_lane(m, own_rank(m)); i < first_lane(m, own_rank(m) + 1); i++) {
+        list[n] = glance_of(m, i);
+        n += list[n].n > 0;
+    }
+    if (n) there->foresee(there->arg, list, n);
+}
+
+/* fli_pool_fn: a lane measures its share. */
+static void test_lane(void *arg, size_t item, size_t worker)
+{
+    fli_measure *m = arg;
+    item += first_lane(m, own_rank(m));
+    lane *l = &m->lanes[item];
+    fli_glance at = glance_of(m, item);
+    size_t hits = 0;
+    if (!at.n) return;
+    fli_eval *eval = &fli_exec_crew(m->exec)->evals[worker];
+    double loss = fli_eval_loss(eval, at.ds, at.idx, at.n, at.x, NULL, &hits);
+    (void)fli_model_status(m->ctx, m->model, " on the test set"); /* this thread knows; it is asked for again below */
+    l->test_n = (double)at.n;
+    l->test_loss = l->test_n * loss;
+    l->test_hits = (double)hits;
+}
+
+/* What the lanes have found is known to every rank. */
+static fl_status share_lanes(fli_measure *m)
+{
+    double found[LANES][3];
+    if (!m->ranks) return FL_OK;
+    size_t *at = fli_alloc(m->ctx, m->ranks->count + 1, sizeof *at);
+    if (!at) return FL_ENOMEM;
+    for (uint32_t r = 0; r <= m->ranks->count; r++) at[r] = first_lane(m, r) * sizeof *found;
+    for (size_t i = 0; i < LANES; i++) {
+        const lane *l = &m->lanes[i];
+        memcpy(found[i], (double[]){l->test_loss, l->test_hits, l->test_n}, sizeof *found);
+    }
+    fl_status s = fli_ranks_gather(m->ctx, m->ranks, found, at);
+    for (size_t i = 0; i < LANES; i++) {
+        lane *l = &m->lanes[i];
+        *l = (lane){found[i][0], found[i][1], found[i][2], l->gradient, l->ahead};
+    }
+    fli_free(at);
+    return s;
+}
+
+static fl_status measure_test(fli_measure *m)
+{
+    fli_crew *crew = fli_exec_crew(m->exec);
+    const fli_elsewhere *there = crew->evals[0].elsewhere;
+    if (!m->what->test || !m->test) return FL_OK;
+    if (there) foresee(m, there);
+    fli_pool_run(crew->pool, first_lane(m, own_rank(m) + 1) - first_lane(m, own_rank(m)), test_lane, m);
+    if (there) there->foresee(there->arg, NULL, 0);
+    fl_status s = fli_model_status(m->ctx, m->model, " on the test set");
+    s = fli_ranks_agree(m->ctx, m->ranks, s);
+    return s ? s : share_lanes(m);
+}
+
+/* ---- a row ----------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+typedef double figure_fn(const fli_client_figures *f);
+static double accuracy(const fli_client_figures *f) { return f->accuracy; }
+static double own_accuracy(const fli_client_figures *f) { return f->own_accuracy; }
+
+static fli_sorted sort(const fli_measure *m, figure_fn *get, double *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->came; i++)
+        if (!isnan(get(&m->figures[i]))) out[n++] = get(&m->figures[i]);
+    qsort(out, n, sizeof *out, ascending);
+    return (fli_sorted){out, n};
+}
+
+static lane total(fli_measure *m)
+{
+    lane t = m->lanes[0];
+    for (size_t i = 1; i < LANES; i++) {
+        const lane *l = &m->lanes[i];
+        t.test_loss += l->test_loss;
+        t.test_hits += l->test_hits;
+        t.test_n += l->test_n;
+        if (t.gradient) fli_axpy(m->space, 1, l->gradient, t.gradient);
+        if (t.ahead) fli_axpy(m->space, 1, l->ahead, t.ahead);
+    }
+    return t;
+}
+
+static fli_moment gather(fli_measure *m)
+{
+    lane t = total(m);
+    fli_moment moment = {
+        .ctx = m->ctx,
+        .exec = m->exec,
+        .model = m->model,
+        .space = m->space,
+        .what = m->what,
+        .x = m->x,
+        .clients = m->figures,
+        .count = m->came,
+        .test_loss = t.test_loss,
+        .test_hits = t.test_hits,
+        .test_n = t.test_n,
+        .accuracies = sort(m, accuracy, m->accuracies),
+        .own_accuracies = sort(m, own_accuracy, m->own),
+        .table = m->table,
+        .clusters = m->cells ? m->cells / m->classes : 0,
+        .classes = m->classes,
+    };
+    if (t.gradient) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.gradient);
+    if (t.ahead) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.ahead);
+    moment.gradient = t.gradient;
+    moment.ahead = t.ahead;
+    moment.smoothness = m->smoothness;
+    return moment;
+}
+
+/* Of a two-level problem, where that is wanted: for the clients' p_i and for the weights with which the method's steps
+ * count, which are mostly the same. */
+static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
+{
+    const fli_algo *a = fli_exec_spec_of(m->exec)->algo;
+    const void *v = a->levels.v ? fli_exec_server(m->exec)[a->levels.v - 1] : NULL;
+    fli_levels_solved by_p = {NAN, NAN, NAN, NAN}, by_work;
+    fl_status s = FL_OK;
+    *out = (fli_level_figures){NAN, NAN, NAN, NAN, NAN};
+    if (!wants_levels(m->what, m->model)) return FL_OK;
+    if (m->what->hypergradient || !m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, NULL, counts, &by_p);
+    by_work = by_p;
+    if (!s && m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, m->weights, counts, &by_work);
+    *out =
+        (fli_level_figures){by_p.hypergradient, by_p.lower_distance, by_p.system_distance, by_work.hypergradient, NAN};
+    if (m->what->potential && a->theory.potential.levels)
+        out->potential = a->theory.potential.levels(by_work.value, by_work.lower_distance, by_work.system_distance);
+    return s;
+}
+
+fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row)
+{
+    for (size_t i = 0; i < LANES; i++) {
+        m->lanes[i] = (lane){.gradient = m->lanes[i].gradient, .ahead = m->lanes[i].ahead};
+        if (m->lanes[i].gradient) fli_zero(m->space, m->lanes[i].gradient);
+        if (m->lanes[i].ahead) fli_zero(m->space, m->lanes[i].ahead);
+    }
+    m->x = x;
+    fl_status s = ask_clients(m, counts);
+    if (s) return s;
+    if ((s = measure_test(m))) return s;
+    fli_moment moment = gather(m);
+    if ((s = fli_exec_status(m->exec)) || (s = measure_levels(m, counts, &moment.levels))) return s;
+    m->taken = 1;
+    fli_row_count(row, counts);
+    return fli_row_measure(row, m->what, &moment);
+}
+
+size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out)
+{
+    *out = m->figures;
+    return m->taken && (m->what->clients || m->what->local) ? m->came : 0;
+}
+
+int fli_measure_heard(const fli_measure *m) { return m->came || !m->count; }

@@ -1,0 +1,30 @@
+/* Gathers what metrics are made of: clients are asked for their figures (message/figures.h); the test set is the
+ * server's. What is asked for follows from the metrics that are wanted (metric.h), which then take their values from
+ * it. Sums run over a fixed number of lanes, each in order, so that they do not depend on the number of threads. */
+#ifndef FLI_METRIC_MEASURE_H
+#define FLI_METRIC_MEASURE_H
+
+#include "engine/async.h"
+#include "config/asking.h"
+#include "metric/metric.h"
+
+typedef struct fli_measure fli_measure;
+
+fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
+                          const fli_metrics_settings *what, const fli_asking *asking, fli_measure **out);
+void fli_measure_free(fli_measure *m);
+/* Of an asynchronous method, whose clients may be ahead of the server: those that are will be told. */
+void fli_measure_follow(fli_measure *m, const fli_async *a);
+/* The largest L_i, for metrics that have it in them. */
+void fli_measure_smooth(fli_measure *m, double smoothness);
+/* What it takes at least, in bytes. */
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients);
+/* Measures x, which is a vector of the federation's space, and fills a row, counted metrics included; what that sent is
+ * added to the counts. */
+fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row);
+/* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */
+size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out);
+/* Whether anybody whom the newest measurement asked has answered; clients that are elsewhere may not. */
+int fli_measure_heard(const fli_measure *m);
+
+#endif

@@ -1,0 +1,177 @@
+/* The clients' own models, each on its own samples; x where a method's clients have none. */
+#include "metric/metric_list.h"
+
+#include <math.h>
+
+static int wants_own(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->local; }
+
+/* With few labels the objective takes a pass over many more samples. */
+static int wants_own_train(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->local && (what->train || !model->latent_params);
+}
+
+static int wants_own_gradient(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->gradient && what->local && !model->bilevel;
+}
+
+/* fli_term: of clients whose own models were looked at. */
+static double weight(const fli_client_figures *f, size_t figure)
+{
+    return (void)figure, (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight : 0;
+}
+static double weighted(const fli_client_figures *f, size_t figure)
+{
+    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
+}
+
+static double own_gradient2(fli_moment *m)
+{
+    return fli_moment_sum(m, weighted, FLI_FIGURE_OWN_GRADIENT2) / fli_moment_sum(m, weight, FLI_FIGURE_OWN_GRADIENT2);
+}
+
+static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
+static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 1); }
+static double test_loss(fli_moment *m) { return fli_test_loss(m, 1); }
+static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 1); }
+static double q10(fli_moment *m) { return fli_quantile(m->own_accuracies, 10); }
+static double q50(fli_moment *m) { return fli_quantile(m->own_accuracies, 50); }
+static double q90(fli_moment *m) { return fli_quantile(m->own_accuracies, 90); }
+
+static double worst_tenth(fli_moment *m)
+{
+    size_t worst = (m->own_accuracies.n + 9) / 10;
+    double mean = 0;
+    for (size_t i = 0; i < worst; i++) mean += m->own_accuracies.v[i] / (double)worst;
+    return worst ? mean : NAN;
+}
+
+const fli_metric fli_metric_local_train_loss = {
+    .is =
+        {.name = "local_train_loss",
+         .title = "training loss of the clients' own models",
+         .help =
+             "of each client's own model on its own training samples (`metrics.local`), where a client mixes its model "
+             "with x of the mixture; with `semi` as train_loss, and only beside it (`metrics.train`); x where clients "
+             "have no models of their own",
+         .better = FL_BETTER_LOW,
+         .scale = FL_SCALE_LOG,
+         .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
+                   [FL_VIEW_CHART] = {"local-train-loss", 8},
+                   [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
+    .measure = train_loss,
+    .wanted = wants_own_train,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
+};
+
+const fli_metric fli_metric_local_train_accuracy = {
+    .is = {.name = "local_train_accuracy",
+           .title = "training accuracy of the clients' own models",
+           .help = "likewise",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/train_accuracy"},
+                     [FL_VIEW_CHART] = {"local-train-accuracy", 9},
+                     [FL_VIEW_NOTE] = {"the clients' own models: train acc.", 1}}},
+    .measure = train_accuracy,
+    .wanted = wants_own_train,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
+};
+
+const fli_metric fli_metric_local_test_loss = {
+    .is = {.name = "local_test_loss",
+           .title = "test loss of the clients' own models",
+           .help = "the same on the clients' own test parts",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .shown = {[FL_VIEW_EVENTS] = {"local/test_loss"},
+                     [FL_VIEW_CHART] = {"local-test-loss", 7},
+                     [FL_VIEW_NOTE] = {"the clients' own models: test loss", 1}}},
+    .measure = test_loss,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_test_accuracy = {
+    .is = {.name = "local_test_accuracy",
+           .title = "test accuracy of the clients' own models",
+           .help = "on the clients' own test parts; a client that mixes its model with x is judged by the mixture",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/test_accuracy"},
+                     [FL_VIEW_CHART] = {"local-test-accuracy", 6},
+                     [FL_VIEW_NOTE] = {"the clients' own models: test acc.", 1},
+                     [FL_VIEW_STUDY] = {"own models acc. %", 2},
+                     [FL_VIEW_STUDY_FILES] = {"local_test_accuracy"},
+                     [FL_VIEW_PAPER] = {"own accuracy"}}},
+    .measure = test_accuracy,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_q10 = {
+    .is = {.name = "local_q10",
+           .title = "own models' accuracy, 10% quantile",
+           .help = "accuracy of each client's own model on its own test part: a tenth of the clients are at or below "
+                   "this,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/q10"}}},
+    .measure = q10,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_q50 = {
+    .is = {.name = "local_q50",
+           .title = "own models' accuracy, median",
+           .help = "half of them,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/q50"}}},
+    .measure = q50,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_q90 = {
+    .is = {.name = "local_q90",
+           .title = "own models' accuracy, 90% quantile",
+           .help = "nine in ten,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/q90"}}},
+    .measure = q90,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_worst = {
+    .is = {.name = "local_worst",
+           .title = "own models' accuracy, worst tenth of the clients",
+           .help = "and the mean of the worst tenth",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/worst_tenth"},
+                     [FL_VIEW_CHART] = {"local-worst", 13},
+                     [FL_VIEW_STUDY_FILES] = {"local_worst"}}},
+    .measure = worst_tenth,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_gradient2 = {
+    .is = {.name = "local_gradient2",
+           .title = "squared gradient norm of the clients' own models",
+           .help = "sum w_i ||grad F_i||^2, with F_i the objective that client i's own model is trained on "
+                   "(local_train_loss) and its gradient in that model (`metrics.gradient` and `metrics.local`): the "
+                   "gap of [CPSL]'s Theorem 2",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"local/gradient_norm2"}, [FL_VIEW_CHART] = {"local-gradient"}}},
+    .measure = own_gradient2,
+    .wanted = wants_own_gradient,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_GRADIENT,
+};

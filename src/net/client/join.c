@@ -1,0 +1,626 @@
+#include "net/client/join.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "net/common/offer.h"
+#include "net/client/keep.h"
+#include "net/client/line.h"
+#include "net/client/pulse.h"
+#include "net/cert/trust.h"
+
+#include <string.h>
+
+enum { WAIT = 30 };                                /* seconds that the server may hold a request */
+static const double beat_every = 5;                /* seconds */
+static const size_t most_terms = (size_t)16 << 20; /* bytes */
+
+typedef struct {
+    fl_ctx *ctx;
+    const fli_join_spec *spec;
+    const fli_join_settings *settings;
+    fli_tls_files tls;
+    fli_line line;
+    fli_keep *keep;
+    char instance[FLI_INSTANCE_TEXT];
+    fli_pulse *pulse;
+    char name[FLI_NET_NAME_MAX + 1];
+    int stopped;       /* it is to end, and nothing is wrong */
+    int told;          /* that the run is over */
+    int joined;        /* the server has its card, and it has the terms */
+    int waiting;       /* for others; it was said */
+    size_t clients;    /* of the federation */
+    long long number;  /* among them */
+    fl_client *client; /* NULL: not made */
+    fl_bytes card;
+    fli_digest samples; /* as they were loaded */
+    fli_digest run;
+    int accepted;          /* the terms of `run` */
+    int stop_stale;        /* its client was told to stop a turn that was at its end: the next one may suffer */
+    unsigned char *answer; /* that the server may not have; NULL: there is none. From fli_alloc */
+    size_t answer_bytes;
+    int kept; /* it is on the disk */
+} life;
+
+/* ---- saying things --------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void tell(const life *j, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    if (!j->spec->tell) return;
+    va_start(ap, fmt);
+    fli_vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    j->spec->tell(j->spec->arg, line);
+}
+
+static const char *amount(size_t bytes, char text[32])
+{
+    if (bytes < 10000)
+        fli_snprintf(text, 32, "%zu bytes", bytes);
+    else
+        fli_snprintf(text, 32, bytes < 10000000 ? "%.0f KB" : "%.1f MB",
+                     (double)bytes / (bytes < 10000000 ? 1e3 : 1e6));
+    return text;
+}
+
+/* Ends well, for now. */
+static fl_status stop(life *j)
+{
+    j->stopped = 1;
+    return FL_EDONE;
+}
+
+/* ---- what leaves ----------------------------------------------------------------------------------------- */
+
+static fl_status let_go(life *j, const char *what, const char *text, int ask, int *may)
+{
+    fli_leave leave = j->spec->show ? j->spec->show(j->spec->arg, what, text, ask) : FLI_LET_GO;
+    *may = leave == FLI_LET_GO;
+    return leave == FLI_LET_STOP ? stop(j) : FL_OK;
+}
+
+/* A packet in words, if anybody wants to see it. */
+static fl_status show_packet(life *j, const char *what, const void *p, size_t n, int *may)
+{
+    fl_bytes text = {0};
+    *may = 1;
+    if (!j->spec->show) return FL_OK;
+    fl_status s = fl_client_describe(j->client, p, n, &text);
+    if (!s) s = let_go(j, what, (const char *)text.data, 1, may);
+    fl_bytes_free(&text);
+    return s;
+}
+
+/* An ask that will not be answered, and why. 0: it is the terms. */
+static fl_status refuse(life *j, uint64_t number, const char *why)
+{
+    char quoted[300];
+    fli_text body;
+    fli_heard reply;
+    int may;
+    fli_net_say(&j->spec->log, "refuse", "number=%llu why=%s", (unsigned long long)number,
+                fli_net_quote(why, quoted, sizeof quoted));
+    tell(j, "refused what the server asks: %s", why);
+    fli_text_init(&body, j->ctx);
+    fli_text_addf(&body, "{\"number\": %llu, \"reason\": ", (unsigned long long)number);
+    fli_text_json(&body, why);
+    fli_text_add(&body, "}");
+    fl_status s = fli_text_ok(&body);
+    if (!s) s = let_go(j, "a refusal", fli_text_get(&body), 0, &may);
+    if (!s) s = fli_line_post(&j->line, FLI_NET_REFUSE, "application/json", fli_text_get(&body), body.n, &reply);
+    fli_text_fini(&body);
+    return s ? s : fli_line_pause(&j->line); /* the same ask may come at once, again and again */
+}
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+/* The server sees the digest only where that is wanted; the client itself compares it at every start. */
+static fl_status make_card(life *j)
+{
+    fl_bytes own;
+    fl_status s = fl_client_card(j->client, 1, &own);
+    if (s) return s;
+    s = fli_glance_samples(j->ctx, own.data, own.n, &j->samples);
+    if (!s && j->settings->digest) {
+        j->card = own;
+        return FL_OK;
+    }
+    fl_bytes_free(&own);
+    return s ? s : fl_client_card(j->client, 0, &j->card);
+}
+
+static fl_status make_client(life *j)
+{
+    fl_client_free(j->client);
+    j->client = NULL;
+    j->accepted = 0;
+    fl_status s = fl_client_new(j->spec->cfg, &j->client);
+    if (!s) s = fli_join_limits_set(&j->settings->limits, j->client);
+    if (!s && !j->card.n) s = make_card(j);
+    return s;
+}
+
+/* So that the server need not wait for us. If it does not arrive the server waits a while, in vain; if it did and the
+ * reply was lost, there may be no server any more. So not for long. */
+static void say_heard(life *j)
+{
+    enum { TRIES = 3 };
+    static const char words[] = "{\"over\": true}";
+    fli_heard reply;
+    fli_backoff_reset(&j->line.backoff);
+    for (int i = 0; i < TRIES; i++) {
+        if (i && fli_line_pause(&j->line)) return;
+        if (fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply) !=
+            FLI_CALL_AGAIN)
+            return;
+    }
+}
+
+static fl_status over(life *j, const fli_heard *r)
+{
+    char reason[300], quoted[300];
+    int ok = r ? fli_heard_flag(r, "ok", 0) : 1;
+    if (r) fli_heard_text(r, "reason", reason, sizeof reason);
+    say_heard(j);
+    j->told = 1;
+    fl_status s = fli_keep_over(j->keep);
+    fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
+                ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
+    if (s) return s;
+    if (!ok) return fli_fail(j->ctx, FL_EIO, "the run failed at the server: %s", reason);
+    tell(j, "the run is over");
+    return FL_EDONE;
+}
+
+/* A client whose labels are others would take a place, and fail when all have joined. */
+static fl_status look_at_labels(life *j, const fli_offer *f)
+{
+    char why[600];
+    fl_status s = fl_client_labels(j->client, f->wanted.classes, f->class_name);
+    if (s != FL_EMISMATCH) return s;
+    fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
+    fli_clear(j->ctx);
+    return fli_fail(j->ctx, s, "this client cannot join: %s", why);
+}
+
+/* What can be seen before anything of the client's leaves. */
+static fl_status look(life *j, const fli_offer *f)
+{
+    char why[400];
+    const char *wrong = fli_join_limits_wrong(&j->settings->limits, *f->method ? f->method : NULL,
+                                              *f->model ? f->model : NULL, why, sizeof why);
+    if (wrong) return fli_fail(j->ctx, FL_EREFUSED, "this federation is beyond the limits of this client: %s", wrong);
+    if (*f->name && strcmp(f->name, j->name))
+        return fli_fail(j->ctx, FL_EMISMATCH, "the server takes this client for %s, but it is %s", f->name, j->name);
+    wrong = f->has_wanted ? fli_glance_wrong(j->ctx, j->card.data, j->card.n, &f->wanted, why, sizeof why) : NULL;
+    if (wrong) return fli_fail(j->ctx, FL_EMISMATCH, "this client cannot join: %s", wrong);
+    return f->has_wanted && !j->accepted ? look_at_labels(j, f) : FL_OK;
+}
+
+static fl_status ask_federation(life *j)
+{
+    fli_heard r;
+    fli_offer f;
+    fl_status s = fli_line_get(&j->line, FLI_NET_FEDERATION, -1, FLI_NET_SMALL_BODY, &r);
+    if (s) return s;
+    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    s = fli_offer_read(j->ctx, r.body, r.n, &f);
+    j->clients = f.clients;
+    if (!s && !f.over) s = look(j, &f);
+    fli_offer_fini(&f);
+    if (s || !f.over) return s;
+    s = fli_line_get(&j->line, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
+    return s ? s : over(j, r.code == 410 ? &r : NULL);
+}
+
+static fl_status send_card(life *j)
+{
+    fli_heard r;
+    int may = 1;
+    fl_status s = j->number < 0 ? show_packet(j, "the card", j->card.data, j->card.n, &may) : FL_OK;
+    if (!s && !may) s = stop(j);
+    if (!s) s = fli_line_post(&j->line, FLI_NET_JOIN, FLI_NET_PACKET, j->card.data, j->card.n, &r);
+    if (s) return s;
+    if (r.code == 410) return over(j, &r);
+    json_t *said = r.code == 200 ? fli_heard_json(&r) : NULL;
+    const json_t *client = json_object_get(said, "client");
+    long long number = json_is_integer(client) ? json_integer_value(client) : -1;
+    json_decref(said);
+    if (number < 0 || number > UINT32_MAX) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    if (j->number != number) {
+        fli_net_say(&j->spec->log, "joined", "name=%s client=%lld clients=%zu", j->name, number, j->clients);
+        tell(j, "joined as %s, client %lld of %zu", j->name, number, j->clients);
+    }
+    j->number = number;
+    return FL_OK;
+}
+
+static void drop_answer(life *j)
+{
+    fli_free(j->answer);
+    j->answer = NULL;
+    j->answer_bytes = 0;
+}
+
+/* A run goes on with what it was begun with: what the client keeps was made from that. */
+typedef struct {
+    fli_digest samples, terms;
+} origin;
+
+static fl_status decline(life *j, const char *what)
+{
+    char why[100];
+    fli_snprintf(why, sizeof why, "its %s are not those that it began this run with", what);
+    fl_status s = refuse(j, 0, why);
+    if (s) return s;
+    return fli_fail(j->ctx, FL_EMISMATCH,
+                    "the %s are not those that this client began the run in %s with; bring those back, or go on with "
+                    "these by --changed-data",
+                    what, fli_keep_place(j->keep));
+}
+
+static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
+{
+    fli_hash h;
+    unsigned char *was;
+    size_t n;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, terms, bytes);
+    origin now = {j->samples, fli_hash_end(&h)}, then;
+    fl_status s = fli_keep_read(j->keep, FLI_KEEP_BEGUN, &was, &n);
+    if (s) return s;
+    if (n == sizeof then)
+        memcpy(&then, was, n);
+    else
+        then = now; /* it is begun now */
+    int known = n == sizeof then;
+    fli_free(was);
+    int other_samples = !fli_digest_same(&now.samples, &then.samples);
+    int other_terms = !fli_digest_same(&now.terms, &then.terms);
+    const char *what = other_samples && other_terms ? "samples and terms" : other_samples ? "samples" : "terms";
+    if (known && !other_samples && !other_terms) return FL_OK;
+    if (known && !j->spec->changed) return decline(j, what);
+    if (known) {
+        fli_net_say(&j->spec->log, "changed", "what=\"%s\"", what);
+        tell(j, "going on with other %s than the run was begun with", what);
+    }
+    return fli_keep_write(j->keep, FLI_KEEP_BEGUN, &now, sizeof now);
+}
+
+/* Goes on from what the disk has of this run. */
+static fl_status restore(life *j, const void *terms, size_t bytes)
+{
+    unsigned char *state;
+    size_t n;
+    fl_status s = fli_keep_run(j->keep, &j->run);
+    if (!s) s = compare_with_begun(j, terms, bytes);
+    if (!s) s = fli_keep_read(j->keep, FLI_KEEP_STATE, &state, &n);
+    if (s || !state) return s;
+    s = fl_client_restore(j->client, state, n);
+    fli_free(state);
+    if (s) return s;
+    tell(j, "going on from what was kept");
+    fli_net_say(&j->spec->log, "restored", "bytes=%zu", n);
+    drop_answer(j);
+    if (fli_keep_read(j->keep, FLI_KEEP_ANSWER, &j->answer, &j->answer_bytes)) /* can be had again */
+        fli_net_say(&j->spec->log, "damaged", "what=answer");
+    fli_clear(j->ctx);
+    j->kept = 1;
+    return FL_OK;
+}
+
+static fl_status accept(life *j, const void *terms, size_t n)
+{
+    fli_digest run;
+    fl_status s = fli_glance_terms(j->ctx, terms, n, &run);
+    int other = !s && j->accepted && !fli_digest_same(&run, &j->run);
+    if (other) {
+        tell(j, "the server has begun another run");
+        drop_answer(j);
+        s = make_client(j);
+    }
+    if (!s) s = fl_client_accept(j->client, terms, n);
+    if (s || j->accepted) return s;
+    j->run = run;
+    j->accepted = 1;
+    return restore(j, terms, n);
+}
+
+/* Nobody learns more from terms that are refused than this sentence. */
+static fl_status decline_terms(life *j)
+{
+    char why[400];
+    fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
+    fl_status s = refuse(j, 0, why);
+    return s ? s : fli_fail(j->ctx, FL_EREFUSED, "%s", why);
+}
+
+static void say_waiting(life *j)
+{
+    if (!j->waiting) tell(j, "waiting for others to join");
+    j->waiting = 1;
+}
+
+static fl_status fetch_terms(life *j)
+{
+    fli_heard r;
+    fl_status s = fli_line_get(&j->line, FLI_NET_TERMS, WAIT, most_terms, &r);
+    if (s) return s;
+    switch (r.code) {
+    case 200: break;
+    case 204: say_waiting(j); return FL_OK;
+    case 409: j->line.broken = 1; return fli_line_pause(&j->line); /* it has lost our card */
+    case 410: return over(j, &r);
+    default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    }
+    if (r.cut) return fli_fail(j->ctx, FL_EREFUSED, "the server's terms have more than %zu bytes", most_terms);
+    s = accept(j, r.body, r.n);
+    if (s == FL_EREFUSED) s = decline_terms(j);
+    if (!s) j->joined = 1;
+    return s;
+}
+
+/* Also after every call that had to be tried again: the server may have been started anew. All may be said twice. */
+static fl_status join(life *j)
+{
+    j->joined = j->line.broken = 0;
+    fl_status s = ask_federation(j);
+    if (!s) s = send_card(j);
+    while (!s && !j->joined && !j->line.broken) s = fetch_terms(j);
+    return s;
+}
+
+/* ---- working --------------------------------------------------------------------------------------------- */
+
+static void stop_work(void *life_) { fl_client_stop(((life *)life_)->client); }
+
+/* What the server said to an answer; all but "join first" settle it. */
+static fl_status settle_answer(life *j, const fli_heard *r, const char *about)
+{
+    char said[300], quoted[300];
+    if (r->code == 409 && fli_heard_flag(r, "join", 0)) {
+        j->line.broken = 1;
+        return fli_line_pause(&j->line);
+    }
+    if (r->code == 410) return over(j, r);
+    fli_heard_text(r, "error", said, sizeof said);
+    if (r->code == 200)
+        fli_net_note(&j->spec->log, "sent", "%s bytes=%zu", about, j->answer_bytes);
+    else {
+        fli_net_say(&j->spec->log, "untaken", "%s code=%ld why=%s", about, r->code,
+                    fli_net_quote(said, quoted, sizeof quoted));
+        tell(j, "the server did not take an answer: %s", *said ? said : "it does not say why");
+    }
+    drop_answer(j);
+    return j->kept ? fli_keep_forget(j->keep, FLI_KEEP_ANSWER) : FL_OK;
+}
+
+static fl_status send_answer(life *j, const char *about)
+{
+    fli_heard r;
+    j->line.finishing = 1;
+    fl_status s = fli_line_post(&j->line, FLI_NET_ANSWER, FLI_NET_PACKET, j->answer, j->answer_bytes, &r);
+    j->line.finishing = 0;
+    return s ? s : settle_answer(j, &r, about);
+}
+
+/* State first: an answer without it would be one that the server counts on and the client has forgotten. */
+static fl_status keep(life *j)
+{
+    fl_bytes state = {0};
+    fl_status s = fl_client_state(j->client, &state);
+    if (!s) s = fli_keep_write(j->keep, FLI_KEEP_STATE, state.data, state.n);
+    if (!s) s = fli_keep_write(j->keep, FLI_KEEP_ANSWER, j->answer, j->answer_bytes);
+    fl_bytes_free(&state);
+    return s;
+}
+
+static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
+{
+    char about[160], size[32];
+    int may;
+    fl_status s = show_packet(j, g->turn ? "the answer to a turn" : "the answer to a measurement", j->answer,
+                              j->answer_bytes, &may);
+    if (!s && g->turn && j->spec->look_only) return stop(j);
+    if (s || !may) {
+        drop_answer(j);
+        return s ? s : refuse(j, g->number, "the answer was not let go by the people at this client");
+    }
+    if (g->turn) s = keep(j);
+    j->kept = g->turn; /* a measurement leaves nothing behind, and can be asked for again */
+    if (g->turn)
+        fli_snprintf(about, sizeof about, "number=%llu round=%llu steps=%llu seconds=%.3f",
+                     (unsigned long long)g->number, (unsigned long long)g->round + 1, (unsigned long long)g->steps,
+                     seconds);
+    else
+        fli_snprintf(about, sizeof about, "number=%llu measured=true", (unsigned long long)g->number);
+    if (g->turn)
+        tell(j, "round %llu: %llu steps in %.3g s, sending %s", (unsigned long long)g->round + 1,
+             (unsigned long long)g->steps, seconds, amount(j->answer_bytes, size));
+    if (!s) s = send_answer(j, about);
+    return !s && g->turn && j->spec->once ? FL_EDONE : s;
+}
+
+static fl_status compute(life *j, const void *ask, size_t n, const fli_ask_glance *g, fl_bytes *out)
+{
+    fli_pulse_work(j->pulse, g->number);
+    fl_status s = fl_client_work(j->client, ask, n, out);
+    if (s == FL_EREFUSED && j->stop_stale) s = fl_client_work(j->client, ask, n, out);
+    int told_to_stop = fli_pulse_rest(j->pulse);
+    j->stop_stale = told_to_stop && s != FL_EREFUSED;
+    if (s == FL_EREFUSED && told_to_stop && fli_line_stopping(&j->line)) return stop(j);
+    return s;
+}
+
+static fl_status work(life *j, const void *ask, size_t n)
+{
+    fli_ask_glance g;
+    fl_bytes answer = {0};
+    char why[400];
+    double begun = fli_clock_now();
+    fl_status s = fli_glance_ask(j->ctx, ask, n, &g);
+    if (s) return fli_line_pause(&j->line); /* damaged on its way: it comes again */
+    s = compute(j, ask, n, &g, &answer);
+    if (s == FL_EREFUSED || s == FL_EFORMAT || s == FL_EMISMATCH) {
+        fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
+        return refuse(j, g.number, why);
+    }
+    if (s) return s;
+    drop_answer(j);
+    if (!(j->answer = fli_alloc(j->ctx, answer.n, 1))) {
+        fl_bytes_free(&answer);
+        return FL_ENOMEM;
+    }
+    memcpy(j->answer, answer.data, j->answer_bytes = answer.n);
+    fl_bytes_free(&answer);
+    return deliver(j, &g, fli_clock_now() - begun);
+}
+
+static fl_status too_long(life *j, const fli_heard *r, size_t most)
+{
+    char why[200];
+    uint64_t number = fli_glance_number(r->body, r->n);
+    fli_snprintf(why, sizeof why, "the ask has more than the %zu bytes that this client takes", most);
+    return number ? refuse(j, number, why) : fli_fail(j->ctx, FL_EREFUSED, "%s", why);
+}
+
+static fl_status fetch_ask(life *j)
+{
+    fli_heard r;
+    size_t most = fl_client_ask_bytes(j->client);
+    fl_status s = fli_line_get(&j->line, FLI_NET_ASK, WAIT, most, &r);
+    if (s) return s;
+    if (r.code == 204) return FL_OK;
+    if (r.code == 410) return over(j, &r);
+    if (r.code == 409) {
+        j->line.broken = 1;
+        return fli_line_pause(&j->line);
+    }
+    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    if (r.cut) return too_long(j, &r, most);
+    unsigned char *ask = fli_alloc(j->ctx, r.n, 1); /* the reply goes with the next call */
+    if (!ask) return FL_ENOMEM;
+    memcpy(ask, r.body, r.n);
+    s = work(j, ask, r.n);
+    fli_free(ask);
+    return s;
+}
+
+static fl_status live(life *j)
+{
+    fl_status s = make_client(j);
+    while (!s) {
+        if (!j->joined || j->line.broken)
+            s = join(j);
+        else if (j->answer)
+            s = send_answer(j, "again=true");
+        else
+            s = fetch_ask(j);
+        if (!s && fli_line_stopping(&j->line)) s = stop(j);
+    }
+    return s;
+}
+
+/* So that the client may be started elsewhere at once. Where the server is away it finds out by itself. */
+static void say_leaving(life *j)
+{
+    static const char words[] = "{\"leaving\": true}";
+    fli_heard reply;
+    if (j->line.broken) return;
+    j->line.finishing = 1;
+    fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------------------- */
+
+static fl_status who_am_i(life *j)
+{
+    const fli_join_settings *s = j->settings;
+    if (!*s->url) return fli_fail(j->ctx, FL_ECONFIG, "url is missing: which server?");
+    if (*s->certs) {
+        fl_status status = fli_tls_load(j->ctx, s->certs, FLI_CERT_CLIENT, &j->tls);
+        if (status) return status;
+        fli_snprintf(j->name, sizeof j->name, "%.*s", FLI_NET_NAME_MAX, j->tls.name);
+        if (*s->name && strcmp(s->name, j->name))
+            return fli_fail(j->ctx, FL_ECONFIG, "name is %.64s, but the certificate in %s is for %s", s->name, s->certs,
+                            j->name);
+    } else if (*s->name && strlen(s->name) <= FLI_NET_NAME_MAX)
+        fli_snprintf(j->name, sizeof j->name, "%s", s->name);
+    else if (s->insecure_http)
+        return fli_fail(j->ctx, FL_ECONFIG, "name is missing: over plain HTTP there is no certificate that says it");
+    else
+        return fli_fail(j->ctx, FL_ECONFIG, "certs is missing: the folder with this client's certificate");
+    if (fli_net_name_ok(j->name)) return FL_OK;
+    return fli_fail(j->ctx, FL_ECONFIG, "%s is no name of a client: letters, digits, dots, hyphens and underscores are",
+                    j->name);
+}
+
+static int never(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
+static fl_status open_keep(life *j)
+{
+    char folder[FLI_NET_NAME_MAX + 16];
+    fli_instance own;
+    fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
+    fl_status s = fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
+    if (!s) s = fli_keep_instance(j->keep, &own.folder);
+    if (!s) s = fli_random_number(j->ctx, &own.process);
+    if (!s) fli_instance_text(&own, j->instance);
+    return s;
+}
+
+/* A URL that is wrong leaves no folder behind. */
+static fl_status open_line(life *j)
+{
+    const fli_join_settings *s = j->settings;
+    fli_call_spec call = {.url = s->url,
+                          .ca_path = j->tls.ca_path,
+                          .cert_path = j->tls.cert_path,
+                          .key_path = j->tls.key_path,
+                          .name = j->name,
+                          .instance = j->instance,
+                          .begins = j->tls.begins,
+                          .ends = j->tls.ends,
+                          .plain = s->insecure_http,
+                          .proxy = *s->proxy ? s->proxy : NULL,
+                          .stopping = fli_line_stopping,
+                          .arg = &j->line};
+    const fli_pulse_spec pulse = {beat_every, stop_work, j};
+    j->line = (fli_line){.ctx = j->ctx,
+                         .patience = s->patience,
+                         .log = &j->spec->log,
+                         .tell = j->spec->tell,
+                         .stopping = j->spec->stopping ? j->spec->stopping : never,
+                         .arg = j->spec->arg};
+    fli_backoff_init(&j->line.backoff);
+    fl_status status = fli_call_check(j->ctx, &call);
+    if (!status) status = open_keep(j);
+    if (!status) status = fli_call_new(j->ctx, &call, &j->line.call);
+    call.stopping = j->line.stopping;
+    call.arg = j->line.arg;
+    return status ? status : fli_pulse_new(j->ctx, &call, &pulse, &j->pulse);
+}
+
+fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
+{
+    life j = {.ctx = ctx, .spec = spec, .settings = spec->settings, .number = -1};
+    fli_clear(ctx);
+    fl_status s = who_am_i(&j);
+    if (!s) s = open_line(&j);
+    if (!s) s = live(&j);
+    if (j.number >= 0 && !j.told) say_leaving(&j);
+    if (s == FL_EDONE && spec->stopping && spec->stopping(spec->arg)) j.stopped = 1;
+    fli_pulse_free(j.pulse);
+    fli_call_free(j.line.call);
+    fl_client_free(j.client);
+    fl_bytes_free(&j.card);
+    drop_answer(&j);
+    fli_keep_close(j.keep);
+    fli_tls_free(&j.tls);
+    return s == FL_EDONE && !j.stopped ? FL_OK : s;
+}

@@ -1,0 +1,749 @@
+#include "net/server/dispatch.h"
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/number.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK 0.25 /* seconds between two looks at who has waited long enough */
+
+enum {
+    SENTENCE = 1024,
+    WORD = 300,
+    GONE = 4,
+    MALFORMED_MOST = 8 /* malformed answers to one ask: after so many its client is dropped */
+};
+static const double live_s = 20; /* not heard for longer, a process may be replaced by one of another folder */
+
+/* Which process acts as a client. */
+typedef struct {
+    int known, left; /* left: it has said that it ends */
+    fli_instance is;
+    char address[FLI_ADDRESS_TEXT];
+    double came;
+    uint64_t gone[GONE]; /* processes whose place was taken; the newest ones */
+    unsigned replaced;   /* how often that was so */
+} tenant;
+
+typedef struct {
+    fli_parcel *ask;   /* NULL: none */
+    uint64_t answered; /* number of the last ask that was answered, */
+    fli_digest answer; /* and with what */
+    tenant tenant;
+    double heard, asked; /* 0: never */
+    void *who;           /* NULL: nobody waits */
+    double until;
+    int fetched;   /* the ask was handed out */
+    int told;      /* it has said that it knows that the run is over */
+    int awaited;   /* for a moment, while asks are looked through */
+    int handed;    /* answers that the run is being given just now */
+    int malformed; /* answers to the ask that were none */
+    fli_net_client counted;
+} slot;
+
+struct fli_dispatch {
+    fli_dispatch_spec spec;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t moved; /* the phase has changed, or should */
+    slot *slots;
+    void **woken;     /* room for everybody */
+    uint32_t *listed; /* room for everybody twice: at work, and to be measured when that is done */
+    fli_net_phase phase;
+    int wanted, stopping; /* to begin; to end after the round under way */
+    int closed;
+    fl_status status;
+    char sentence[SENTENCE];
+};
+
+const char *fli_net_phase_name(fli_net_phase phase)
+{
+    static const char *const names[] = {"joining", "running", "draining", "running", "draining", "over"};
+    return names[phase];
+}
+
+void fli_parcel_release(fli_parcel *p)
+{
+    if (!p || atomic_fetch_sub(&p->users, 1) > 1) return;
+    fl_bytes_free(&p->packet);
+    free(p);
+}
+
+/* Where a packet has its number, little-endian; 0: it is too short to have one. */
+static uint64_t number_of(const void *packet, size_t n)
+{
+    const unsigned char *b = packet;
+    uint64_t v = 0;
+    for (size_t i = 8; n >= 24 && i-- > 0;) v = v << 8 | b[16 + i];
+    return v;
+}
+
+static const char *name_of(const fli_dispatch *d, uint32_t client)
+{
+    const char *name = d->spec.name ? d->spec.name(d->spec.arg, client) : NULL;
+    return name ? name : "?";
+}
+
+static void tell(fli_dispatch *d, const char *what, uint32_t client, const char *why)
+{
+    if (d->spec.mishap) d->spec.mishap(d->spec.arg, what, client, why);
+}
+
+/* ---- those who wait ------------------------------------------------------------------------------------------ */
+
+/* Behind the lock: takes whoever waits for a client off its place. */
+static void *take_waiting(fli_dispatch *d, slot *s)
+{
+    void *who = s->who;
+    s->who = NULL;
+    if (who) atomic_fetch_sub(&d->spec.counters->waiting, 1);
+    return who;
+}
+
+/* Not behind the lock: whoever is woken may ask at once. */
+static void wake(fli_dispatch *d, void *who)
+{
+    if (who) d->spec.wake(d->spec.arg, who);
+}
+
+/* Everybody whose wait is over by `now`; INFINITY: everybody. On the thread alone, as `woken` is its own. */
+static void wake_until(fli_dispatch *d, double now)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < d->spec.clients; i++)
+        if (d->slots[i].who && d->slots[i].until <= now) d->woken[n++] = take_waiting(d, &d->slots[i]);
+    pthread_mutex_unlock(&d->lock);
+    while (n) wake(d, d->woken[--n]);
+}
+
+static int has_terms(fli_net_phase phase) { return phase != FLI_NET_JOINING && phase != FLI_NET_PAUSED; }
+
+static int has_news(const fli_dispatch *d, const slot *s, int terms)
+{
+    return d->closed || d->phase == FLI_NET_OVER || (terms ? has_terms(d->phase) : s->ask != NULL);
+}
+
+int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *who)
+{
+    slot *s = &d->slots[client];
+    void *before = NULL;
+    pthread_mutex_lock(&d->lock);
+    int waits = !has_news(d, s, terms);
+    if (waits) {
+        before = take_waiting(d, s);
+        s->who = who;
+        s->until = fli_clock_now() + seconds;
+        atomic_fetch_add(&d->spec.counters->waiting, 1);
+    }
+    pthread_mutex_unlock(&d->lock);
+    wake(d, before);
+    return waits;
+}
+
+/* ---- asks ---------------------------------------------------------------------------------------------------- */
+
+/* Behind the lock. */
+static fli_parcel *take_ask(slot *s)
+{
+    fli_parcel *p = s->ask;
+    s->ask = NULL;
+    s->asked = 0;
+    s->fetched = 0;
+    s->malformed = 0;
+    return p;
+}
+
+/* The run goes on without an answer of this client. */
+static void note_late(fli_dispatch *d, uint32_t client)
+{
+    atomic_fetch_add(&d->spec.counters->dropped, 1);
+    fli_net_say(d->spec.log, "dropped", "client=%u name=%s reason=late", client, name_of(d, client));
+    tell(d, "dropped", client, "its answer did not come in time");
+}
+
+static void post(fli_dispatch *d, uint32_t client, fli_parcel *p)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    fli_parcel *before = take_ask(s);
+    int late = before && !s->handed;
+    s->counted.dropped += (unsigned)late;
+    s->ask = p;
+    s->asked = fli_clock_now();
+    void *who = take_waiting(d, s);
+    pthread_mutex_unlock(&d->lock);
+    atomic_fetch_add(&d->spec.counters->asks, 1);
+    fli_parcel_release(before);
+    if (late) note_late(d, client);
+    wake(d, who);
+}
+
+fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
+{
+    pthread_mutex_lock(&d->lock);
+    fli_parcel *p = d->slots[client].ask;
+    if (p) atomic_fetch_add(&p->users, 1);
+    if (p) d->slots[client].fetched = 1;
+    pthread_mutex_unlock(&d->lock);
+    if (p) atomic_fetch_add(&d->spec.counters->deliveries, 1);
+    return p;
+}
+
+int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number)
+{
+    pthread_mutex_lock(&d->lock);
+    const fli_parcel *p = d->slots[client].ask;
+    int wanted = p && (!number || p->number == number);
+    pthread_mutex_unlock(&d->lock);
+    return wanted;
+}
+
+void fli_dispatch_heard(fli_dispatch *d, uint32_t client)
+{
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].heard = fli_clock_now();
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- processes ----------------------------------------------------------------------------------------------- */
+
+static int is_gone(const tenant *t, uint64_t process)
+{
+    for (unsigned i = 0; process && i < GONE; i++)
+        if (t->gone[i] == process) return 1;
+    return 0;
+}
+
+static void move_in(tenant *t, const fli_instance *who, const char *address, double now)
+{
+    if (t->known) t->gone[t->replaced++ % GONE] = t->is.process;
+    t->known = 1;
+    t->left = 0;
+    t->is = *who;
+    t->came = now;
+    fli_snprintf(t->address, sizeof t->address, "%s", address);
+}
+
+/* A process that was killed and is started again is at once let in, by its folder's number. That is so for a copy of
+ * the folder as well, but then the process before is found out as soon as it says another word. */
+static fli_claim judge(const slot *s, const fli_instance *who, double now)
+{
+    const tenant *t = &s->tenant;
+    if (is_gone(t, who->process)) return FLI_CLAIM_SUPERSEDED;
+    if (!t->known || (t->is.folder == who->folder && t->is.process == who->process)) return FLI_CLAIM_KNOWN;
+    if (who->folder && t->is.folder == who->folder) return FLI_CLAIM_RESTARTED;
+    return !t->left && (s->who || now - s->heard < live_s) ? FLI_CLAIM_LIVE : FLI_CLAIM_REPLACED;
+}
+
+fli_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
+                             fli_other *other)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    double now = fli_clock_now();
+    fli_claim is = judge(s, who, now);
+    *other = (fli_other){.age = now - s->tenant.came, .heard = now - s->heard};
+    memcpy(other->address, s->tenant.address, sizeof other->address);
+    if (is < FLI_CLAIM_LIVE && (is != FLI_CLAIM_KNOWN || !s->tenant.known)) {
+        move_in(&s->tenant, who, address, now);
+        s->heard = now;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return is;
+}
+
+void fli_dispatch_leave(fli_dispatch *d, uint32_t client)
+{
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].tenant.left = 1;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------- */
+
+static fli_digest digest_of(const void *answer, size_t n)
+{
+    fli_hash h;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, answer, n);
+    return fli_hash_end(&h);
+}
+
+static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer)
+{
+    slot *s = &d->slots[client];
+    fli_parcel *p = NULL;
+    double took = 0;
+    pthread_mutex_lock(&d->lock);
+    s->answered = number;
+    s->answer = *answer;
+    s->counted.answers++;
+    if (s->ask && s->ask->number == number) { /* the run may have the next one out already */
+        took = s->counted.took = fli_clock_now() - s->asked;
+        s->counted.longest = fmax(s->counted.longest, took);
+        p = take_ask(s);
+    }
+    pthread_mutex_unlock(&d->lock);
+    fli_parcel_release(p);
+    atomic_fetch_add(&d->spec.counters->answers, 1);
+    fli_net_note(d->spec.log, "answered", "client=%u name=%s number=%llu seconds=%.3f", client, name_of(d, client),
+                 (unsigned long long)number, took);
+}
+
+/* The ask is not awaited any more, whatever became of it. */
+static void forget_ask(fli_dispatch *d, uint32_t client, uint64_t number)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    fli_parcel *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
+    pthread_mutex_unlock(&d->lock);
+    fli_parcel_release(p);
+}
+
+static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, const char *sentence)
+{
+    char word[WORD];
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].counted.rejected++;
+    pthread_mutex_unlock(&d->lock);
+    forget_ask(d, client, number);
+    atomic_fetch_add(&d->spec.counters->rejected, 1);
+    fli_net_say(d->spec.log, "rejected", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
+                (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
+    tell(d, "rejected", client, sentence);
+}
+
+/* Whether it is the answer that was taken, again. Another answer to the same ask is another process's, or was computed
+ * from something else; what is wrong with it is then in `sentence`. */
+static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer, char *sentence,
+                     size_t size)
+{
+    char taken[FLI_DIGEST_TEXT], came[FLI_DIGEST_TEXT], word[WORD];
+    const slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    int answered = number && s->answered == number;
+    int same = answered && fli_digest_same(&s->answer, answer);
+    fli_digest_print(&s->answer, taken);
+    pthread_mutex_unlock(&d->lock);
+    if (same) atomic_fetch_add(&d->spec.counters->repeated, 1);
+    if (same || !answered) return same;
+    fli_digest_print(answer, came);
+    fli_snprintf(
+        sentence, size,
+        "ask %llu has been answered otherwise: the answer that was taken has the digest %.16s, this one %.16s; "
+        "two processes may have one certificate",
+        (unsigned long long)number, taken, came);
+    fli_net_caution(d->spec.log, "contradiction", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
+                    (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
+    tell(d, "contradiction", client, sentence);
+    return 0;
+}
+
+/* While the run has an answer in its hands nobody can tell whether it waits for it. */
+static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, size_t n, const fli_digest *digest)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    s->handed++;
+    pthread_mutex_unlock(&d->lock);
+    fl_status status = fl_server_answer(d->spec.server, client, answer, n);
+    if (!status) note_answer(d, client, number_of(answer, n), digest);
+    pthread_mutex_lock(&d->lock);
+    s->handed--;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* Counts it; returns the ask that it was one too many for, which is taken back, or NULL. */
+static fli_parcel *count_malformed(fli_dispatch *d, uint32_t client)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    fli_parcel *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
+    pthread_mutex_unlock(&d->lock);
+    return p;
+}
+
+/* A client whose answers are none counts as alive, so that nothing else would end the wait for it. */
+static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentence)
+{
+    char word[WORD], why[WORD + 64];
+    atomic_fetch_add(&d->spec.counters->malformed, 1);
+    fli_net_caution(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
+                    fli_net_quote(sentence, word, sizeof word));
+    tell(d, "malformed", client, sentence);
+    fli_parcel *p = count_malformed(d, client);
+    if (!p) return;
+    fli_parcel_release(p);
+    fli_snprintf(why, sizeof why, "%d of its answers to one ask were malformed, the last one: %s", MALFORMED_MOST,
+                 fli_net_quote(sentence, word, sizeof word));
+    fl_status s = fl_server_drop(d->spec.server, client, why);
+    if (s == FL_EREFUSED) s = fl_server_lost(d->spec.server, client, why);
+    if (s) return; /* it is not awaited any more */
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].counted.dropped++;
+    pthread_mutex_unlock(&d->lock);
+    atomic_fetch_add(&d->spec.counters->dropped, 1);
+    fli_net_say(d->spec.log, "dropped", "client=%u name=%s reason=malformed", client, name_of(d, client));
+    tell(d, "dropped", client, why);
+}
+
+fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
+                              size_t size)
+{
+    uint64_t number = number_of(answer, n);
+    fli_digest digest = digest_of(answer, n);
+    fl_status s = hand_in(d, client, answer, n, &digest);
+    if (!s) return FL_OK;
+    fli_snprintf(sentence, size, "%s", fl_server_error(d->spec.server));
+    if (s == FL_EMISMATCH && was_taken(d, client, number, &digest, sentence, size)) return FL_OK;
+    if (s == FL_EREFUSED) {
+        note_rejection(d, client, number, sentence);
+    } else if (s == FL_EMISMATCH) {
+        atomic_fetch_add(&d->spec.counters->late, 1);
+        forget_ask(d, client, number);
+    } else if (s == FL_EFORMAT) {
+        note_malformed(d, client, sentence);
+    }
+    return s;
+}
+
+/* Refusals of the terms can be said again and again, so there are not more lines of them than of other complaints. */
+static void note_refusal(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
+{
+    char word[WORD];
+    (number ? fli_net_say : fli_net_caution)(d->spec.log, "refused", "client=%u name=%s number=%llu reason=%s", client,
+                                             name_of(d, client), (unsigned long long)number,
+                                             fli_net_quote(reason, word, sizeof word));
+    tell(d, "refused", client, reason);
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].counted.refused++;
+    pthread_mutex_unlock(&d->lock);
+    atomic_fetch_add(&d->spec.counters->refused, 1);
+}
+
+fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
+{
+    char word[WORD], why[WORD + 32];
+    if (number && !fli_dispatch_wanted(d, client, number)) return FL_EMISMATCH;
+    note_refusal(d, client, number, reason);
+    if (!number) return FL_OK;
+    fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", fli_net_quote(reason, word, sizeof word));
+    forget_ask(d, client, number); /* first, so that nobody takes it for late */
+    fl_status s = fl_server_refused(d->spec.server, client, why);
+    return s == FL_EREFUSED ? fl_server_lost(d->spec.server, client, why) : s;
+}
+
+/* ---- the thread: silence -------------------------------------------------------------------------------------- */
+
+/* Those who have an ask and have not been heard for too long. */
+static size_t find_silent(fli_dispatch *d, double now)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < d->spec.clients; i++) {
+        const slot *s = &d->slots[i];
+        if (s->ask && !s->who && now - fmax(s->asked, s->heard) > d->spec.silence) d->listed[n++] = (uint32_t)i;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
+static void drop(fli_dispatch *d, uint32_t client)
+{
+    slot *s = &d->slots[client];
+    char why[100];
+    fli_snprintf(why, sizeof why, "nothing was heard of it for %.0f s", d->spec.silence);
+    fl_status status = fl_server_drop(d->spec.server, client, why);
+    pthread_mutex_lock(&d->lock);
+    fli_parcel *p = status == FL_EREFUSED ? NULL : take_ask(s);
+    if (status == FL_EREFUSED) s->heard = fli_clock_now(); /* it is waited for; say so again after as long a time */
+    if (!status) s->counted.dropped++;
+    pthread_mutex_unlock(&d->lock);
+    fli_parcel_release(p);
+    if (!status) atomic_fetch_add(&d->spec.counters->dropped, 1);
+    if (status && status != FL_EREFUSED) return;
+    fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
+                name_of(d, client), d->spec.silence);
+    tell(d, status ? "silent" : "dropped", client, why);
+}
+
+/* The run may have given up waiting by itself: at its deadline, or with enough others. On the thread that posts asks,
+ * so that all that is out was put out before. */
+static void forget_unwanted(fli_dispatch *d)
+{
+    size_t most = 2 * d->spec.clients, n = fl_server_awaited(d->spec.server, d->listed, most);
+    if (n > most) return; /* never; but who is not listed must not be forgotten */
+    pthread_mutex_lock(&d->lock);
+    for (size_t k = 0; k < n; k++) d->slots[d->listed[k]].awaited = 1;
+    n = 0;
+    for (size_t i = 0; i < d->spec.clients; i++) {
+        slot *s = &d->slots[i];
+        int unwanted = s->ask && !s->awaited && !s->handed;
+        s->awaited = 0;
+        if (!unwanted) continue;
+        fli_parcel_release(take_ask(s));
+        s->counted.dropped++;
+        d->listed[n++] = (uint32_t)i;
+    }
+    pthread_mutex_unlock(&d->lock);
+    while (n) note_late(d, d->listed[--n]);
+}
+
+/* ---- the thread: the run --------------------------------------------------------------------------------------- */
+
+/* Whether a server that starts again can go on. A method that diverged would do it again. But what fails before this
+ * process has asked anybody anything comes of how it was started, such as another setting or a damaged
+ * checkpoint: the run of before is as it was, and its clients must not be told that it is over. */
+static int goes_on(const fli_dispatch *d, fl_status s)
+{
+    return !atomic_load(&d->spec.counters->asks) || s == FL_EIO || s == FL_ENOMEM || s == FL_ESYSTEM || s == FL_EBUSY;
+}
+
+static void end(fli_dispatch *d, fl_status status, const char *sentence, int paused)
+{
+    pthread_mutex_lock(&d->lock);
+    d->status = status;
+    d->phase = paused ? FLI_NET_PAUSED : FLI_NET_SAVING;
+    fli_snprintf(d->sentence, sizeof d->sentence, "%s", sentence);
+    for (size_t i = 0; i < d->spec.clients; i++) fli_parcel_release(take_ask(&d->slots[i]));
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void begin(fli_dispatch *d)
+{
+    fl_status s = fl_server_begin(d->spec.server);
+    if (s == FL_EDONE) { /* an earlier server has finished it */
+        end(d, FL_OK, "", 0);
+        return;
+    }
+    if (s) {
+        end(d, s, fl_server_error(d->spec.server), goes_on(d, s));
+        return;
+    }
+    pthread_mutex_lock(&d->lock);
+    d->phase = d->stopping ? FLI_NET_DRAINING : FLI_NET_RUNNING;
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
+    wake_until(d, INFINITY);
+}
+
+/* Nothing more comes of the run: it is done, was asked to stop, or failed. */
+static void note_end(fli_dispatch *d, fl_status s)
+{
+    fl_run *run = fl_server_run(d->spec.server);
+    if (s != FL_EDONE)
+        end(d, s, fl_server_error(d->spec.server), goes_on(d, s));
+    else
+        end(d, FL_OK, "", run && fl_run_stopped_by(run) == FL_STOP_ASKED && fl_run_checkpointed(run));
+}
+
+static void carry_next(fli_dispatch *d)
+{
+    uint32_t client;
+    fl_bytes packet;
+    fl_status s = fl_server_next(d->spec.server, TICK, &client, &packet);
+    if (s) note_end(d, s);
+    if (s || !packet.n) return;
+    fli_parcel *p = calloc(1, sizeof *p);
+    if (!p) {
+        fl_bytes_free(&packet);
+        fl_server_lost(d->spec.server, client, "out of memory for what it is asked");
+        return;
+    }
+    p->packet = packet;
+    p->number = number_of(packet.data, packet.n);
+    atomic_init(&p->users, 1);
+    post(d, client, p);
+}
+
+static void look(fli_dispatch *d)
+{
+    double now = fli_clock_now();
+    wake_until(d, now);
+    fli_net_flush(d->spec.log, 0);
+    fli_net_phase phase = fli_dispatch_phase(d);
+    if (phase != FLI_NET_RUNNING && phase != FLI_NET_DRAINING) return;
+    forget_unwanted(d);
+    for (size_t n = find_silent(d, now); n;) drop(d, d->listed[--n]);
+}
+
+static void *go(void *dispatch)
+{
+    fli_dispatch *d = dispatch;
+    for (double looked = 0;;) {
+        pthread_mutex_lock(&d->lock);
+        int joining = d->phase == FLI_NET_JOINING;
+        if (!d->closed && (joining ? !d->wanted && !d->stopping : d->phase >= FLI_NET_SAVING))
+            fli_clock_wait(&d->moved, &d->lock, fli_clock_now() + TICK);
+        int closed = d->closed, stopping = d->stopping, wanted = d->wanted;
+        fli_net_phase phase = d->phase;
+        pthread_mutex_unlock(&d->lock);
+        if (closed) return NULL;
+        if (phase == FLI_NET_JOINING && stopping)
+            end(d, FL_OK, "", 1);
+        else if (phase == FLI_NET_JOINING && wanted)
+            begin(d);
+        else if (phase == FLI_NET_RUNNING || phase == FLI_NET_DRAINING)
+            carry_next(d);
+        if (phase != FLI_NET_OVER && fli_clock_now() - looked < TICK) continue;
+        look(d);
+        looked = fli_clock_now();
+    }
+}
+
+void fli_dispatch_begin(fli_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->wanted = 1;
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
+}
+
+fl_status fli_dispatch_resume(fli_dispatch *d, fl_ctx *ctx)
+{
+    fli_dispatch_begin(d);
+    pthread_mutex_lock(&d->lock);
+    while (d->phase == FLI_NET_JOINING) fli_clock_wait(&d->moved, &d->lock, INFINITY);
+    fl_status s = d->status;
+    if (s) fli_fail(ctx, s, "%s", d->sentence);
+    pthread_mutex_unlock(&d->lock);
+    return s;
+}
+
+void fli_dispatch_drain(fli_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->stopping = 1;
+    if (d->phase == FLI_NET_RUNNING) d->phase = FLI_NET_DRAINING;
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
+    fl_server_stop(d->spec.server);
+}
+
+void fli_dispatch_finish(fli_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->phase = FLI_NET_OVER;
+    for (size_t i = 0; i < d->spec.clients; i++) d->slots[i].until = 0; /* the thread wakes them */
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- how it stands --------------------------------------------------------------------------------------------- */
+
+fli_net_phase fli_dispatch_phase(fli_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    fli_net_phase phase = d->phase;
+    pthread_mutex_unlock(&d->lock);
+    return phase;
+}
+
+fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n)
+{
+    pthread_mutex_lock(&d->lock);
+    fl_status s = d->status;
+    fli_snprintf(sentence, n, "%s", d->sentence);
+    pthread_mutex_unlock(&d->lock);
+    return s;
+}
+
+int fli_dispatch_ended(fli_dispatch *d, double seconds)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->phase < FLI_NET_SAVING) fli_clock_wait(&d->moved, &d->lock, fli_clock_now() + seconds);
+    int ended = d->phase >= FLI_NET_SAVING;
+    pthread_mutex_unlock(&d->lock);
+    return ended;
+}
+
+size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = d->spec.clients; i-- > 0;) {
+        if (d->slots[i].told) continue;
+        *first = (uint32_t)i;
+        n++;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
+void fli_dispatch_told(fli_dispatch *d, uint32_t client)
+{
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].told = 1;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
+{
+    pthread_mutex_lock(&d->lock);
+    double now = fli_clock_now(); /* not before something that it is compared with */
+    const slot *s = &d->slots[client];
+    *out = s->counted;
+    out->heard = s->heard > 0 ? now - s->heard : -1;
+    out->asked = s->ask ? now - s->asked : -1;
+    out->waiting = s->who != NULL;
+    out->fetched = s->fetched;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void free_parts(fli_dispatch *d)
+{
+    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_parcel_release(d->slots[i].ask);
+    fli_free(d->slots);
+    fli_free(d->woken);
+    fli_free(d->listed);
+    fli_free(d);
+}
+
+fl_status fli_dispatch_new(fl_ctx *ctx, const fli_dispatch_spec *spec, fli_dispatch **out)
+{
+    fli_dispatch *d = fli_alloc(ctx, 1, sizeof *d);
+    *out = NULL;
+    if (!d) return FL_ENOMEM;
+    d->spec = *spec;
+    d->slots = fli_alloc(ctx, spec->clients, sizeof *d->slots);
+    d->woken = fli_alloc(ctx, spec->clients, sizeof *d->woken);
+    d->listed = fli_alloc(ctx, 2 * spec->clients, sizeof *d->listed);
+    int made = d->slots && d->woken && d->listed ? 1 : 0;
+    if (made == 1 && !pthread_mutex_init(&d->lock, NULL)) made = 2;
+    if (made == 2 && !fli_clock_cond(&d->moved)) made = 3;
+    if (made == 3 && !pthread_create(&d->thread, NULL, go, d)) {
+        *out = d;
+        return FL_OK;
+    }
+    if (made > 2) pthread_cond_destroy(&d->moved);
+    if (made > 1) pthread_mutex_destroy(&d->lock);
+    free_parts(d);
+    return made ? fli_fail(ctx, FL_ESYSTEM, "a lock or a thread cannot be created") : FL_ENOMEM;
+}
+
+void fli_dispatch_close(fli_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->closed = 1;
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
+    pthread_join(d->thread, NULL);
+    wake_until(d, INFINITY);
+}
+
+void fli_dispatch_free(fli_dispatch *d)
+{
+    if (!d) return;
+    pthread_cond_destroy(&d->moved);
+    pthread_mutex_destroy(&d->lock);
+    free_parts(d);
+}

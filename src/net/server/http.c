@@ -1,0 +1,524 @@
+#include "net/server/http.h"
+
+#include "net/common/address.h"
+#include "net/server/links.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+
+#include <errno.h>
+#include <math.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+
+enum {
+    THREADS = 4,
+    STALL_SECONDS = 20,            /* without any progress of a request or an answer */
+    CONNECTION_MEMORY = 16 * 1024, /* headers */
+    SPARE_FILES = 128,             /* descriptors for everything but connections */
+    CROWD = 16384,                 /* connections of whoever it may be, */
+    EACH = 4,                      /* and for each client */
+    UPLOADS = 2,                   /* bodies of one client at the same time */
+    ALWAYS_SECONDS = 60,           /* that any body may take, */
+    GRACE_SECONDS = 10,            /* and these before anybody looks at how fast it comes */
+    RETRY_SECONDS = 2,
+    CLOCK_SECONDS = 300, /* for which a client may try again whose certificate ends, or begins, by our clock */
+    SENTENCE = 512
+};
+
+struct fli_http {
+    fli_http_spec spec;
+    struct MHD_Daemon *daemon;
+    fli_links *links;
+    uint16_t port;
+    unsigned room;
+    atomic_uchar *uploads; /* bodies under way, by client */
+};
+
+/* A request under way; the public part first. */
+typedef struct {
+    fli_request shown;
+    fli_http *http;
+    struct MHD_Connection *connection;
+    const fli_page *page;
+    unsigned char *body;
+    size_t length, arrived; /* of the body */
+    double begun, until;
+    int held;     /* it has waited, or does */
+    int uploads;  /* it counts among the client's bodies */
+    int answered; /* nothing more is expected of it */
+} request;
+
+/* ---- replies ------------------------------------------------------------------------------------------------ */
+
+fli_reply fli_reply_text(unsigned code, const char *type, char *text)
+{
+    if (!text) return (fli_reply){.code = MHD_HTTP_SERVICE_UNAVAILABLE, .retry = RETRY_SECONDS};
+    return (fli_reply){.code = code, .type = type, .body = text, .n = strlen(text), .release = free, .owner = text};
+}
+
+fli_reply fli_reply_json(char *text) { return fli_reply_text(MHD_HTTP_OK, "application/json", text); }
+
+fli_reply fli_reply_error(unsigned code, const char *fmt, ...)
+{
+    char sentence[SENTENCE], word[SENTENCE + 2], *text = malloc(SENTENCE + 32);
+    va_list ap;
+    va_start(ap, fmt);
+    fli_vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    if (text) fli_snprintf(text, SENTENCE + 32, "{\"error\": %s}\n", fli_net_quote(sentence, word, sizeof word));
+    return fli_reply_text(code, "application/json", text);
+}
+
+fli_reply fli_reply_refused(const char *sentence, double again, int by_clock)
+{
+    char word[SENTENCE + 2], now[FLI_NET_STAMP], more[32] = "", clock[64] = "", *text = malloc(SENTENCE + 160);
+    fli_net_stamp(now);
+    if (again > 0) fli_snprintf(more, sizeof more, ", \"again\": %.0f", again);
+    if (by_clock) fli_snprintf(clock, sizeof clock, ", \"clock\": \"%s\"", now);
+    if (text)
+        fli_snprintf(text, SENTENCE + 160, "{\"error\": %s%s%s}\n", fli_net_quote(sentence, word, sizeof word), more,
+                     clock);
+    return fli_reply_text(MHD_HTTP_FORBIDDEN, "application/json", text);
+}
+
+static int dress(struct MHD_Response *m, const fli_reply *reply)
+{
+    char seconds[16];
+    fli_snprintf(seconds, sizeof seconds, "%u", reply->retry);
+    return MHD_add_response_header(m, FLI_NET_HEADER, fli_net_version_text()) == MHD_YES &&
+           MHD_add_response_header(m, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES &&
+           MHD_add_response_header(m, "X-Content-Type-Options", "nosniff") == MHD_YES &&
+           (!reply->type || MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type) == MHD_YES) &&
+           (!reply->policy || (MHD_add_response_header(m, "Content-Security-Policy", reply->policy) == MHD_YES &&
+                               MHD_add_response_header(m, "Referrer-Policy", "no-referrer") == MHD_YES)) &&
+           (reply->code != MHD_HTTP_FORBIDDEN || /* nobody waits here for as long as friends may */
+            MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES) &&
+           (!reply->allow || MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, reply->allow) == MHD_YES) &&
+           (reply->code != MHD_HTTP_UPGRADE_REQUIRED ||
+            (MHD_add_response_header(m, MHD_HTTP_HEADER_UPGRADE, FLI_NET_UPGRADE) == MHD_YES &&
+             MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, MHD_HTTP_HEADER_UPGRADE) == MHD_YES)) &&
+           (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
+}
+
+static enum MHD_Result send_reply(request *r, const fli_reply *reply)
+{
+    enum MHD_Result ok = MHD_NO;
+    struct MHD_Response *m =
+        reply->release ? MHD_create_response_from_buffer_with_free_callback_cls(reply->n, (void *)reply->body,
+                                                                                reply->release, reply->owner)
+                       : MHD_create_response_from_buffer(reply->n, (void *)reply->body, MHD_RESPMEM_PERSISTENT);
+    r->answered = 1;
+    if (!m && reply->release) reply->release(reply->owner);
+    if (m && dress(m, reply)) ok = MHD_queue_response(r->connection, reply->code, m);
+    if (m) MHD_destroy_response(m);
+    MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)FLI_LINK_IDLE);
+    if (!ok) return ok;
+    fli_net_counters *c = r->http->spec.counters;
+    atomic_fetch_add(&c->bytes_out, reply->n);
+    fli_net_tally_add(&c->replies, r->page ? (size_t)(r->page - r->http->spec.pages) : FLI_NET_PAGES, reply->code);
+    return ok;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------------------- */
+
+void fli_http_hold(fli_request *shown)
+{
+    request *r = (request *)shown;
+    r->held = 1;
+    shown->wait = 0;
+    MHD_suspend_connection(r->connection);
+}
+
+void fli_http_wake(fli_request *shown) { MHD_resume_connection(((request *)shown)->connection); }
+
+/* ---- the head of a request ------------------------------------------------------------------------------------ */
+
+static const char *header_of(const request *r, const char *name)
+{
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+static fli_reply turn_away(const request *r, fli_reply reply)
+{
+    atomic_fetch_add(&r->http->spec.counters->turned_away, 1);
+    return reply;
+}
+
+/* A viewer takes no part, and has no name here: it may be called as a client is. A client sees of others nothing but
+ * whether all is well. */
+static const char *check_certificate(request *r, gnutls_session_t session, fli_peer *who, char *sentence, size_t n)
+{
+    int look = (r->page->traits & FLI_PAGE_LOOK) != 0, both = (r->page->traits & FLI_PAGE_BOTH) != 0;
+    const char *wrong = fli_trust_check(r->http->spec.trust, session, who, sentence, n);
+    if (wrong) return wrong;
+    int viewer = who->kind == FLI_CERT_VIEWER;
+    if (viewer != look && !both) {
+        fli_snprintf(sentence, n, "the certificate of %s is a %s's, and this page is for %ss", who->name,
+                     fli_cert_kind_name(who->kind), fli_cert_kind_name(look ? FLI_CERT_VIEWER : FLI_CERT_CLIENT));
+        return sentence;
+    }
+    if (!viewer) fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", who->name);
+    return NULL;
+}
+
+/* Who asks: over TLS by the certificate, else by what it says. */
+static fli_reply identify(request *r)
+{
+    const fli_http_spec *o = &r->http->spec;
+    char sentence[SENTENCE], word[300];
+    const char *wrong = NULL, *said = header_of(r, FLI_NET_NAME);
+    fli_peer who = {0};
+    if (o->tls) {
+        const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+        wrong = i ? check_certificate(r, i->tls_session, &who, sentence, sizeof sentence) : "there is no TLS session";
+    } else if (said && fli_net_name_ok(said)) {
+        fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", said);
+    } else if (said || !(r->page->traits & FLI_PAGE_LOOK)) {
+        wrong = "over plain HTTP the header " FLI_NET_NAME " must say a client's name";
+    }
+    if (!wrong) return (fli_reply){0};
+    atomic_fetch_add(&o->counters->unauthorized, 1);
+    fli_net_caution(o->log, who.revoked ? "revoked" : "unauthorized", "reason=%s",
+                    fli_net_quote(wrong, word, sizeof word));
+    return fli_reply_refused(wrong, who.by_clock ? CLOCK_SECONDS : 0, who.by_clock);
+}
+
+/* A path has one page. */
+static fli_reply find_page(request *r, const char *method, const char *path)
+{
+    int get;
+    for (const fli_page *p = r->http->spec.pages; p->path; p++) {
+        if (strcmp(p->path, path)) continue;
+        get = !strcmp(p->method, MHD_HTTP_METHOD_GET);
+        if (!strcmp(p->method, method) || (get && !strcmp(method, MHD_HTTP_METHOD_HEAD))) {
+            r->page = p;
+            return (fli_reply){0};
+        }
+        fli_reply reply = fli_reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this page knows no such method");
+        reply.allow = get ? "GET, HEAD" : p->method;
+        return turn_away(r, reply);
+    }
+    return turn_away(r, fli_reply_error(MHD_HTTP_NOT_FOUND, "there is no such page"));
+}
+
+/* A page of the web that points a name of its own at this machine must not get in by a browser here. */
+static fli_reply check_host(const request *r)
+{
+    if (r->http->spec.tls || fli_host_is_local(header_of(r, MHD_HTTP_HEADER_HOST))) return (fli_reply){0};
+    return turn_away(r, fli_reply_error(MHD_HTTP_FORBIDDEN, "plain HTTP is for this machine alone"));
+}
+
+static fli_reply check_version(const request *r)
+{
+    char sentence[SENTENCE];
+    const char *wrong = fli_net_version_wrong(header_of(r, FLI_NET_HEADER), sentence, sizeof sentence);
+    if (!wrong || (r->page->traits & FLI_PAGE_LOOK)) return (fli_reply){0};
+    return turn_away(r, fli_reply_error(MHD_HTTP_UPGRADE_REQUIRED, "%s", wrong));
+}
+
+static void note_origin(request *r)
+{
+    const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct sockaddr_storage from = {0};
+    if (i && i->client_addr)
+        memcpy(&from, i->client_addr,
+               i->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    fli_address_text(&from, r->shown.address);
+}
+
+/* Only by pages that a client takes part by: to look at the federation is nobody's sign of life. */
+static fli_reply claim(request *r)
+{
+    const fli_http_spec *o = &r->http->spec;
+    char sentence[SENTENCE];
+    double again = 0;
+    if (!fli_instance_read(header_of(r, FLI_NET_INSTANCE), &r->shown.instance))
+        return turn_away(r, fli_reply_error(MHD_HTTP_BAD_REQUEST, "the header " FLI_NET_INSTANCE
+                                                                  " is two numbers of 16 hexadecimal digits each"));
+    note_origin(r);
+    if (r->shown.client == FLI_NOBODY) return (fli_reply){0};
+    const char *wrong = o->claim(o->arg, r->shown.client, &r->shown, &again, sentence, sizeof sentence);
+    if (wrong) return fli_reply_refused(wrong, again, 0);
+    o->heard(o->arg, r->shown.client);
+    return (fli_reply){0};
+}
+
+static fli_reply find_client(request *r)
+{
+    const fli_http_spec *o = &r->http->spec;
+    r->shown.client = *r->shown.name ? o->find(o->arg, r->shown.name) : FLI_NOBODY;
+    fli_reply reply = r->page->traits & (FLI_PAGE_JOINED | FLI_PAGE_ACTS) ? claim(r) : (fli_reply){0};
+    if (reply.code) return reply;
+    if (r->shown.client != FLI_NOBODY || !(r->page->traits & FLI_PAGE_JOINED)) return (fli_reply){0};
+    char *text = malloc(160);
+    if (text) fli_snprintf(text, 160, "{\"error\": \"%s has not joined\", \"join\": true}\n", r->shown.name);
+    return fli_reply_text(MHD_HTTP_CONFLICT, "application/json", text);
+}
+
+/* ?wait=SECONDS, digits alone. */
+static void read_wait(request *r)
+{
+    const char *text = MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, "wait");
+    double seconds = 0;
+    for (; text && *text >= '0' && *text <= '9'; text++)
+        seconds = fmin(10 * seconds + (*text - '0'), FLI_NET_WAIT_MOST);
+    r->shown.wait = text && !*text ? seconds : 0;
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------------------------- */
+
+/* The length that a body is said to have; 0: it is not a number. */
+static int read_length(const char *text, size_t *out)
+{
+    size_t n = 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (n > SIZE_MAX / 20) return 0;
+        n = 10 * n + (size_t)(*text - '0');
+    }
+    *out = n;
+    return !*text;
+}
+
+static fli_reply come_back(const request *r, const char *sentence)
+{
+    fli_reply reply = fli_reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "%s", sentence);
+    reply.retry = RETRY_SECONDS;
+    atomic_fetch_add(&r->http->spec.counters->busy, 1);
+    return reply;
+}
+
+/* Room for a body among all of them, and among the client's own. */
+static fli_reply reserve(request *r)
+{
+    fli_http *h = r->http;
+    atomic_uint_fast64_t *all = &h->spec.counters->body_bytes;
+    if (atomic_fetch_add(all, r->length) + r->length > h->spec.bodies) {
+        atomic_fetch_sub(all, r->length);
+        r->length = 0;
+        return come_back(r, "there is no room for more bodies just now");
+    }
+    if (r->shown.client != FLI_NOBODY) {
+        r->uploads = 1;
+        if (atomic_fetch_add(&h->uploads[r->shown.client], 1) >= UPLOADS)
+            return come_back(r, "this client is sending too much at the same time");
+    }
+    if (!(r->body = malloc(r->length + 1))) return come_back(r, "there is no memory for this body just now");
+    return (fli_reply){0};
+}
+
+/* Whoever stands between might go by another of several lengths, and take for a request what is a body here. */
+static enum MHD_Result count_length(void *lengths, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind, (void)value;
+    *(int *)lengths += !strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return MHD_YES;
+}
+
+static fli_reply expect_body(request *r)
+{
+    int lengths = 0;
+    const char *said = header_of(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    size_t length, most = r->page->most ? r->page->most(r->http->spec.arg) : 0;
+    int chunked = header_of(r, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+    if (chunked || (r->page->most && !said))
+        return turn_away(r, fli_reply_error(MHD_HTTP_LENGTH_REQUIRED, "a body must say its length beforehand"));
+    if (!said) return (fli_reply){0};
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_length, &lengths);
+    if (lengths > 1) return turn_away(r, fli_reply_error(MHD_HTTP_BAD_REQUEST, "a body has one length"));
+    if (!read_length(said, &length) || length > most)
+        return turn_away(r, fli_reply_error(MHD_HTTP_CONTENT_TOO_LARGE, "a body may have %zu bytes here", most));
+    r->length = length;
+    if (!length) return (fli_reply){0};
+    MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)STALL_SECONDS);
+    return reserve(r);
+}
+
+double fli_http_due(size_t length, size_t slowest, double seconds)
+{
+    return fmin((double)length / ALWAYS_SECONDS, (double)slowest) * (seconds - GRACE_SECONDS);
+}
+
+/* MHD_NO ends the connection. */
+static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
+{
+    const fli_http_spec *o = &r->http->spec;
+    double seconds = fli_clock_now() - r->begun;
+    if (*n > r->length - r->arrived) return MHD_NO;
+    memcpy(r->body + r->arrived, piece, *n);
+    r->arrived += *n;
+    atomic_fetch_add(&o->counters->bytes_in, *n);
+    *n = 0;
+    if (r->shown.client != FLI_NOBODY) o->heard(o->arg, r->shown.client);
+    if ((double)r->arrived >= fli_http_due(r->length, o->slowest, seconds)) return MHD_YES;
+    atomic_fetch_add(&o->counters->cut_off, 1);
+    fli_net_caution(o->log, "slow", "name=%s bytes=%zu of=%zu seconds=%.0f", r->shown.name, r->arrived, r->length,
+                    seconds);
+    return MHD_NO;
+}
+
+/* ---- requests -------------------------------------------------------------------------------------------------- */
+
+static enum MHD_Result begin(fli_http *h, struct MHD_Connection *c, const char *path, const char *method, void **state)
+{
+    request *r = calloc(1, sizeof *r);
+    if (!r) return MHD_NO;
+    *state = r;
+    r->http = h;
+    r->connection = c;
+    r->begun = fli_clock_now();
+    r->shown.client = FLI_NOBODY;
+    fli_links_busy(h->links, c, 1);
+    atomic_fetch_add(&h->spec.counters->requests, 1);
+    fli_reply reply = find_page(r, method, path);
+    if (!reply.code) reply = check_host(r);
+    if (!reply.code) reply = check_version(r);
+    if (!reply.code) reply = identify(r);
+    if (!reply.code) reply = find_client(r);
+    if (!reply.code) reply = expect_body(r);
+    if (reply.code) return send_reply(r, &reply);
+    read_wait(r);
+    return MHD_YES;
+}
+
+static enum MHD_Result finish(request *r)
+{
+    if (r->arrived < r->length) return MHD_NO;
+    r->shown.body = r->body;
+    r->shown.n = r->length;
+    if (r->held) r->shown.wait = 0;
+    fli_reply reply = r->page->answer(r->http->spec.arg, &r->shown);
+    return reply.code ? send_reply(r, &reply) : MHD_YES;
+}
+
+/* Called for the head of a request, for pieces of its body, and once more at its end, or when it was woken. */
+static enum MHD_Result handle(void *http, struct MHD_Connection *c, const char *path, const char *method,
+                              const char *version, const char *piece, size_t *n, void **state)
+{
+    request *r = *state;
+    (void)version;
+    if (!r) return begin(http, c, path, method, state);
+    if (*n && r->answered) {
+        *n = 0;
+        return MHD_YES;
+    }
+    if (*n) return take_piece(r, piece, n);
+    return r->answered ? MHD_YES : finish(r);
+}
+
+static void completed(void *http, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why)
+{
+    fli_http *h = http;
+    request *r = *state;
+    (void)why;
+    fli_links_busy(h->links, c, 0);
+    if (!r) return;
+    if (r->uploads) atomic_fetch_sub(&h->uploads[r->shown.client], 1);
+    atomic_fetch_sub(&h->spec.counters->body_bytes, r->length);
+    free(r->body);
+    free(r);
+    *state = NULL;
+}
+
+static void connected(void *http, struct MHD_Connection *c, void **link, enum MHD_ConnectionNotificationCode what)
+{
+    fli_http *h = http;
+    const union MHD_ConnectionInfo *tls = MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        fli_links_add(h->links, c, link);
+        if (h->spec.tls && tls) fli_trust_show(h->spec.trust, tls->tls_session);
+        atomic_fetch_add(&h->spec.counters->connections, 1);
+    } else {
+        fli_links_remove(h->links, link);
+        atomic_fetch_sub(&h->spec.counters->connections, 1);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+/* As many descriptors as this process may have; less those for other things, that is how many can connect. But
+ * strangers take 25 KiB each before they have said a word, so there are not more than for all clients and a crowd
+ * beside them. */
+static unsigned make_room(size_t clients)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l)) return 512;
+    if (l.rlim_cur < l.rlim_max) {
+        struct rlimit more = {l.rlim_max, l.rlim_max};
+        if (!setrlimit(RLIMIT_NOFILE, &more)) l = more;
+    }
+    rlim_t most = l.rlim_cur < 1000000 ? l.rlim_cur : 1000000, useful = CROWD + EACH * (rlim_t)clients;
+    if (most > useful) most = useful;
+    return most > 2 * SPARE_FILES ? (unsigned)(most - SPARE_FILES) : SPARE_FILES;
+}
+
+static struct MHD_Daemon *start_daemon(fli_http *h, const struct sockaddr *address)
+{
+    const fli_tls_files *t = h->spec.tls;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, t ? t->key : NULL},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, t ? t->cert : NULL},
+        {MHD_OPTION_HTTPS_MEM_TRUST, 0, t ? t->ca : NULL},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    if (t) flags |= MHD_USE_TLS;
+    if (address->sa_family == AF_INET6) flags |= MHD_USE_DUAL_STACK;
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, handle, h, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, h->room, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)FLI_LINK_FIRST,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->spec.per_address, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
+        MHD_OPTION_NOTIFY_CONNECTION, connected, h, MHD_OPTION_ARRAY, t ? tls : none, MHD_OPTION_END);
+}
+
+static fl_status start(fl_ctx *ctx, fli_http *h)
+{
+    const struct sockaddr_storage *address = &h->spec.address;
+    char text[FLI_ADDRESS_TEXT];
+    h->room = make_room(h->spec.clients);
+    errno = 0;
+    h->daemon = start_daemon(h, (const struct sockaddr *)address);
+    if (!h->daemon)
+        return fli_fail(ctx, FL_ESYSTEM, "%s: cannot be served there: %s", fli_address_text(address, text),
+                        errno ? strerror(errno) : "the server did not start");
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    if (info) h->port = info->port;
+    return FL_OK;
+}
+
+fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out)
+{
+    fli_http *h = fli_alloc(ctx, 1, sizeof *h);
+    *out = NULL;
+    if (!h) return FL_ENOMEM;
+    h->spec = *spec;
+    h->uploads = fli_alloc(ctx, spec->clients, sizeof *h->uploads);
+    fl_status s = h->uploads ? fli_links_new(ctx, spec->counters, &h->links) : FL_ENOMEM;
+    if (!s) s = start(ctx, h);
+    if (s)
+        fli_http_free(h);
+    else
+        *out = h;
+    return s;
+}
+
+void fli_http_free(fli_http *h)
+{
+    if (!h) return;
+    if (h->links) fli_links_close(h->links);
+    if (h->daemon) MHD_stop_daemon(h->daemon);
+    fli_links_free(h->links);
+    fli_free(h->uploads);
+    fli_free(h);
+}
+
+uint16_t fli_http_port(const fli_http *h) { return h->port; }
+unsigned fli_http_room(const fli_http *h) { return h->room; }

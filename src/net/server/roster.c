@@ -1,0 +1,463 @@
+/* The file: a line of JSON that says what it is, then a line per client, and at the end of the run another one per
+ * client that knows of it; also one per client that has to join again. Lines are only ever added, each with one write
+ * that is flushed to the disk, so that joining costs the same however many have joined. */
+#include "net/server/roster.h"
+
+#include "base/file.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "net/common/protocol.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    VERSION = 1,
+    CARD_MOST = 4096, /* bytes */
+    FILE_MOST = 1 << 30,
+    LINE_MOST = 2 * CARD_MOST + 256,
+};
+
+typedef struct {
+    char name[FLI_NET_NAME_MAX + 1]; /* "": nobody has this number */
+    int listed;                      /* by the list: the name stays */
+    unsigned placed;     /* calls of fli_roster_place that were not taken back; more than one may be at it */
+    unsigned char *card; /* NULL: not entered */
+    size_t card_bytes;
+    int told; /* that the run is over */
+} entry;
+
+struct fli_roster {
+    fl_ctx *ctx; /* for what happens while it is opened */
+    size_t clients;
+    int fixed; /* there is a list */
+    char *path;
+    int fd;               /* -1: it is kept nowhere */
+    uint64_t length;      /* of the file, as far as it is whole */
+    int scrap;            /* of a line that failed lies behind that, or may */
+    pthread_mutex_t lock; /* guards all below, and the file */
+    entry *entries;
+    uint32_t *table; /* of numbers by their names' hash; FLI_NOBODY: free */
+    size_t mask;
+    size_t next; /* numbers below have names */
+    size_t kept;
+};
+
+/* ---- names ------------------------------------------------------------------------------------------------ */
+
+static size_t hash(const char *name)
+{
+    uint64_t h = 1469598103934665603u;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
+    return (size_t)(h ^ h >> 32);
+}
+
+/* Where a name is, or would be. The table is never more than half full. */
+static uint32_t *seek(const fli_roster *r, const char *name)
+{
+    size_t at = hash(name) & r->mask;
+    while (r->table[at] != FLI_NOBODY && strcmp(r->entries[r->table[at]].name, name)) at = (at + 1) & r->mask;
+    return &r->table[at];
+}
+
+static void take_number(fli_roster *r, uint32_t client, const char *name)
+{
+    fli_snprintf(r->entries[client].name, sizeof r->entries[client].name, "%s", name);
+    *seek(r, name) = client;
+}
+
+/* Names behind a gap could not be found any more, so all are put in again. */
+static void build_table(fli_roster *r)
+{
+    for (size_t i = 0; i <= r->mask; i++) r->table[i] = FLI_NOBODY;
+    for (size_t i = 0; i < r->clients; i++)
+        if (*r->entries[i].name) *seek(r, r->entries[i].name) = (uint32_t)i;
+}
+
+/* A client that is entered is not any more. */
+static void strike_out(fli_roster *r, uint32_t client)
+{
+    entry *e = &r->entries[client];
+    fli_free(e->card);
+    e->card = NULL;
+    e->told = 0;
+    r->kept--;
+    if (e->listed) return;
+    *e->name = 0;
+    if (client < r->next) r->next = client;
+    build_table(r);
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------- */
+
+static fl_status take_name(fli_roster *r, const char *path, size_t line, const char *name)
+{
+    if (!fli_net_name_ok(name))
+        return fli_fail(r->ctx, FL_ECONFIG,
+                        "%s:%zu: this is no name of a client: letters, digits, dots, hyphens and underscores, at most "
+                        "%d, are",
+                        path, line, FLI_NET_NAME_MAX);
+    if (line > r->clients)
+        return fli_fail(r->ctx, FL_ECONFIG, "%s:%zu: there are %zu clients (partition.clients), and this is one more",
+                        path, line, r->clients);
+    if (*seek(r, name) != FLI_NOBODY)
+        return fli_fail(r->ctx, FL_ECONFIG, "%s:%zu: %s is there twice", path, line, name);
+    take_number(r, (uint32_t)(line - 1), name);
+    r->entries[line - 1].listed = 1;
+    return FL_OK;
+}
+
+static fl_status read_list(fli_roster *r, const char *path)
+{
+    char *text, *save = NULL;
+    size_t n, line = 0;
+    fl_status s = fli_file_read(r->ctx, path, FILE_MOST, &text, &n);
+    if (s) return s;
+    if (strlen(text) != n) s = fli_fail(r->ctx, FL_ECONFIG, "%s: this is no text", path);
+    for (char *name = strtok_r(text, "\r\n", &save); name && !s; name = strtok_r(NULL, "\r\n", &save))
+        s = take_name(r, path, ++line, name);
+    if (!s && line < r->clients)
+        s = fli_fail(r->ctx, FL_ECONFIG, "%s: has %zu names, but there are %zu clients (partition.clients)", path, line,
+                     r->clients);
+    r->fixed = 1;
+    fli_free(text);
+    return s;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------- */
+
+static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+/* Hexadecimal digits; NULL: they are not. */
+static unsigned char *read_card(fl_ctx *ctx, const char *hex, size_t *n)
+{
+    size_t digits = strlen(hex);
+    unsigned char *card = digits && digits % 2 == 0 && digits / 2 <= CARD_MOST ? fli_alloc(ctx, digits / 2, 1) : NULL;
+    for (size_t i = 0; card && i < digits; i++) {
+        int d = digit(hex[i]);
+        if (d < 0) {
+            fli_free(card);
+            return NULL;
+        }
+        card[i / 2] = (unsigned char)(card[i / 2] << 4 | d);
+    }
+    *n = digits / 2;
+    return card;
+}
+
+static int line_of(char *out, size_t size, const char *name, uint32_t client, const unsigned char *card, size_t n)
+{
+    int k = fli_snprintf(out, size, "{\"client\": %u, \"name\": \"%s\", \"card\": \"", client, name);
+    for (size_t i = 0; i < n; i++) k += fli_snprintf(out + k, size - (size_t)k, "%02x", card[i]);
+    return k + fli_snprintf(out + k, size - (size_t)k, "\"}\n");
+}
+
+static fl_status damaged(fli_roster *r, size_t line)
+{
+    return fli_fail(r->ctx, FL_EFORMAT, "%s:%zu: this line is damaged", r->path, line);
+}
+
+static fl_status take_entry(fli_roster *r, size_t line, const json_t *j)
+{
+    const char *name = json_string_value(json_object_get(j, "name"));
+    const char *hex = json_string_value(json_object_get(j, "card"));
+    json_int_t client = json_integer_value(json_object_get(j, "client"));
+    if (!name || !hex || !fli_net_name_ok(name) || client < 0 || (uint64_t)client >= r->clients)
+        return damaged(r, line);
+    entry *e = &r->entries[client];
+    if (e->card || (*e->name && strcmp(e->name, name)) || (!*e->name && *seek(r, name) != FLI_NOBODY) ||
+        (r->fixed && !*e->name))
+        return fli_fail(r->ctx, FL_ECONFIG,
+                        "%s:%zu: client %d joined as %s, which is not what the list of names says; use the list it was "
+                        "begun with, or another output",
+                        r->path, line, (int)client, name);
+    if (!(e->card = read_card(r->ctx, hex, &e->card_bytes))) return damaged(r, line);
+    if (!*e->name) take_number(r, (uint32_t)client, name);
+    r->kept++;
+    return FL_OK;
+}
+
+static fl_status take_told(fli_roster *r, size_t line, const json_t *told)
+{
+    json_int_t client = json_integer_value(told);
+    if (!json_is_integer(told) || client < 0 || (uint64_t)client >= r->clients || !r->entries[client].card)
+        return damaged(r, line);
+    r->entries[client].told = 1;
+    return FL_OK;
+}
+
+static fl_status take_left(fli_roster *r, size_t line, const json_t *left)
+{
+    json_int_t client = json_integer_value(left);
+    if (!json_is_integer(left) || client < 0 || (uint64_t)client >= r->clients || !r->entries[client].card)
+        return damaged(r, line);
+    strike_out(r, (uint32_t)client);
+    return FL_OK;
+}
+
+static fl_status take_head(fli_roster *r, const json_t *j)
+{
+    json_int_t version = json_integer_value(json_object_get(j, "roster"));
+    json_int_t clients = json_integer_value(json_object_get(j, "clients"));
+    if (version != VERSION)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: this is no roster that this version knows", r->path);
+    if ((uint64_t)clients != r->clients)
+        return fli_fail(r->ctx, FL_ECONFIG,
+                        "%s: that federation has %lld clients, and this one %zu (partition.clients)", r->path,
+                        (long long)clients, r->clients);
+    return FL_OK;
+}
+
+static fl_status take_line(fli_roster *r, size_t number, const char *line, size_t n)
+{
+    locale_t before = fli_locale_enter();
+    json_t *j = n < LINE_MOST ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    fli_locale_leave(before);
+    const json_t *told = json_object_get(j, "told"), *left = json_object_get(j, "left");
+    fl_status s = !j            ? damaged(r, number)
+                  : number == 1 ? take_head(r, j)
+                  : told        ? take_told(r, number, told)
+                  : left        ? take_left(r, number, left)
+                                : take_entry(r, number, j);
+    json_decref(j);
+    return s;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------- */
+
+static fl_status read_lines(fli_roster *r)
+{
+    char *text;
+    size_t n, number = 0;
+    fl_status s = fli_file_read(r->ctx, r->path, FILE_MOST, &text, &n);
+    if (s) return s;
+    for (char *at = text, *end; !s && (end = memchr(at, '\n', n - (size_t)(at - text))); at = end + 1) {
+        s = take_line(r, ++number, at, (size_t)(end - at));
+        r->length = (uint64_t)(end + 1 - text);
+    }
+    fli_free(text);
+    return s;
+}
+
+static fl_status cannot(fl_ctx *ctx, const fli_roster *r, int error)
+{
+    return fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", r->path, strerror(error));
+}
+
+/* A new line at the end, or none at all. Behind what is left of one that failed nothing is written: a shorter line
+ * would have its tail behind it, and nobody could read either. */
+static fl_status append(fli_roster *r, fl_ctx *ctx, const char *line, size_t n)
+{
+    if (r->scrap && ftruncate(r->fd, (off_t)r->length))
+        return fli_fail(ctx, FL_EIO,
+                        "%s: nobody can join before the rest of a line is removed that could not be written, and that "
+                        "fails: %s",
+                        r->path, strerror(errno));
+    r->scrap = 0;
+    ssize_t wrote = pwrite(r->fd, line, n, (off_t)r->length);
+    int error = wrote < 0 ? errno : (size_t)wrote < n ? ENOSPC : fdatasync(r->fd) ? errno : 0;
+    if (!error) {
+        r->length += n;
+        return FL_OK;
+    }
+    r->scrap = ftruncate(r->fd, (off_t)r->length) != 0;
+    return cannot(ctx, r, error);
+}
+
+static fl_status open_file(fli_roster *r)
+{
+    char head[100];
+    fl_status s = FL_OK;
+    if (fli_path_kind(r->path)) s = read_lines(r);
+    if (!s && !r->length) {
+        int n = fli_snprintf(head, sizeof head, "{\"roster\": %d, \"clients\": %zu}\n", VERSION, r->clients);
+        s = fli_file_private(r->ctx, r->path, head, (size_t)n);
+        if (!s) s = fli_sync_above(r->ctx, r->path);
+        r->length = (uint64_t)n;
+    }
+    if (s) return s;
+    r->fd = fli_fd_open(r->path, O_WRONLY | O_CLOEXEC, 0);
+    if (r->fd < 0 || ftruncate(r->fd, (off_t)r->length)) return cannot(r->ctx, r, errno);
+    return FL_OK;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------- */
+
+static fl_status fill(fli_roster *r, const fli_roster_spec *spec)
+{
+    size_t size = 16;
+    while (size < 2 * r->clients) size *= 2;
+    r->mask = size - 1;
+    r->entries = fli_alloc(r->ctx, r->clients, sizeof *r->entries);
+    r->table = fli_alloc(r->ctx, size, sizeof *r->table);
+    if (spec->file) r->path = fli_strdup(r->ctx, spec->file);
+    if (!r->entries || !r->table || (spec->file && !r->path)) return FL_ENOMEM;
+    build_table(r);
+    fl_status s = spec->list ? read_list(r, spec->list) : FL_OK;
+    return s || !spec->file ? s : open_file(r);
+}
+
+fl_status fli_roster_open(fl_ctx *ctx, const fli_roster_spec *spec, fli_roster **out)
+{
+    fli_roster *r = fli_alloc(ctx, 1, sizeof *r);
+    *out = NULL;
+    if (!r) return FL_ENOMEM;
+    r->ctx = ctx;
+    r->clients = spec->clients;
+    r->fd = -1;
+    if (pthread_mutex_init(&r->lock, NULL)) {
+        fli_free(r);
+        return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
+    }
+    fl_status s = fill(r, spec);
+    if (s)
+        fli_roster_free(r);
+    else
+        *out = r;
+    return s;
+}
+
+void fli_roster_free(fli_roster *r)
+{
+    if (!r) return;
+    for (size_t i = 0; r->entries && i < r->clients; i++) fli_free(r->entries[i].card);
+    if (r->fd >= 0) close(r->fd);
+    fli_free(r->entries);
+    fli_free(r->table);
+    fli_free(r->path);
+    pthread_mutex_destroy(&r->lock);
+    fli_free(r);
+}
+
+/* ---- who is who ------------------------------------------------------------------------------------------- */
+
+uint32_t fli_roster_find(fli_roster *r, const char *name)
+{
+    pthread_mutex_lock(&r->lock);
+    uint32_t client = *seek(r, name);
+    int entered = client != FLI_NOBODY && r->entries[client].card;
+    pthread_mutex_unlock(&r->lock);
+    return entered ? client : FLI_NOBODY;
+}
+
+const char *fli_roster_name(fli_roster *r, uint32_t client)
+{
+    pthread_mutex_lock(&r->lock);
+    int entered = client < r->clients && r->entries[client].card;
+    pthread_mutex_unlock(&r->lock);
+    return entered ? r->entries[client].name : NULL;
+}
+
+const char *fli_roster_listed(fli_roster *r, uint32_t client)
+{
+    return client < r->clients && r->entries[client].listed ? r->entries[client].name : NULL;
+}
+
+size_t fli_roster_kept(fli_roster *r)
+{
+    pthread_mutex_lock(&r->lock);
+    size_t kept = r->kept;
+    pthread_mutex_unlock(&r->lock);
+    return kept;
+}
+
+/* Behind the lock. */
+static uint32_t place_of(fli_roster *r, const char *name)
+{
+    uint32_t client = *seek(r, name);
+    if (client != FLI_NOBODY || r->fixed) return client;
+    while (r->next < r->clients && *r->entries[r->next].name) r->next++;
+    if (r->next == r->clients) return FLI_NOBODY;
+    client = (uint32_t)r->next;
+    take_number(r, client, name);
+    return client;
+}
+
+fl_status fli_roster_place(fli_roster *r, fl_ctx *ctx, const char *name, uint32_t *client)
+{
+    pthread_mutex_lock(&r->lock);
+    *client = place_of(r, name);
+    if (*client != FLI_NOBODY) r->entries[*client].placed++;
+    pthread_mutex_unlock(&r->lock);
+    if (*client != FLI_NOBODY) return FL_OK;
+    if (r->fixed) return fli_fail(ctx, FL_EMISMATCH, "%s is not on the list of this federation's clients", name);
+    return fli_fail(ctx, FL_EMISMATCH, "%s cannot join: all %zu places of this federation are taken", name, r->clients);
+}
+
+void fli_roster_release(fli_roster *r, uint32_t client)
+{
+    pthread_mutex_lock(&r->lock);
+    entry *e = &r->entries[client];
+    if (!--e->placed && !e->card && !e->listed) {
+        *e->name = 0;
+        if (client < r->next) r->next = client;
+        build_table(r);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const void *card, size_t n)
+{
+    char line[LINE_MOST];
+    if (!n || n > CARD_MOST) return fli_fail(ctx, FL_EFORMAT, "this is no card of a client: it has %zu bytes", n);
+    unsigned char *copy = fli_alloc(ctx, n, 1);
+    if (!copy) return FL_ENOMEM;
+    memcpy(copy, card, n);
+    pthread_mutex_lock(&r->lock);
+    entry *e = &r->entries[client];
+    fl_status s = FL_OK;
+    if (!e->card && r->fd >= 0) s = append(r, ctx, line, (size_t)line_of(line, sizeof line, e->name, client, copy, n));
+    if (!s && !e->card) {
+        e->card = copy;
+        e->card_bytes = n;
+        r->kept++;
+        copy = NULL;
+    }
+    pthread_mutex_unlock(&r->lock);
+    fli_free(copy);
+    return s;
+}
+
+fl_status fli_roster_leave(fli_roster *r, fl_ctx *ctx, uint32_t client)
+{
+    char line[64];
+    int n = fli_snprintf(line, sizeof line, "{\"left\": %u}\n", client);
+    pthread_mutex_lock(&r->lock);
+    fl_status s = r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
+    if (!s) strike_out(r, client);
+    pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+const unsigned char *fli_roster_card(fli_roster *r, uint32_t client, size_t *n)
+{
+    pthread_mutex_lock(&r->lock);
+    const entry *e = &r->entries[client];
+    const unsigned char *card = e->card;
+    *n = e->card_bytes;
+    pthread_mutex_unlock(&r->lock);
+    return card;
+}
+
+fl_status fli_roster_tell(fli_roster *r, fl_ctx *ctx, uint32_t client)
+{
+    char line[64];
+    int n = fli_snprintf(line, sizeof line, "{\"told\": %u}\n", client);
+    pthread_mutex_lock(&r->lock);
+    entry *e = &r->entries[client];
+    fl_status s = !e->told && r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
+    if (!s) e->told = 1;
+    pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+int fli_roster_told(fli_roster *r, uint32_t client)
+{
+    pthread_mutex_lock(&r->lock);
+    int told = r->entries[client].told;
+    pthread_mutex_unlock(&r->lock);
+    return told;
+}

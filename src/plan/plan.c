@@ -1,0 +1,355 @@
+#include "plan/plan.h"
+#include "plan/member.h"
+#include "metric/metric_list.h"
+#include "model_file/model_file.h"
+#include "config/rules.h"
+#include "format/yaml.h"
+
+#include "remote/mailbox.h"
+
+#include "base/file.h"
+#include "base/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out)
+{
+    const fli_participation_desc *who = s->sampler.item.desc;
+    const fli_system_desc *devices = s->devices.item.desc;
+    const char *const files[] = {who->file ? who->file(s->sampler.params) : NULL,
+                                 devices->file ? devices->file(s->devices.params) : NULL,
+                                 *s->model.start ? s->model.start : NULL};
+    *out = *samples;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        fli_digest part;
+        fli_hash h;
+        uint64_t bytes;
+        struct stat st;
+        if (!files[i] || (!stat(files[i], &st) && !S_ISREG(st.st_mode))) continue; /* a pipe is read once */
+        fl_status status = fli_digest_file(ctx, files[i], &part, &bytes);
+        if (status) return status;
+        fli_hash_init(&h);
+        fli_hash_bytes(&h, out->byte, sizeof out->byte);
+        fli_hash_count(&h, i);
+        fli_hash_bytes(&h, part.byte, sizeof part.byte);
+        *out = fli_hash_end(&h);
+    }
+    return FL_OK;
+}
+
+/* A mistake in what the configuration says of data in memory, at the key that says it. */
+static fl_status contradicts(const fl_config *cfg, const char *key, const char *sentence)
+{
+    char where[512];
+    const fli_node *at = fli_yaml_get(cfg->root, key);
+    return fli_fail(cfg->ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), sentence);
+}
+
+/* What the program says of its data holds; settings may repeat it, but say nothing else. */
+static fl_status check_holding(const fl_config *cfg, const fli_settings *s, const fl_holding *who)
+{
+    const char *least = fl_config_get(cfg, "partition.min_size");
+    if (who->weight && s->top.weights != FLI_WEIGHTS_AUTO)
+        return contradicts(cfg, "weights", "the data come with the clients' weights, so `weights` must be auto");
+    if (!who->start && !who->owner) return FL_OK;
+    if (strcmp(s->partitioner.item.name, "natural") || (*least && strcmp(least, "1")))
+        return contradicts(cfg, "partition",
+                           "it is known who holds which samples: partition.kind can only be natural, with its default "
+                           "min_size");
+    if (s->partition.clients && (size_t)s->partition.clients != who->clients)
+        return contradicts(cfg, "partition.clients",
+                           "it is known who holds which samples: leave partition.clients out, or set it to that many");
+    return FL_OK;
+}
+
+/* Of methods that weigh clients equally. */
+static fl_status check_equal_weights(const fli_plan *p)
+{
+    const fli_fed *f = p->fed;
+    if (!f->weight || !(p->algo->traits & FLI_ALGO_UNIFORM)) return FL_OK;
+    for (size_t i = 1; i < f->clients; i++)
+        if (f->weight[i] != f->weight[0])
+            return fli_fail(p->ctx, FL_ECONFIG,
+                            "algorithm %s weighs all clients equally, but the data come with other weights",
+                            p->algo->name);
+    return FL_OK;
+}
+
+double fli_plan_weight(const fli_plan *p, size_t client)
+{
+    if (p->fed->weight) return p->fed->weight[client];
+    if (p->uniform) return 1 / (double)p->fed->clients;
+    return (double)fli_fed_size(p->fed, client) / (double)p->fed->samples;
+}
+
+/* Known before anything that one rank alone may fail at: it is found together. */
+static fl_status count_threads(fli_plan *p)
+{
+    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads);
+    fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
+    p->threads = (size_t)threads;
+    return s;
+}
+
+fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
+{
+    memset(p, 0, sizeof *p);
+    p->ctx = cfg->ctx;
+    fli_waits_init(&p->waits, &cfg->ranks, &p->ranks);
+    fli_arena_init(&p->arena, cfg->ctx);
+    fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
+    if (s || (s = count_threads(p))) return s;
+    const fli_memory *m =
+        cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
+    if (m) s = check_holding(cfg, &p->settings, &m->who);
+    if (s) return s;
+    p->algo = p->settings.algorithm.item.desc;
+    p->params = p->settings.algorithm.params;
+    p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
+    if (like) {
+        p->fed = like->fed;
+        p->samples = like->samples;
+        p->mailbox = like->mailbox;
+        p->borrowed = 1;
+        p->runs = like->runs;
+        return FL_OK;
+    }
+    fli_fed_spec spec = fli_settings_fed(&p->settings, m);
+    spec.map = fli_ranked(&p->ranks);
+    s = fli_fed_new(p->ctx, &spec, &p->fed);
+    return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
+}
+
+/* ---- what settings and data decide --------------------------------------------------------------------- */
+
+static fl_status make_model(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    const fli_dataset *train = p->fed->train;
+    const size_t row[3] = {1, 1, p->fed->dim};
+    fl_status status = fli_objective_new(p->ctx, s, train ? train->shape : row, p->fed->classes,
+                                         train && fli_dataset_sparse(train), &p->model);
+    if (status) return status;
+    p->solvers = fli_algo_solvers(p->algo, s->algorithm.params, p->model, fli_settings_solver(s));
+    return FL_OK;
+}
+
+static fl_status make_system(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    if (!strcmp(s->devices.item.name, "none")) return FL_OK;
+    return fli_system_new(p->ctx, s->devices.item.desc, s->devices.params, &s->system, p->fed, (uint64_t)s->top.seed,
+                          &p->system);
+}
+
+/* How fast an asynchronous method goes. On the real clock a client at work is a thread, of any rank, unless it is
+ * elsewhere. */
+static void resolve_pace(fli_plan *p)
+{
+    if (!p->algo->async.pace) return;
+    p->pace = p->algo->async.pace(p->settings.algorithm.params);
+    p->at_work = p->participation->largest;
+    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->mailbox;
+    if (here && p->at_work > p->threads) p->at_work = p->threads;
+}
+
+/* All that may fail for what the configuration says: everything is tried, so that everything is said. */
+static fl_status resolve(fli_plan *p, const fl_config *cfg)
+{
+    const fli_settings *s = &p->settings;
+    fli_known known = {.ctx = p->ctx, .root = cfg->root, .settings = s, .fed = p->fed};
+    fli_problems problems;
+    fli_problems_init(&problems, &known);
+    fli_problems_note(&problems, make_model(p), "model.kind");
+    if (!fli_problems_fatal(&problems))
+        fli_problems_note(
+            &problems,
+            fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation),
+            "participation.kind");
+    if (!fli_problems_fatal(&problems)) fli_problems_note(&problems, make_system(p), "system.kind");
+    if (p->participation) resolve_pace(p);
+    known.model = p->solvers.count ? p->model : NULL; /* a part of it may be there */
+    known.solvers = &p->solvers;
+    known.pace = p->pace;
+    known.at_work = p->at_work;
+    known.compared = cfg->compared;
+    fli_problems_look(&problems, fli_data_rules);
+    return fli_problems_fini(&problems);
+}
+
+/* Where client state goes that memory has no room for: $TMPDIR, else beside the result. /tmp often is memory itself, so
+ * it comes last. */
+static char *spill_folder(fli_plan *p)
+{
+    const char *folder = getenv("TMPDIR"), *output = p->settings.top.output, *slash = strrchr(output, '/');
+    if (folder && *folder) return fli_arena_strdup(&p->arena, folder);
+    char *beside = fli_arena_strdup(&p->arena, slash ? output : *output ? "." : "/var/tmp");
+    if (beside && slash) beside[slash > output ? slash - output : 1] = 0;
+    if (!beside || fli_path_kind(beside) == 1) return beside;
+    return fli_arena_strdup(&p->arena, fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp");
+}
+
+/* What clients are told. The start model comes to them in messages. */
+static char *essence(fli_plan *p)
+{
+    fli_text text;
+    fli_settings told;
+    if (fli_settings_tell(&p->arena, &p->settings, &told)) return NULL;
+    told.algorithm.params = (void *)p->params; /* to be read */
+    if (!p->mailbox) {                         /* clients in this process have exactly what the run has */
+        told.algorithm.item.name = told.algorithm.exact;
+        told.objective.item.name = told.objective.exact;
+        told.local.solver = (char *)told.local.exact_solver;
+    }
+    fli_text_init(&text, p->ctx);
+    fli_settings_print_essence(&text, &told);
+    char *out = fli_text_ok(&text) ? NULL : fli_arena_strdup(&p->arena, fli_text_get(&text));
+    fli_text_fini(&text);
+    return out;
+}
+
+static void plan_asking(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    p->asking = (fli_asking){
+        .local = &s->local,
+        .algo = p->algo,
+        .params = p->params,
+        .model = p->model,
+        .solvers = &p->solvers,
+        .participation = p->participation,
+        .system = p->system,
+        .sgd = fli_settings_sgd(s),
+        .classes = p->fed->classes,
+        .seed = (uint64_t)s->top.seed,
+    };
+}
+
+static fl_status read_start(fli_plan *p)
+{
+    const char *path = p->settings.model.start;
+    if (!*path) return FL_OK;
+    if (!(p->start = fli_arena_alloc(&p->arena, p->model->space.n, p->model->space.ops->size))) return FL_ENOMEM;
+    return fli_model_file_start(p->ctx, path, p->model, p->start);
+}
+
+/* fli_shards_init */
+static size_t size_of(const void *fed, size_t client) { return fli_fed_size(fed, client); }
+
+static fl_status plan_shards(fli_plan *p)
+{
+    if (!fli_ranked(&p->ranks)) return FL_OK;
+    if (strcmp(p->settings.executor.item.name, "threads"))
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "executor is %s, which works in one process; over several it must be threads",
+                        p->settings.executor.item.name);
+    return fli_shards_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->shards);
+}
+
+static fl_status plan_exec(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    p->exec = (fli_exec_spec){
+        .model = p->model,
+        .fed = p->fed,
+        .algo = p->algo,
+        .params = p->params,
+        .solvers = p->solvers,
+        .uniform = p->uniform,
+        .weights = p->fed->weight,
+        .regularizer = p->regularizer,
+        .regularizer_params = s->regularizer.params,
+        .seed = (uint64_t)s->top.seed,
+        .sgd = fli_settings_sgd(s),
+        .threads = fli_ranks_threads(&p->ranks, (size_t)s->top.threads),
+        .memory = (size_t)s->top.memory,
+        .folder = spill_folder(p),
+        .executor = p->mailbox              ? &fli_executor_mailbox
+                    : fli_ranked(&p->ranks) ? &fli_executor_ranks
+                                            : s->executor.item.desc,
+        .ranks = fli_ranked(&p->ranks) ? &p->ranks : NULL,
+        .shards = fli_ranked(&p->ranks) ? &p->shards : NULL,
+        .inexact = !s->top.exact,
+        .mailbox = p->mailbox,
+        .watch = s->metrics.potential && p->algo->theory.potential.name,
+        .settings = essence(p),
+        .builder = &fli_member_builder,
+    };
+    return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
+{
+    const fli_settings *s = &p->settings;
+    const fli_regularizer *g = s->regularizer.item.desc;
+    fl_status status = resolve(p, cfg);
+    if (!status) status = read_start(p);
+    if (!status) status = fli_plan_digest(p->ctx, s, &p->samples, &p->data);
+    if (status) return status;
+    p->regularizer = strcmp(g->name, "none") ? g : NULL;
+    plan_asking(p);
+    if ((status = check_equal_weights(p)) || (status = plan_shards(p))) return status;
+    status = fli_plan_settle(p);
+    if (!status) status = plan_exec(p);
+    p->exec.slice = cfg->slice;
+    p->exec.between = cfg->between;
+    if (!status && p->algo->begin) status = p->algo->begin(p->ctx, (void *)p->params);
+    return status ? status : fli_plan_warn(p);
+}
+
+int fli_plan_needs_samples(const fli_plan *p)
+{
+    int start = p->model->desc->start_from && !p->start, promise = p->exec.watch && p->algo->theory.potential.falls;
+    return start || promise || fli_plan_needs_smoothness(p);
+}
+
+int fli_plan_needs_smoothness(const fli_plan *p)
+{
+    return p->algo->theory.gap.smooth && fli_metric_gap.wanted(&p->settings.metrics, p->model) && p->model->desc->hvp;
+}
+
+/* The part of the test set that this rank will look at. */
+static fl_status keep_tests(fli_plan *p)
+{
+    size_t from = fli_lane_of_rank(p->ranks.rank, p->ranks.count);
+    size_t to = fli_lane_of_rank(p->ranks.rank + 1, p->ranks.count);
+    return fli_fed_keep_tests(p->ctx, p->fed, fli_lane_begin(from, p->fed->tests), fli_lane_begin(to, p->fed->tests));
+}
+
+/* Ranks have the samples of their own clients; the digest and all that is settled by samples are known by now. */
+static fl_status keep_samples(fli_plan *p)
+{
+    if (!fli_ranked(&p->ranks) || p->borrowed) return FL_OK;
+    fl_status s = keep_tests(p);
+    if (s) return s;
+    if (fli_plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, NULL, 0);
+    size_t n = p->shards.of[p->ranks.rank].clients;
+    uint32_t *own = fli_alloc(p->ctx, n, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    fli_shards_list(&p->shards, p->ranks.rank, own);
+    s = fli_fed_keep(p->ctx, p->fed, own, n);
+    fli_free(own);
+    return s;
+}
+
+fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
+{
+    fl_status s = fli_plan_data(cfg, like, p);
+    if (!s) s = fli_plan_finish(p, cfg);
+    if (!s) s = keep_samples(p);
+    return s ? s : fli_plan_check_memory(p);
+}
+
+void fli_plan_fini(fli_plan *p)
+{
+    if (p->params && p->algo->end) p->algo->end((void *)p->params);
+    fli_shards_fini(&p->shards);
+    fli_participation_free(p->participation);
+    fli_system_free(p->system);
+    fli_model_free(p->model);
+    if (!p->borrowed) fli_fed_free(p->fed);
+    fli_arena_fini(&p->arena);
+}

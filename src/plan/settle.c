@@ -1,0 +1,185 @@
+/* Parameters that settings leave open and that the plan decides by what it knows, and what a person is told before
+ * the run. */
+#include "plan/plan.h"
+
+#include "base/number.h"
+#include "plan/theory_facts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Means over all clients of what the first round asks for. */
+static fl_status look_ahead(const fli_plan *p, fli_outlook *out)
+{
+    *out = (fli_outlook){0};
+    for (size_t i = 0; i < p->fed->clients; i++) {
+        fli_card card;
+        fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
+        if (s) return s;
+        fli_ask first = fli_ask_for(&p->asking, &card, 0, 0, (uint32_t)i);
+        double w = fli_plan_weight(p, i);
+        out->travel += w * first.lr * (double)first.steps;
+        out->probability += w * first.probability;
+    }
+    return FL_OK;
+}
+
+/* ---- parameters that are auto ----------------------------------------------------------------------------- */
+
+/* L, by which a parameter is settled. */
+static fl_status measure_smoothness(const fli_plan *p, double *largest)
+{
+    char who[128];
+    fli_snprintf(who, sizeof who, "a parameter of algorithm %s that is auto", p->algo->name);
+    fl_status s = fli_model_needs_hvp(p->ctx, p->model, who);
+    int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound is its curvature at a start of zeros */
+    return s ? s : fli_theory_smoothness(p, glm, largest);
+}
+
+/* What the method's parameters left open. */
+static fl_status settle_params(fli_plan *p)
+{
+    const fli_algo *a = p->algo;
+    unsigned how = a->settling.unsettled ? a->settling.unsettled(p->params) : 0;
+    fli_facts f = {.clients = p->fed->clients,
+                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                   .momentum = p->settings.local.momentum,
+                   .smoothness = NAN};
+    if (!how) return FL_OK;
+    void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
+    if (!settled) return FL_ENOMEM;
+    memcpy(settled, p->params, a->params_size);
+    fl_status s = look_ahead(p, &f.outlook);
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->mailbox)
+        s = fli_fail(
+            p->ctx, FL_ECONFIG,
+            "algorithm %s has a parameter that is auto and follows from the samples, which are at the clients; "
+            "give it a value",
+            a->name);
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
+    a->settling.settle(settled, &f);
+    p->params = p->asking.params = settled;
+    return s;
+}
+
+/* A value that was settled, as in "eta = 0.4". */
+static fl_status print_settled(const fli_plan *p, const fli_key *key, fli_text *t)
+{
+    fli_text before, after;
+    fli_text_init(&before, p->ctx);
+    fli_text_init(&after, p->ctx);
+    fli_key_print_value(&before, key, p->settings.algorithm.params);
+    fli_key_print_value(&after, key, p->params);
+    fl_status s = fli_text_ok(&before) ? fli_text_ok(&before) : fli_text_ok(&after);
+    if (!s && strcmp(fli_text_get(&before), fli_text_get(&after)))
+        fli_text_addf(t, "%s%s = %s", t->n ? ", " : "", key->name, fli_text_get(&after));
+    fli_text_fini(&before);
+    fli_text_fini(&after);
+    return s;
+}
+
+/* Puts it into words. */
+static fl_status name_settled(fli_plan *p)
+{
+    fli_text text;
+    fl_status s = FL_OK;
+    if (p->params == p->settings.algorithm.params) return FL_OK;
+    fli_text_init(&text, p->ctx);
+    for (const fli_key *key = p->algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
+    if (!s) s = fli_text_ok(&text);
+    if (!s && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
+    fli_text_fini(&text);
+    return s;
+}
+
+fl_status fli_plan_settle(fli_plan *p)
+{
+    fl_status s = settle_params(p);
+    return s ? s : name_settled(p);
+}
+
+/* ---- warnings --------------------------------------------------------------------------------------------- */
+
+/* Logs what the method has to say about the first client it has something to say about. Every schedule begins with its
+ * largest step size. */
+static fl_status warn_of_theory(const fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    fli_facts f = {.clients = p->fed->clients,
+                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                   .composite = p->regularizer != NULL,
+                   .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
+                   .model_traits = p->model->desc->traits,
+                   .momentum = s->local.momentum,
+                   .smoothness = NAN,
+                   .weight = NAN};
+    if (!p->algo->theory.warn) return FL_OK;
+    fli_text text;
+    fli_text_init(&text, p->ctx);
+    for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
+        fli_card card;
+        if (fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card)) continue;
+        fli_ask first = fli_ask_for(&p->asking, &card, 0, 0, (uint32_t)i);
+        f.client = (uint32_t)i;
+        f.lr = first.lr;
+        f.steps = first.steps;
+        f.probability = first.probability;
+        p->algo->theory.warn(p->params, &f, &text);
+    }
+    fl_status status = fli_text_ok(&text);
+    if (!status && *fli_text_get(&text)) fli_log(p->ctx, FL_LOG_WARNING, "%s, %s", p->algo->name, fli_text_get(&text));
+    fli_text_fini(&text);
+    return status;
+}
+
+/* On the real clock the threads are the devices, and they meet for every measurement. */
+static void warn_of_real_clock(const fli_plan *p)
+{
+    size_t wanted = p->participation->largest, every = (size_t)p->settings.metrics.every;
+    if (p->at_work < wanted)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "clock is real: %zu clients are at work at the same time, one per thread, not %zu", p->at_work, wanted);
+    if (p->system) fli_log(p->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
+    if (p->at_work > 1 && every * p->pace.buffer < 10 * p->at_work)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "clock is real: the threads wait for each other at every measurement; a larger metrics.every than %zu "
+                "lets them run",
+                every);
+}
+
+/* Whether ranks add up sums of their own: see fli_exec_spec. */
+static void warn_of_exactness(const fli_plan *p)
+{
+    if (p->settings.top.exact || !fli_ranked(&p->ranks)) return;
+    if (p->algo->async.pace)
+        fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
+                p->algo->name);
+    else if (!(p->algo->traits & FLI_ALGO_ADDS))
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "exact is false, but %s does more with uploads than to add them: the run is exact", p->algo->name);
+}
+
+fl_status fli_plan_warn(const fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    const char *name = p->algo->name;
+    if (p->model->bilevel && !(s->bilevel.l2 > 0))
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "bilevel.l2 is 0, so nothing makes the lower level strongly convex, which %s relies on", name);
+    if (p->model->desc->traits & FLI_MODEL_UNSUPERVISED && !p->regularizer)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "model %s is meant for W >= 0, but regularizer.kind is none: its columns may become negative%s",
+                p->model->desc->name,
+                p->algo->traits & FLI_ALGO_COMPOSITE ? "; set it to nonnegative to prevent that" : "");
+    if (!p->model->latent && p->algo->traits & FLI_ALGO_BLOCKS)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "%s is meant to learn from unlabelled samples too, but semi.labels is none: only labelled ones count",
+                name);
+    fl_status status = warn_of_theory(p);
+    if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
+    if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);
+    warn_of_exactness(p);
+    return status;
+}

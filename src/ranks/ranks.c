@@ -1,0 +1,77 @@
+#include "ranks/ranks.h"
+
+#include "base/pool.h"
+
+#include <string.h>
+
+size_t fli_ranks_threads(const fl_ranks *r, size_t asked)
+{
+    if (asked || !fli_ranked(r)) return fli_pool_count(asked);
+    if (r->processors) return r->processors;
+    size_t share = fli_pool_count(0) / (r->neighbours ? r->neighbours : 1);
+    return share ? share : 1;
+}
+
+static fl_status reached(fl_ctx *ctx, fl_status s)
+{
+    return s ? fli_fail(ctx, s, "the other processes of this run cannot be reached") : FL_OK;
+}
+
+fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at)
+{
+    return reached(ctx, r->gather(r->arg, all, at));
+}
+
+fl_status fli_ranks_add(fl_ctx *ctx, const fl_ranks *r, void *v, size_t n, size_t real)
+{
+    return n ? reached(ctx, r->add(r->arg, v, n, real)) : FL_OK;
+}
+
+fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *bytes, size_t n)
+{
+    if (!fli_ranked(r)) return FL_OK;
+    size_t *at = fli_alloc(ctx, r->count + 1, sizeof *at);
+    if (!at) return FL_ENOMEM;
+    for (size_t i = 0; i <= r->count; i++) at[i] = i > from ? n : 0;
+    fl_status s = fli_ranks_gather(ctx, r, bytes, at);
+    fli_free(at);
+    return s;
+}
+
+fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n)
+{
+    if (!fli_ranked(r)) return FL_OK;
+    double *all = fli_alloc(ctx, r->count, n * sizeof *all);
+    size_t *at = fli_alloc(ctx, r->count + 1, sizeof *at);
+    fl_status s = all && at ? FL_OK : FL_ENOMEM;
+    if (!s) {
+        for (size_t i = 0; i <= r->count; i++) at[i] = i * n * sizeof *all;
+        memcpy(all + r->rank * n, v, n * sizeof *v);
+        s = fli_ranks_gather(ctx, r, all, at);
+    }
+    for (size_t i = 0; !s && i < r->count * n; i++)
+        if (all[i] > v[i % n]) v[i % n] = all[i];
+    fli_free(all);
+    fli_free(at);
+    return s;
+}
+
+/* The lowest rank with a status: the largest number of those that are larger the lower the rank is. */
+fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s)
+{
+    struct {
+        int32_t status;
+        char text[1020];
+    } word = {.status = (int32_t)s};
+    if (!fli_ranked(r)) return s;
+    double lowest = s ? (double)(r->count - r->rank) : 0;
+    fl_status status = fli_ranks_most(ctx, r, &lowest, 1);
+    if (status || lowest == 0) return status;
+    uint32_t who = r->count - (uint32_t)lowest;
+    const char *text = fl_ctx_error(ctx);
+    if (who == r->rank) memcpy(word.text, text, strnlen(text, sizeof word.text - 1));
+    if ((status = fli_ranks_share(ctx, r, who, &word, sizeof word))) return status;
+    if (who == r->rank) return s;
+    fli_clear(ctx); /* of a sentence of its own */
+    return fli_fail(ctx, (fl_status)word.status, "%s", word.text);
+}

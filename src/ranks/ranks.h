@@ -1,0 +1,29 @@
+/* What the ranks of a run do together, beyond the table of fedloom_ranks.h. Where there is one process all of it is
+ * nothing: `r` NULL, or a count of 0 or 1. Every rank makes these calls, in the same order. */
+#ifndef FLI_RANKS_RANKS_H
+#define FLI_RANKS_RANKS_H
+
+#include "base/ctx.h"
+
+#include "fedloom_ranks.h"
+
+static inline int fli_ranked(const fl_ranks *r) { return r && r->count > 1; }
+/* Whether this process is the one that writes: the only one, or rank 0. */
+static inline int fli_ranks_first(const fl_ranks *r) { return !fli_ranked(r) || r->rank == 0; }
+
+/* The threads of this process, where `asked` is what the configuration says: unless it does, ranks of one machine share
+ * its processors. */
+size_t fli_ranks_threads(const fl_ranks *r, size_t asked);
+
+/* See fl_ranks.gather. */
+fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at);
+/* See fl_ranks.add. */
+fl_status fli_ranks_add(fl_ctx *ctx, const fl_ranks *r, void *v, size_t n, size_t real);
+/* Everybody has what rank `from` has. */
+fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *bytes, size_t n);
+/* The largest of each over the ranks. */
+fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n);
+/* One status for all: that of the lowest rank that failed, with its sentence. */
+fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s);
+
+#endif

@@ -1,0 +1,102 @@
+#include "remote/admission.h"
+
+#include "base/number.h"
+
+#include <math.h>
+
+/* No mean over samples is as large; where one is, the model is about to leave the finite range. */
+#define LOSS_MOST 1e100
+
+/* A share of n clients; rounding does not ask for one more. */
+static size_t share_of(double share, size_t n) { return (size_t)ceil(share * (double)n - 1e-9); }
+
+size_t fli_admission_wanted(const fli_admission *a, size_t n)
+{
+    size_t wanted = share_of(a->wait_for, n);
+    return wanted ? wanted : 1;
+}
+
+size_t fli_admission_least(const fli_admission *a, size_t n) { return share_of(a->quorum, n); }
+
+static fl_status refuse(fli_exchange *x, fl_status status, const char *part, double value, const char *rule)
+{
+    fli_snprintf(x->why.text, sizeof x->why.text, "part \"%.100s\" of its answer %s %g, %s", part,
+                 status == FL_EDIVERGED ? "has the value" : "has the norm", value, rule);
+    return status;
+}
+
+static fl_status not_finite(fli_exchange *x, const char *part, double value)
+{
+    return refuse(x, FL_EDIVERGED, part, value, "which is not finite");
+}
+
+/* Of a part that has one: what it is shows which kind it is. */
+static double first_infinity(const fli_space *s, const void *v)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        double value;
+        s->ops->to_f64(1, fli_cat(s->ops, v, i), &value);
+        if (!isfinite(value)) return value;
+    }
+    return NAN;
+}
+
+/* One pass: a sum of squares that is finite has finite terms, and may otherwise just be too large. */
+static fl_status admit_vector(const fli_admission *a, const fli_part *part, const fli_space *s, void *v, int bounded,
+                              fli_exchange *x)
+{
+    double square = fli_dot(s, v, v), norm = sqrt(square);
+    if (!isfinite(square) && !fli_finite(s, v)) return not_finite(x, part->name, first_infinity(s, v));
+    if (!bounded || !(a->largest_norm > 0) || norm <= a->largest_norm) {
+        x->norm = fmax(x->norm, norm);
+        return FL_OK;
+    }
+    if (a->beyond == FLI_BEYOND_REJECT || isinf(norm))
+        return refuse(x, FL_EREFUSED, part->name, norm, "which is beyond server.largest_norm");
+    fli_scale(s, a->largest_norm / norm, v);
+    x->norm = fmax(x->norm, a->largest_norm);
+    return FL_OK;
+}
+
+static fl_status admit_numbers(const fli_part *part, const double *v, size_t n, fli_exchange *x)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v[i])) return not_finite(x, part->name, v[i]);
+    return FL_OK;
+}
+
+/* Of figures the losses: others may be missing, and a potential beyond all bounds. */
+static fl_status admit_figures(const fli_part *part, const double *v, fli_exchange *x)
+{
+    static const size_t losses[] = {FLI_FIGURE_TRAIN_LOSS, FLI_FIGURE_TEST_LOSS, FLI_FIGURE_OWN_TRAIN_LOSS,
+                                    FLI_FIGURE_OWN_TEST_LOSS};
+    for (size_t i = 0; !part->at && i < sizeof losses / sizeof *losses; i++) {
+        double loss = v[losses[i]];
+        if (!isfinite(loss)) return not_finite(x, part->name, loss);
+        if (fabs(loss) > LOSS_MOST) return refuse(x, FL_EDIVERGED, part->name, loss, "which no loss can have");
+    }
+    return FL_OK;
+}
+
+fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange *x)
+{
+    fli_wire w;
+    fl_status s = FL_OK;
+    size_t first, upper = fli_model_upper(p->model);
+    x->norm = 0;
+    if (!(x->ask.flags & FLI_ASK_REPLY)) return FL_OK;
+    fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
+    for (const fli_part *part = w.up; !s && part && part->name; part++) {
+        if (!fli_part_sent(part, w.moment)) continue;
+        fli_space space = p->model->space;
+        space.n = fli_part_range(part, space.n, upper, &first);
+        if (part->what == FLI_NUMBER && x->ask.kind == FLI_ASK_TURN)
+            s = admit_numbers(part, x->up.num + part->at, fli_part_numbers(part), x);
+        else if (part->what == FLI_NUMBER)
+            s = x->ask.kind == FLI_ASK_FIGURES ? admit_figures(part, x->up.num, x) : FL_OK;
+        else
+            s = admit_vector(a, part, &space, fli_at(space.ops, x->up.vec[part->at], first),
+                             x->ask.kind == FLI_ASK_TURN, x);
+    }
+    return s;
+}

@@ -1,0 +1,374 @@
+#include "remote/packet.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/number.h"
+#include "format/safetensors.h"
+
+#include <string.h>
+
+enum { VERSION = 2, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, HEADER = 48 + sizeof(fli_digest) };
+static const char magic[MAGIC + 1] = "flpacket";
+
+void fl_bytes_free(fl_bytes *b)
+{
+    if (!b) return;
+    fli_free(b->data);
+    *b = (fl_bytes){NULL, 0};
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------- */
+
+static uint32_t checksum(const unsigned char *bytes, size_t n)
+{
+    fli_crc_tables tables;
+    fli_crc_tables_init(&tables);
+    uint32_t crc = fli_crc32c_more(&tables, 0, bytes, CHECKSUM_AT);
+    return fli_crc32c_more(&tables, crc, bytes + CHECKED_AT, n - CHECKED_AT);
+}
+
+fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
+{
+    size_t n = HEADER + p->head_bytes + p->body_bytes;
+    unsigned char *bytes = fli_alloc(ctx, n, 1), *at = bytes;
+    *out = (fl_bytes){NULL, 0};
+    if (!bytes) return FL_ENOMEM;
+    memcpy(at, magic, MAGIC);
+    at = fli_put_u64(at + MAGIC, VERSION, 2);
+    at = fli_put_u64(at, p->kind, 2);
+    at = fli_put_u64(at, 0, 4);
+    at = fli_put_u64(at, p->number, 8);
+    at = fli_put_u64(at, p->client, 4);
+    at = fli_put_u64(at, p->head_bytes, 4);
+    at = fli_put_u64(at, p->body_bytes, 8);
+    at = fli_put_u64(at, p->settled, 8);
+    memcpy(at, p->run.byte, sizeof p->run.byte);
+    at += sizeof p->run.byte;
+    if (p->head_bytes) memcpy(at, p->head, p->head_bytes);
+    if (p->body_bytes) memcpy(at + p->head_bytes, p->body, p->body_bytes);
+    fli_put_u64(bytes + CHECKSUM_AT, checksum(bytes, n), 4);
+    *out = (fl_bytes){bytes, n};
+    return FL_OK;
+}
+
+static const char *kind_name(fli_packet_kind kind)
+{
+    static const char *const names[] = {"message", "card of a client", "terms of a federation",
+                                        "ask",     "answer",           "state of a client"};
+    return names[kind];
+}
+
+/* The version of what begins as a packet; VERSION for what does not. */
+static uint64_t version_of(const unsigned char *in, size_t n)
+{
+    uint64_t version = VERSION;
+    if (n >= MAGIC + 2 && !memcmp(in, magic, MAGIC)) fli_get_u64(in + MAGIC, &version, 2);
+    return version;
+}
+
+/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. */
+static const char *look(const unsigned char *in, size_t n, fli_packet_kind kind, fli_packet *out)
+{
+    uint64_t is, sum, client, head, body;
+    if (n < HEADER) return "it is cut short";
+    if (memcmp(in, magic, MAGIC)) return "it does not begin as one";
+    const unsigned char *at = fli_get_u64(in + MAGIC + 2, &is, 2);
+    if (is != (uint64_t)kind) return "it is a message of another kind";
+    at = fli_get_u64(at, &sum, 4);
+    at = fli_get_u64(at, &out->number, 8);
+    at = fli_get_u64(at, &client, 4);
+    at = fli_get_u64(at, &head, 4);
+    at = fli_get_u64(at, &body, 8);
+    at = fli_get_u64(at, &out->settled, 8);
+    if (head > n - HEADER || body > n - HEADER - head) return "it is cut short";
+    if (head + body != n - HEADER) return "something follows it";
+    if (sum != checksum(in, n)) return "it is damaged, its checksum is another one";
+    memcpy(out->run.byte, at, sizeof out->run.byte);
+    out->kind = kind;
+    out->client = (uint32_t)client;
+    out->head = in + HEADER;
+    out->head_bytes = (size_t)head;
+    out->body = out->head + head;
+    out->body_bytes = (size_t)body;
+    return NULL;
+}
+
+fli_packet_kind fli_packet_says(const void *in, size_t n)
+{
+    uint64_t kind = FLI_PACKET_NONE;
+    if (in && n >= HEADER && !memcmp(in, magic, MAGIC) && version_of(in, n) == VERSION)
+        fli_get_u64((const unsigned char *)in + MAGIC + 2, &kind, 2);
+    return kind <= FLI_PACKET_STATE ? (fli_packet_kind)kind : FLI_PACKET_NONE;
+}
+
+fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
+{
+    *out = (fli_packet){0};
+    uint64_t version = version_of(in, in ? n : 0);
+    if (version != VERSION)
+        return fli_fail(ctx, FL_EFORMAT,
+                        "this is no %s (%zu bytes): it is of version %llu of the format, and this is %d",
+                        kind_name(kind), n, (unsigned long long)version, VERSION);
+    const char *wrong = look(in, in ? n : 0, kind, out);
+    if (!wrong) return FL_OK;
+    return fli_fail(ctx, FL_EFORMAT, "this is no %s (%zu bytes): %s", kind_name(kind), n, wrong);
+}
+
+/* ---- vectors and numbers by name ------------------------------------------------------------------------- */
+
+enum { MOST_PARTS = 64, NAME = 128 };
+
+/* A message's parts as tensors; data: where they lie in the message. */
+typedef struct {
+    fli_tensor_entry entry[MOST_PARTS];
+    char name[MOST_PARTS][NAME];
+    size_t count;
+} tensors;
+
+/* A table may have a name twice, for two blocks. */
+static void name_part(tensors *t, const char *name)
+{
+    size_t same = 1;
+    for (size_t i = 0; i < t->count; i++)
+        same +=
+            !strncmp(t->name[i], name, strlen(name)) && (!t->name[i][strlen(name)] || t->name[i][strlen(name)] == '#');
+    fli_snprintf(t->name[t->count], NAME, same > 1 ? "%.100s#%zu" : "%.100s", name, same);
+    t->entry[t->count].name = t->name[t->count];
+}
+
+static void *place_of(const fli_part *p, const fli_model *m, const fli_message *from, void *start)
+{
+    size_t first;
+    if (p->what == FLI_START) return start;
+    if (p->what == FLI_NUMBER) return from->num + p->at;
+    fli_part_range(p, m->space.n, fli_model_upper(m), &first);
+    return fli_at(m->space.ops, from->vec[p->at], first);
+}
+
+static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+                            const fli_message *from, void *start, tensors *out)
+{
+    size_t first;
+    out->count = 0;
+    for (; parts && parts->name; parts++) {
+        if (!fli_part_sent(parts, moment)) continue;
+        if (out->count == MOST_PARTS) return fli_fail(ctx, FL_ECONFIG, "a message has more than %d parts", MOST_PARTS);
+        int number = parts->what == FLI_NUMBER;
+        fli_tensor_entry *e = &out->entry[out->count];
+        *e = (fli_tensor_entry){.dtype = number || m->space.ops->size == sizeof(double) ? "F64" : "F32", .dims = 1};
+        e->shape[0] = number ? fli_part_numbers(parts) : fli_part_range(parts, m->space.n, fli_model_upper(m), &first);
+        e->data = place_of(parts, m, from, start);
+        name_part(out, parts->name);
+        out->count++;
+    }
+    return FL_OK;
+}
+
+static fl_status pack_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+                            const fli_message *from, void **bytes, size_t *n)
+{
+    tensors t;
+    fl_status s = list_parts(ctx, parts, moment, m, from, (void *)from->start, &t);
+    return s ? s : fli_safetensors_pack(ctx, &(fli_tensor_list){.tensor = t.entry, .tensors = t.count}, bytes, n);
+}
+
+static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors *f, const fli_tensor_entry *e)
+{
+    const fli_tensor_entry *got = fli_safetensors_find(f, e->name);
+    if (!got) return fli_fail(ctx, FL_EFORMAT, "%s has no part \"%s\"", what, e->name);
+    if (!strcmp(got->dtype, e->dtype) && got->dims == 1 && got->shape[0] == e->shape[0]) return FL_OK;
+    char shape[200];
+    fli_safetensors_shape(got, shape, sizeof shape);
+    return fli_fail(ctx, FL_EFORMAT, "%s: part \"%s\" is %s of %s, but should be %s of %zu", what, e->name, got->dtype,
+                    shape, e->dtype, e->shape[0]);
+}
+
+/* All parts that the moment sends, and no others; nothing is written before all of them are known to be right. */
+static fl_status read_parts(fl_ctx *ctx, const char *what, const fli_part *parts, unsigned moment, const fli_model *m,
+                            const fli_packet *p, fli_message *to, void *start)
+{
+    tensors t;
+    fli_safetensors f;
+    fl_status s = list_parts(ctx, parts, moment, m, to, start, &t);
+    if (!s) s = fli_safetensors_read(ctx, what, p->body, p->body_bytes, &f);
+    if (s) return s;
+    for (size_t i = 0; i < t.count && !s; i++) s = check_part(ctx, what, &f, &t.entry[i]);
+    if (!s && f.tensors != t.count)
+        s = fli_fail(ctx, FL_EFORMAT, "%s has %zu parts, but should have %zu", what, f.tensors, t.count);
+    for (size_t i = 0; i < t.count && !s; i++) {
+        const fli_tensor_entry *got = fli_safetensors_find(&f, t.entry[i].name);
+        if (got->bytes) memcpy((void *)t.entry[i].data, got->data, got->bytes);
+    }
+    for (; parts && parts->name && !s; parts++)
+        if (parts->what == FLI_START && fli_part_sent(parts, moment)) to->start = start;
+    fli_safetensors_fini(&f);
+    return s;
+}
+
+/* Of a packet with such a head, and with either all of these parts or `other` bytes behind it. */
+static size_t most_bytes(const fli_protocol *p, const fli_part *parts, size_t head, size_t other)
+{
+    enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
+    size_t all = 0;
+    for (; parts && parts->name; parts++)
+        all += parts->what == FLI_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&p->model->space);
+    return HEADER + head + MOST_PARTS * OF_A_NAME + (all > other ? all : other);
+}
+
+/* ---- asks ------------------------------------------------------------------------------------------------ */
+
+static void parts_of(const fli_protocol *p, const fli_ask *ask, fli_wire *out)
+{
+    fli_wire_of(p->model, p->classes, p->algo, p->params, ask, out);
+}
+
+size_t fli_ask_bytes(const fli_protocol *p)
+{
+    size_t figures =
+        FLI_FIGURES_PARTS * fli_bytes(&p->model->space) + fli_parts_numbers(p->algo->down) * sizeof(double);
+    return most_bytes(p, p->algo->down, FLI_ASK_BYTES, figures);
+}
+
+fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
+                       fl_bytes *out)
+{
+    unsigned char head[FLI_ASK_BYTES];
+    fli_wire w;
+    void *body = NULL;
+    size_t n = 0;
+    fl_status s = FL_OK;
+    *out = (fl_bytes){NULL, 0};
+    fli_ask told = fli_algo_tell(p->algo, &x->ask);
+    fli_ask_write(&told, head);
+    parts_of(p, &x->ask, &w);
+    if (x->ask.flags & FLI_ASK_CHANGED) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
+    if (!s) {
+        fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, body, sizeof head, n};
+        s = fli_packet_write(ctx, &packet, out);
+    }
+    fli_free(body);
+    return s;
+}
+
+/* What a client would otherwise trip over. */
+static const char *impossible(const fli_protocol *p, uint32_t client, const fli_packet *packet, fli_ask *ask)
+{
+    if (packet->head_bytes != FLI_ASK_BYTES) return "its head has another length";
+    fli_ask_read(packet->head, ask);
+    if (packet->client != client || ask->client != client) return "it is for another client";
+    const char *wrong = fli_ask_wrong(ask, p->clients);
+    if (wrong) return wrong;
+    if (!(ask->flags & FLI_ASK_CHANGED) && packet->body_bytes) return "it brings something and says that it does not";
+    if (ask->kind != FLI_ASK_TURN && (ask->phase || ask->phases > 1)) return "it is no turn, and has phases";
+    if (ask->phases > (p->algo->rounds.phases ? FLI_MOST_PHASES : 1)) return "its round has too many phases";
+    if (fli_algo_stage(p->algo, p->params, ask) >= FLI_STAGES) return "its phase does not exist";
+    if (ask->kind != FLI_ASK_TURN && !(ask->flags & FLI_ASK_CHANGED)) return "it brings no model";
+    if (ask->kind == FLI_ASK_LEVELS && !p->model->bilevel) return "it is about two levels, of which there is one";
+    return NULL;
+}
+
+/* A message of NaN. */
+static fl_status blank(fl_ctx *ctx, const fli_space *space, const fli_part *parts, fli_message *m)
+{
+    size_t vectors = fli_parts_vectors(parts), numbers = fli_parts_numbers(parts);
+    fl_status s = fli_message_init(ctx, space, vectors, numbers, m);
+    for (size_t i = 0; !s && i < vectors; i++) memset(m->vec[i], 0xff, fli_bytes(space));
+    if (!s) memset(m->num, 0xff, numbers * sizeof *m->num);
+    return s;
+}
+
+fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n, fli_errand *e)
+{
+    const fli_space *space = &p->model->space;
+    fli_packet packet;
+    memset(e, 0, sizeof *e);
+    fl_status s = fli_packet_read(ctx, FLI_PACKET_ASK, in, n, &packet);
+    if (s) return s;
+    if (!fli_digest_same(&packet.run, &p->run)) return fli_fail(ctx, FL_EFORMAT, "this ask is of another run");
+    const char *wrong = impossible(p, client, &packet, &e->x.ask);
+    if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", client, wrong);
+    e->number = packet.number;
+    e->settled = packet.settled;
+    parts_of(p, &e->x.ask, &e->parts);
+    s = blank(ctx, space, e->parts.down, &e->inbox);
+    if (!s) s = blank(ctx, space, e->parts.up, &e->x.up);
+    if (!s && !(e->start = fli_alloc(ctx, 1, fli_bytes(space)))) s = FL_ENOMEM;
+    if (!s && e->x.ask.flags & FLI_ASK_CHANGED)
+        s = read_parts(ctx, "the ask", e->parts.down, e->parts.moment, p->model, &packet, &e->inbox, e->start);
+    e->x.down = &e->inbox;
+    return s;
+}
+
+void fli_errand_fini(fli_errand *e)
+{
+    fli_message_fini(&e->inbox);
+    fli_message_fini(&e->x.up);
+    fli_free(e->start);
+    e->start = NULL;
+}
+
+/* ---- answers --------------------------------------------------------------------------------------------- */
+
+size_t fli_answer_bytes(const fli_protocol *p)
+{
+    size_t figures = 2 * fli_bytes(&p->model->space) +
+                     (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(p->model, p->classes)) * sizeof(double);
+    return most_bytes(p, p->algo->up, FLI_OUTCOME_BYTES + sizeof(fl_failure), figures);
+}
+
+fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out)
+{
+    unsigned char head[FLI_OUTCOME_BYTES + sizeof e->x.why.text];
+    size_t text = e->x.status ? strlen(e->x.why.text) : 0, n = 0;
+    void *body = NULL;
+    fl_status s = FL_OK;
+    *out = (fl_bytes){NULL, 0};
+    fli_outcome_write(&e->x, head);
+    memcpy(head + FLI_OUTCOME_BYTES, e->x.why.text, text);
+    if (!e->x.status && e->x.ask.flags & FLI_ASK_REPLY)
+        s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, &body, &n);
+    if (!s) {
+        fli_packet packet = {
+            FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, body, FLI_OUTCOME_BYTES + text, n};
+        s = fli_packet_write(ctx, &packet, out);
+    }
+    fli_free(body);
+    return s;
+}
+
+static void make_printable(const unsigned char *text, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)(text[i] == '\n' ? ' ' : text[i] < 32 || text[i] > 126 ? '?' : text[i]);
+    out[n] = 0;
+}
+
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x)
+{
+    fli_exchange came = {0};
+    fli_wire w;
+    size_t text = packet->head_bytes - FLI_OUTCOME_BYTES;
+    if (packet->head_bytes < FLI_OUTCOME_BYTES || text >= sizeof x->why.text || fli_outcome_read(packet->head, &came) ||
+        (!came.status && text))
+        return fli_fail(ctx, FL_EFORMAT, "client %u: its report of its turn is impossible", packet->client);
+    int reply = !came.status && x->ask.flags & FLI_ASK_REPLY;
+    if (!reply && packet->body_bytes)
+        return fli_fail(ctx, FL_EFORMAT, "client %u: its answer brings something that nobody asked for",
+                        packet->client);
+    if (reply) {
+        parts_of(p, &x->ask, &w);
+        fl_status s = read_parts(ctx, "the answer", w.up, w.moment, p->model, packet, &x->up, NULL);
+        if (s) return s;
+        char sentence[200];
+        const char *wrong = x->ask.kind == FLI_ASK_FIGURES ? fli_figures_wrong(x->up.num) : NULL;
+        if (!wrong && x->ask.kind == FLI_ASK_FIGURES)
+            wrong = fli_losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
+        if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
+    }
+    make_printable(packet->head + FLI_OUTCOME_BYTES, text, x->why.text);
+    x->spent = came.spent;
+    x->missed = came.missed;
+    x->own_diverged = came.own_diverged;
+    x->status = came.status;
+    return FL_OK;
+}

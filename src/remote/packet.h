@@ -1,0 +1,77 @@
+/* What passes between the two halves of a federation, as bytes that may come from anybody. A packet is
+ *
+ *     "flpacket" | version u16 | kind u16 | checksum u32 | number u64 | client u32 | bytes of the head u32 |
+ *     bytes of the body u64 | settled u64 | which run, 32 bytes | head | body
+ *
+ * little-endian. The checksum (CRC-32C) is of all bytes but its own. The head is plain numbers, such as an ask; the
+ * body of asks and answers holds vectors and numbers in the safetensors format, by the names of the method's tables, so
+ * that any language can read it. What is read is checked to the last byte before anything is made of it. */
+#ifndef FLI_REMOTE_PACKET_H
+#define FLI_REMOTE_PACKET_H
+
+#include "client/join.h"
+#include "message/wire.h"
+
+#include "fedloom_halves.h"
+
+typedef enum {
+    FLI_PACKET_NONE,
+    FLI_PACKET_CARD,   /* head: a card */
+    FLI_PACKET_TERMS,  /* body: terms */
+    FLI_PACKET_ASK,    /* head: an ask; body: what is sent down, nothing where nothing is */
+    FLI_PACKET_ANSWER, /* head: how it went, and a sentence if it went wrong; body: what comes up */
+    FLI_PACKET_STATE   /* body: what a client keeps */
+} fli_packet_kind;
+
+typedef struct {
+    fli_packet_kind kind;
+    uint32_t client;
+    uint64_t number;  /* of an ask, and of its answer; else 0 */
+    uint64_t settled; /* of an ask: the number of the client's last turn that counts for the server; 0: none */
+    fli_digest run;   /* zeros in a card */
+    const unsigned char *head, *body;
+    size_t head_bytes, body_bytes;
+} fli_packet;
+
+fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out);
+/* What a packet says it is; 0: it is none of this version. It may be damaged all the same. */
+fli_packet_kind fli_packet_says(const void *in, size_t n);
+/* Head and body lie in `in`. FL_EFORMAT for what is no packet of that kind, is cut short, too long or damaged. */
+fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out);
+
+/* ---- asks and answers ---------------------------------------------------------------------------------- */
+
+/* What both sides know: how a message of theirs is made. */
+typedef struct {
+    const fli_model *model;
+    const fli_algo *algo;
+    const void *params;
+    size_t classes;
+    size_t clients; /* N */
+    fli_digest run;
+} fli_protocol;
+
+/* No ask of whatever kind has more bytes than this. */
+size_t fli_ask_bytes(const fli_protocol *p);
+fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
+                       fl_bytes *out);
+/* An ask that arrived, with memory of its own; all that was not sent is NaN. The answer goes into x.up. */
+typedef struct {
+    uint64_t number, settled;
+    fli_exchange x;
+    fli_wire parts;
+    fli_message inbox;
+    void *start;
+} fli_errand;
+/* FL_EFORMAT: it is none of this run to this client. To be given back in either case; must not be copied. */
+fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n, fli_errand *e);
+void fli_errand_fini(fli_errand *e);
+
+/* No answer of whatever kind has more bytes than this. */
+size_t fli_answer_bytes(const fli_protocol *p);
+fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out);
+/* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
+ * made printable. */
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x);
+
+#endif

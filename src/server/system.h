@@ -1,0 +1,71 @@
+/* How fast the clients' devices and links are, so that a run knows simulated seconds: the durations behind a virtual
+ * clock. Nothing here waits or measures. A small table of ways; each is a few lines, so they share one file.
+ *
+ * All is a function of (seed, turn, client): the same for every thread and in every order, and nothing is kept per
+ * client except the lines of a trace. After fli_system_new the object is read-only, so threads share it without
+ * locks. */
+#ifndef FLI_SERVER_SYSTEM_H
+#define FLI_SERVER_SYSTEM_H
+
+#include "format/keys.h"
+#include "base/rng.h"
+#include "data/federation/fed.h"
+
+typedef struct fli_system fli_system;
+
+/* What all ways share. The last two are for whoever runs rounds: they are only kept here. */
+typedef struct {
+    double step_seconds;       /* one local step on a device of speed 1 */
+    double turn_seconds;       /* fixed cost of a turn */
+    double up_rate, down_rate; /* bytes per second; 0: takes no time */
+    double deadline;           /* seconds after which a synchronous round ends and drops late clients; 0: none */
+    double wait_for; /* over-selection: the server waits for this share of those invited, the fastest; in (0, 1] */
+} fli_system_common;
+
+/* One client's device in one of its turns. */
+typedef struct {
+    double step;     /* seconds per local step */
+    double up, down; /* bytes per second; 0: takes no time */
+    double extra;    /* seconds on top */
+} fli_speed;
+
+typedef struct fli_system_desc {
+    const char *name, *title, *citation;
+    const fli_key *keys;
+    size_t params_size;
+    /* Reads files, prepares tables (memory from s->arena). NULL: nothing to do. */
+    fl_status (*setup)(fl_ctx *ctx, fli_system *s);
+    /* Turns what the common keys say (in *out on entry) into one client's figures: a function of (s->seed, turn,
+     * client). NULL: all alike. Called by many threads. */
+    void (*speed)(const fli_system *s, size_t turn, uint32_t client, fli_speed *out);
+    /* The file that it reads: its contents count as data. NULL: none. */
+    const char *(*file)(const void *params);
+} fli_system_desc;
+
+struct fli_system {
+    const fli_system_desc *desc;
+    const void *params; /* borrowed */
+    fli_system_common common;
+    size_t clients;
+    uint64_t seed;
+    fli_arena arena;
+    void *priv;
+};
+
+extern const fli_system_desc *const fli_system_list[]; /* NULL-terminated */
+
+/* `params` must outlive the system; `common` is copied, only the number of clients is read from `fed`. */
+fl_status fli_system_new(fl_ctx *ctx, const fli_system_desc *desc, const void *params, const fli_system_common *common,
+                         const fli_fed *fed, uint64_t seed, fli_system **out);
+void fli_system_free(fli_system *s);
+
+/* One client's device in one turn. `turn` counts whatever the caller likes (rounds, a client's own turns) below 2^32 -
+ * 1; only what varies from turn to turn depends on it. */
+fli_speed fli_system_speed(const fli_system *s, size_t turn, uint32_t client);
+
+/* Simulated seconds from the moment the server sends to a client until its answer is there: download, steps, upload,
+ * and the fixed costs. Finite and not negative for finite bytes. */
+double fli_system_turn(const fli_system *s, size_t turn, uint32_t client, size_t steps, double bytes_down,
+                       double bytes_up);
+
+#endif

@@ -1,0 +1,99 @@
+/* Mini-batch SGD with momentum on the local problem. The terms of the problem (weight decay, shift, proximal) are
+ * folded into the update: one pass over the parameters per step, or none of its own where the model can step while it
+ * computes its gradient. */
+#include "solver/minibatch.h"
+
+#include <math.h>
+
+/* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in
+ * the first. Returns what that adds to the weight decay. */
+static double merge_terms(fli_worker *w, const fli_problem *p, fli_sgd_step *step)
+{
+    if (!p->shift || !p->anchor || p->steps < 3) return 0;
+    fli_lin(&w->model->space, 1, p->shift, -p->rho, p->anchor, w->linear);
+    step->shift = w->linear;
+    step->anchor = NULL;
+    step->wd += p->rho;
+    return p->rho;
+}
+
+double fli_sgd_weight(double momentum, size_t steps)
+{
+    double q = (double)steps, g = momentum;
+    return g > 0 ? q / (1 - g) - g * (1 - pow(g, q)) / ((1 - g) * (1 - g)) : q;
+}
+
+fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t)
+{
+    const fli_problem *p = &t->problem;
+    const fli_schedule *schedule = &w->spec.schedule;
+    if (w->buffer) fli_zero(&w->model->space, w->buffer);
+    fli_sgd_course c = {.step = {.lr = p->lr,
+                                 .wd = fli_model_decay(w->model, t->view->n_train),
+                                 .rho = p->rho,
+                                 .momentum = w->spec.momentum,
+                                 .grad = w->grad,
+                                 .shift = p->shift,
+                                 .anchor = p->anchor,
+                                 .buffer = w->buffer}};
+    c.flat = merge_terms(w, p, &c.step);
+    c.share = 1;
+    c.mean = schedule->by_step ? fli_schedule_mean(schedule, t->taken, p->steps) : 1;
+    return c;
+}
+
+void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c)
+{
+    const fli_schedule *schedule = &w->spec.schedule;
+    c->k++;
+    if (w->model->decay_by == FLI_DECAY_BY_BATCH)
+        c->step.wd = fli_model_step_decay(w->model, t->view->n_train, batch) + c->flat;
+    if (!schedule->by_step) return;
+    /* a schedule may fall to 0 */
+    c->share = c->mean > 0 ? fli_schedule_lr(schedule, 1, (double)(t->taken + c->k)) / c->mean : 1;
+    c->step.lr = t->problem.lr * c->share;
+    c->momentum = w->spec.momentum * c->momentum + 1;
+    c->weight += c->share * c->momentum;
+}
+
+double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c)
+{
+    /* steps of a schedule average to lr, so that without momentum there is nothing to add up */
+    int add_up = w->spec.schedule.by_step && w->spec.momentum > 0;
+    return add_up ? c->weight : fli_sgd_weight(w->spec.momentum, t->problem.steps);
+}
+
+void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
+{
+    const fli_problem *p = &t->problem;
+    fli_minibatch b;
+    fli_sgd_course course = fli_sgd_begin(w, t);
+    fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, y, &t->rng, &b);
+    fli_copy(&w->model->space, p->start, t->z);
+    for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
+        fli_minibatch_next(&b);
+        fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
+        fli_minibatch_step(&b, &course.step, t->z);
+    }
+    t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
+}
+
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+{
+    (void)ctx;
+    fli_sgd_train(w, t, NULL);
+    return FL_OK;
+}
+
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
+}
+
+const fli_solver fli_solver_sgd = {.name = "sgd",
+                                   .title = "stochastic gradient steps on mini-batches",
+                                   .augments = 1,
+                                   .counts_steps = 1,
+                                   .latent = &fli_solver_blocks,
+                                   .solve = solve,
+                                   FLI_WORKER_INSTANCE};

@@ -1,0 +1,176 @@
+/* A pair of models on one client ([CPSL] Algorithm 1): z, which answers the posed problem as plain SGD would, and the
+ * client's own model, which learns to make the mixture mix h(own) + (1 - mix) h(z) of their outputs fit the client's
+ * samples. Both steps of a pair use the gradients before either step, on the same mini-batch, with momentum from zero:
+ *
+ *     z   <- z - lr mu,           mu     <- gam mu + grad f_i(z) + the problem's other terms
+ *     own <- own - own_lr mu_own, mu_own <- gam mu_own + grad_own F_i(own, z)
+ *
+ * A mix that is not given is chosen here. [CPSL] leaves that open (Remark 5): a share of the labelled samples is held
+ * out, never trained on, and the mix is the one under which they are most likely. Their log-likelihood
+ * sum log(mix a + (1 - mix) b), with a and b the two models' probabilities of the right class, is concave in mix, so
+ * its maximum is found by bisection. It stays off 0 and 1, where one of the models would no longer learn or matter. */
+#include "solver/latents.h"
+#include "solver/minibatch.h"
+#include "solver/pieces.h"
+#include "model/semi.h"
+
+#include <math.h>
+
+enum { HELD_OUT = 5 }; /* one labelled sample in this many */
+#define LEAST_MIX 0.1
+#define MOST_MIX  0.9
+
+enum { OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS }; /* of the instance */
+enum { OWN, ANSWERS };                            /* of the task */
+
+/* Who is held out is the same in every turn, and random, for a client's list may be sorted by class. */
+size_t fli_pair_hold_out(const fli_task *t, uint32_t *order)
+{
+    const fli_view *v = t->view;
+    fli_rng r;
+    memcpy(order, v->train, v->n_train * sizeof *order);
+    fli_rng_init(&r, t->seed, FLI_RNG_SPLIT, 2, t->client);
+    fli_rng_shuffle(&r, v->n_train, order);
+    return v->n_train - v->n_train / HELD_OUT;
+}
+
+/* Slope of the mean log-likelihood at this mix; a and b interleaved. */
+static double slope(size_t n, const double *ab, double mix)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double a = ab[2 * i], b = ab[2 * i + 1];
+        sum += (a - b) / fmax(mix * a + (1 - mix) * b, 1e-300);
+    }
+    return sum;
+}
+
+static double likeliest(size_t n, const double *ab)
+{
+    double low = LEAST_MIX, high = MOST_MIX;
+    if (slope(n, ab, high) >= 0) return high;
+    if (slope(n, ab, low) <= 0) return low;
+    for (int i = 0; i < 40; i++) {
+        double middle = (low + high) / 2;
+        if (slope(n, ab, middle) > 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double fli_pair_mix(size_t n, const double *ab)
+{
+    int differ = 0;
+    for (size_t i = 0; i < n; i++) differ |= ab[2 * i] != ab[2 * i + 1];
+    return differ ? likeliest(n, ab) : FLI_FIRST_MIX;
+}
+
+/* Probabilities of the right class under model x for samples idx[0 .. n-1]: into ab[which], ab[which + 2], ... */
+static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
+                        size_t which, double *ab)
+{
+    const fli_model *m = w->model;
+    const fli_ops *ops = m->space.ops;
+    fli_pieces p = fli_pieces_of(w->eval, ds, idx, n);
+    while (fli_pieces_next(&p)) {
+        void *z = m->desc->logits(m, x, &w->eval->batch, w->eval->scratch);
+        ops->softmax(p.n, m->classes, z);
+        for (size_t i = 0; i < p.n; i++) {
+            size_t right = i * m->classes + (size_t)w->eval->batch.label[i];
+            ops->to_f64(1, fli_cat(ops, z, right), &ab[2 * (p.at + i) + which]);
+        }
+    }
+}
+
+/* By the n samples at the end of the worker's order. */
+static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t n, double *mix)
+{
+    const uint32_t *idx = w->order + v->n_train - n;
+    *mix = FLI_FIRST_MIX;
+    if (!n) return FL_OK;
+    double *ab = fli_alloc(ctx, 2 * n, sizeof *ab);
+    if (!ab) return FL_ENOMEM;
+    right_class(w, v->ds, idx, n, p->pair.start, 0, ab);
+    right_class(w, v->ds, idx, n, p->start, 1, ab);
+    *mix = fli_pair_mix(n, ab);
+    fli_free(ab);
+    return FL_OK;
+}
+
+/* The labelled samples that are trained on, and the mix. */
+typedef struct {
+    const uint32_t *samples;
+    size_t n;
+    double mix;
+} training;
+
+static fl_status prepare(fl_ctx *ctx, fli_worker *w, const fli_task *t, training *out)
+{
+    const fli_view *v = t->view;
+    *out = (training){v->train, v->n_train, t->problem.pair.mix};
+    if (!isnan(out->mix)) return FL_OK;
+    out->samples = w->order;
+    out->n = fli_pair_hold_out(t, w->order);
+    return choose_mix(ctx, w, v, &t->problem, v->n_train - out->n, &out->mix);
+}
+
+static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
+{
+    const fli_space *s = &w->model->space;
+    const fli_problem *p = &t->problem;
+    void *own = fli_task_vector(t, OWN), *own_grad = fli_worker_vector(w, OWN_GRAD);
+    fli_point at = {t->z, own, on->mix, w->grad, own_grad, fli_worker_vector(w, OWN_PART)};
+    fli_sgd_course course = fli_sgd_begin(w, t);
+    fli_sgd_step own_step = {.lr = p->pair.lr,
+                             .wd = fli_model_decay(w->model, t->view->n_train),
+                             .momentum = course.step.momentum,
+                             .grad = own_grad};
+    fli_minibatch b;
+    if (w->buffer) {
+        own_step.buffer = fli_worker_vector(w, OWN_BUFFER);
+        fli_zero(s, own_step.buffer);
+    }
+    fli_minibatch_init(w, t->view, on->samples, on->n, y, &t->rng, &b);
+    fli_copy(s, p->start, t->z);
+    fli_copy(s, p->pair.start, own);
+    for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
+        fli_minibatch_next(&b);
+        fli_minibatch_grad(&b, &at);
+        fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
+        own_step.wd = fli_model_step_decay(w->model, t->view->n_train, fli_minibatch_samples(&b));
+        own_step.lr = p->pair.lr * course.share;
+        s->ops->sgd(s->n, &course.step, t->z);
+        s->ops->sgd(s->n, &own_step, own);
+    }
+    t->answer = (fli_answer){
+        .z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps, .pair = {own, on->mix}};
+}
+
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+{
+    void *y;
+    training on;
+    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
+    if (!s) s = prepare(ctx, w, t, &on);
+    if (!s) train(w, t, &on, y);
+    return s;
+}
+
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
+}
+
+const fli_solver fli_solver_pair = {.name = "pair",
+                                    .second_block = 1,
+                                    .augments = 1,
+                                    .counts_steps = 1,
+                                    .model_traits = FLI_MODEL_SOFTMAX,
+                                    .models = "classifiers that give class probabilities, such as softmax and mlp",
+                                    .vectors = VECTORS,
+                                    .answers = ANSWERS,
+                                    .solve = solve,
+                                    FLI_WORKER_INSTANCE,
+                                    FLI_LATENTS_KEPT};

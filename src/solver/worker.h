@@ -1,0 +1,65 @@
+/* The instance of solvers that run on a CPU: what a thread needs to solve one task after another, allocated once,
+ * nothing in the inner loop. Private to this folder, to device/, to tests and benchmarks. */
+#ifndef FLI_SOLVER_WORKER_H
+#define FLI_SOLVER_WORKER_H
+
+#include "solver/local.h"
+
+typedef struct {
+    const fli_model *model;
+    fli_sgd_spec spec;
+    fli_eval *eval; /* borrowed, as is */
+    const fli_halt *halt;
+    void *grad, *linear, *buffer;
+    uint32_t *order; /* the client's samples in the order of this epoch */
+    void *extra;     /* the solver's further vectors: fli_worker_vector */
+    /* for objectives with a second block: minibatch.c, and y: latents.c */
+    uint32_t *latent_order, *index; /* of the samples that have a y; of those in the batch */
+    void *y, *rows;                 /* of the client, unless it keeps its own; of the samples in the batch */
+} fli_worker;
+
+/* Vector i < vectors of the solver; contents undefined at the beginning of a task. */
+void *fli_worker_vector(const fli_worker *w, size_t i);
+
+/* Slots of fli_solver. */
+fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **instance);
+void fli_worker_close(void *instance);
+double fli_worker_bytes(const fli_solver *solver, const fli_open *how);
+#define FLI_WORKER_INSTANCE .open = fli_worker_open, .close = fli_worker_close, .bytes = fli_worker_bytes
+
+/* One task after the other by `solve`, which finds an empty answer. */
+typedef fl_status fli_task_solve(fl_ctx *ctx, fli_worker *w, fli_task *t);
+void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve);
+
+/* g = the gradient of f_i at the problem's start over all of the client's samples, with weight decay. Returns what it
+ * costs, as in fli_answer.steps. */
+size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g);
+
+/* For pairs whose mix is chosen (sgd_personal.c): the client's labelled samples into `order`, held-out ones last;
+ * returns how many there are to train on. */
+size_t fli_pair_hold_out(const fli_task *t, uint32_t *order);
+/* The mix under which n held-out samples are most likely. ab: the probabilities of their right classes under the own
+ * model and the other one, interleaved. */
+double fli_pair_mix(size_t n, const double *ab);
+
+/* The steps of SGD on a problem. */
+typedef struct {
+    fli_sgd_step step; /* the one under way */
+    double flat;       /* what step.wd has beside weight decay */
+    double mean;       /* schedule by steps: what it averages to over this turn */
+    double share;      /* the step's size over that */
+    size_t k;          /* steps so far */
+    double momentum;   /* the sum of the weights in the buffer, */
+    double weight;     /* and of those in (start - z)/lr */
+} fli_sgd_course;
+
+/* Before the first step of a task, with the worker's gradient and buffer; zeroes the buffer. */
+fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t);
+/* To the next step, on a mini-batch of this many samples. */
+void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c);
+/* fli_answer.weight after the last step. */
+double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c);
+/* SGD on the task's problem, and its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */
+void fli_sgd_train(fli_worker *w, fli_task *t, const void *y);
+
+#endif
