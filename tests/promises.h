@@ -215,18 +215,23 @@ UNUSED static wish draw_wish(fli_rng *r)
     return w;
 }
 
-/* Who takes part, as a section; UNIFORM's count and everybody's p_i. */
-UNUSED static sampling draw_sampling(drawn *d, fli_rng *r, size_t *count, double *p)
+/* Who takes part, as a section; UNIFORM's count and everybody's p_i, with BERNOULLI from low to high. */
+UNUSED static sampling draw_sampling_from(drawn *d, fli_rng *r, double low, double high, size_t *count, double *p)
 {
     size_t n = d->t.clients;
     sampling how = (sampling)one_of(r, 3);
     *count = how == UNIFORM ? 1 + one_of(r, n - 1) : n;
-    for (size_t i = 0; i < n; i++) p[i] = how == BERNOULLI ? between(r, 0.3, 1) : (double)*count / (double)n;
+    for (size_t i = 0; i < n; i++) p[i] = how == BERNOULLI ? between(r, low, high) : (double)*count / (double)n;
     if (how == EVERYONE) say(d, "participation:\n  kind: everyone\n");
     if (how == UNIFORM) say(d, "participation:\n  kind: uniform\n  count: %zu\n", *count);
     if (how == BERNOULLI) say(d, "participation:\n  kind: bernoulli\n");
     if (how == BERNOULLI) say_list(d, "probability", p, n);
     return how;
+}
+
+UNUSED static sampling draw_sampling(drawn *d, fli_rng *r, size_t *count, double *p)
+{
+    return draw_sampling_from(d, r, 0.3, 1, count, p);
 }
 
 /* ---- what check says ------------------------------------------------------------------------------------- */
