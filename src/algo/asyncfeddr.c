@@ -136,6 +136,7 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_least(out, conditions, "algorithm.tau", tau, NULL);
     fli_fix_most(out, conditions, "algorithm.alpha", alpha, NULL);
     fli_fix_most(out, conditions, "algorithm.eta", 0.99 * most_eta(alpha, c) / worst->smoothness, NULL);
+    fli_dr_fix_auto(p, worst, out);
 }
 
 static const fli_tune_range tune[] = {

@@ -77,6 +77,12 @@ void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out)
     fli_fix_shrink(out, "local steps", "local.lr", worst->base_lr, NULL);
 }
 
+void fli_dr_fix_auto(const fli_dr_params *p, const fli_facts *worst, fli_fixes *out)
+{
+    if (p->settled > 0 && worst->base_lr >= (1 - worst->momentum) * fli_dr_eta(p))
+        fli_fix_most(out, "local steps", "algorithm.eta", fli_dr_eta(p), NULL);
+}
+
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
 {
     if (p->solver == FLI_DR_SGD) require_short_steps(p, f, out);

@@ -67,6 +67,9 @@ double fli_dr_potential(const fli_server *s, const double *sum, double g);
  * the first. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
 void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out);
+/* For turns of one step eta: auto is the step itself, and no step is short beside it: eta stays where it is. After the
+ * rows that other conditions have for eta. */
+void fli_dr_fix_auto(const fli_dr_params *p, const fli_facts *worst, fli_fixes *out);
 /* Of the server's proximal step, which is eta long. */
 void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out);
 void fli_dr_start(const fli_server *s);

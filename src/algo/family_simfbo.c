@@ -289,6 +289,14 @@ void fli_simfbo_promise(const void *params, const fli_facts_all *all, const fli_
                          .missing = "M_1 to M_3 need L_2, L_3 and beta_gh, which are not known"};
 }
 
+/* Whether work differs from round to round. */
+static int work_is_drawn(const fli_facts_all *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->each[i].least_steps != all->each[i].steps) return 1;
+    return 0;
+}
+
 void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     const fli_simfbo_params *a = params;
@@ -302,7 +310,8 @@ void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_shrink_root(out, "(39) Psi", "algorithm.server_lr_x", a->server_lr_x, NULL);
     if (a->radius.n && worst->sure_convexity > 0) fli_fix_word(out, "Lemma 1", "algorithm.radius", "auto", NULL);
     fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
-    if (worst->least_steps != worst->steps) fli_fix_word(out, "equal work", "local.uneven", "fixed", NULL);
+    if (worst->least_steps != worst->steps)
+        fli_fix_word(out, work_is_drawn(worst->all) ? "equal work|rho" : "equal work", "local.uneven", "fixed", NULL);
     if (a->coef_rounds.n > 1) fli_fix_word(out, "rho", "algorithm.coef_rounds", "1", NULL);
     if (worst->probability < 1) fli_fix_everyone(out, "rho");
 }

@@ -140,11 +140,13 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
         fli_fix_most(out, relative_, "algorithm.relative", relative, NULL);
         fli_fix_most(out, relative_, "algorithm.eta", 0.9 * largest_u(relative, worst->probability) / worst->smoothness,
                      "Theorem A.1");
+        fli_dr_fix_auto(p, worst, out);
         return;
     }
     fli_fix_word(out, absolute, "algorithm.alpha", "1", NULL);
     fli_fix_most(out, absolute, "algorithm.eta", 1 / (3 * worst->smoothness), "Corollary 3.1: 1/(3 L)");
     fli_fix_word(out, "Theorem 3.1", "algorithm.accuracy_power", "1", NULL);
+    fli_dr_fix_auto(p, worst, out);
 }
 
 static const fli_tune_range tune[] = {

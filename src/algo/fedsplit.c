@@ -30,8 +30,8 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
 
 static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
-    (void)params;
     fli_dr_fix_steps(worst, out);
+    fli_dr_fix_auto(params, worst, out);
 }
 
 static void warn(const void *params, const fli_facts *f, fli_text *out)

@@ -365,7 +365,8 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
         f->client, c.d * f->lr * c.gamma * fli_vra_steps(c.gamma, f->lr, f->steps));
 }
 
-/* A preset that sets a or d keeps it, unless no gamma would do; factors by round would multiply what is set here. */
+/* A preset that sets a or d keeps it, unless no gamma would do or its d depends on the cohort; factors by round would
+ * multiply what is set here. */
 static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixes *out)
 {
     fli_vra c = in_theory(p, worst, 0);
@@ -373,9 +374,9 @@ static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixe
     a_rule rule = preset_of(p)->a;
     if (rule == A_GIVEN && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
     if (rule == A_ONE) a = 1;
-    if (rule == A_ZERO || rule == A_MEAN_GRADIENT)
-        fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.preset", "none", NULL);
-    if (rule != A_ONE) {
+    int leave = rule == A_ZERO || rule == A_MEAN_GRADIENT || (rule == A_ONE && !steady_d(p, worst));
+    if (leave) fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.preset", "none", NULL);
+    if (leave || rule != A_ONE) {
         fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.a", a, NULL);
         fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.d", d, NULL);
     }
