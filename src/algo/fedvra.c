@@ -329,6 +329,15 @@ static void promise(const void *p, const fli_facts_all *all, const fli_start_val
     fli_vra_promise(in_any_round, p, beta_of(p, &all->each[0], gamma_at(p, 0)), all, start, out);
 }
 
+/* (155) bounds the mean of the gap (98) by D_3 (P^0 - f)/R. */
+static void promise_u(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    (void)p;
+    (void)all;
+    (void)start;
+    *out = (fli_promise){.theorem = "[VRA] Theorem 2", .missing = "D_3 of (155) is not computed here"};
+}
+
 static void check(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(0, params_, f, out); }
 static void check_u(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(1, params_, f, out); }
 static void contribute(const fli_turn *t, double f, void *gradient, double *out)
@@ -461,6 +470,7 @@ const fli_algo fli_algo_fedvra_u = {
     PARTS,
     .theory.check = check_u,
     .theory.check_all = check_all_u,
+    .theory.promise = promise_u,
     .theory.fix = fix_u,
     .theory.warn = warn_u,
     .theory.potential = {.name = "P^r of (101)",
