@@ -563,6 +563,15 @@ def test_a_solver_that_does_not_say_its_weight_is_warned_of(regression, method):
     assert close(built_in, right) and not close(built_in, wrong)
 
 
+def test_fednova_divides_by_it(regression):
+    settings = {**regression, "local": {**regression["local"], "lr": 0.005}}
+    right, caught = unsaid("fednova", Weighs, settings)
+    built_in = fedloom.run(settings, model=squares, algorithm="fednova", **{"local.momentum": 0.9})
+    assert not caught and close(right, built_in)
+    _, caught = unsaid("fednova", Heavy, settings)
+    assert len(caught) == 1 and "fednova divides by the weight of the gradients" in str(caught[0].message)
+
+
 def test_methods_that_do_not_read_it_do_not_warn(regression):
     assert not unsaid("fedavg", Heavy, regression)[1]
     with pytest.raises(fedloom.ConfigError, match="momentum is 1"):

@@ -45,6 +45,8 @@ enum {
     FLI_ALGO_ADDS = 4096,
     /* its clients may read their weight, which tells them how many samples all of them have; others are not told it */
     FLI_ALGO_TELLS_WEIGHT = 8192,
+    /* divides displacements by the weight of their gradients, whatever the solver: exact where the solver states it */
+    FLI_ALGO_NORMALISES = 16384,
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */

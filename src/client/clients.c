@@ -396,13 +396,14 @@ static fl_status check(fli_clients *c, turn_slot *t)
 
 static void warn_of_weight(fli_clients *c, const turn_slot *t)
 {
-    if (!t->task.answer.guessed || !(c->spec.algo->traits & FLI_ALGO_PLAIN_SGD)) return;
+    const fli_algo *a = c->spec.algo;
+    if (!t->task.answer.guessed || !(a->traits & (FLI_ALGO_PLAIN_SGD | FLI_ALGO_NORMALISES))) return;
     if (!atomic_flag_test_and_set(&c->warned))
-        fli_log(
-            c->ctx, FL_LOG_WARNING,
-            "%s is defined for plain SGD: solver %s has not said the weight of its gradients, so the corrections may "
-            "be wrong",
-            c->spec.algo->name, c->solvers.at[solver_of(c, &t->exchange->ask)]->name);
+        fli_log(c->ctx, FL_LOG_WARNING,
+                "%s %s: solver %s has not said the weight of its gradients, so the %s may be wrong", a->name,
+                a->traits & FLI_ALGO_PLAIN_SGD ? "is defined for plain SGD" : "divides by the weight of the gradients",
+                c->solvers.at[solver_of(c, &t->exchange->ask)]->name,
+                a->traits & FLI_ALGO_PLAIN_SGD ? "corrections" : "average");
 }
 
 static void answer(fli_clients *c, turn_slot *t)

@@ -127,7 +127,8 @@ static void count_unsaid(void *arg, fl_log_level level, const char *line)
 {
     int *count = arg;
     if (level == FL_LOG_WARNING)
-        *count += strstr(line, "is defined for plain SGD: solver walker has not said the weight") != NULL;
+        *count += strstr(line, "is defined for plain SGD: solver walker has not said the weight") ||
+                  strstr(line, "divides by the weight of the gradients: solver walker has not said the weight");
 }
 
 static int unsaid(fixture *f, const char *set)
@@ -147,10 +148,12 @@ static void weight(void **state)
     walker_register(f, &arg, 0);
     assert_int_equal(unsaid(f, "algorithm=scaffold;threads=3;" WALKER), 1);
     assert_int_equal(unsaid(f, "algorithm=scaffold;local.momentum=0.9;local.lr=0.01;local.solver=walker"), 1);
+    assert_int_equal(unsaid(f, "algorithm=fednova;" WALKER), 1);
     assert_int_equal(unsaid(f, "algorithm=fedavg;" WALKER), 0);
     assert_int_equal(unsaid(f, "algorithm=scaffold"), 0);
     arg.weighed = 1;
     assert_int_equal(unsaid(f, "algorithm=scaffold;" WALKER), 0);
+    assert_int_equal(unsaid(f, "algorithm=fednova;" WALKER), 0);
     arg = (walker_arg){.weight = 17.5};
     assert_int_equal(unsaid(f, "algorithm=scaffold;" WALKER), 0);
     walker_forget(f);
