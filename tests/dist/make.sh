@@ -59,7 +59,7 @@ wants() {
 }
 check 'the program alone: its parts' wants fedloom_net
 check 'the program alone: no tests' eval '! wants test_run'
-if [ -n "$(cached MPI_C_HEADER_DIR)" ] && [ "$(cached FEDLOOM_MPI)" != OFF ]; then
+if [ -e "$build/libfedloom_mpi.so" ]; then
     check 'the program alone: what it loads in several processes' wants fedloom_mpi
 fi
 
