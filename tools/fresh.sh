@@ -126,7 +126,7 @@ programs() {
 readme() {
     every other /root/fedloom ''
     row "README.md's deployment" inside /root/fedloom 'tests/docs/deploy.sh build'
-    row "README.md's C" inside /root/fedloom 'tests/docs/run.sh build'
+    row "README.md's C" inside /root/fedloom 'make build && tests/docs/run.sh build'
 }
 guide() {
     local page
