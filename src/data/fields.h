@@ -2,7 +2,7 @@
 #ifndef FLI_DATA_FIELDS_H
 #define FLI_DATA_FIELDS_H
 
-#include "data/load.h"
+#include "base/array.h"
 
 /* Cuts `line` at the separator, in place; blanks around a field go, and a field may stand in double quotes (doubled
  * within), without line breaks in it. The separator ' ' is any number of blanks. `field` is an array of char *, filled
