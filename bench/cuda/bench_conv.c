@@ -76,7 +76,7 @@ typedef struct {
     fli_cuda_batch batch;
 } bench;
 
-static fli_stream stream;
+static fli_cuda_stream stream;
 
 static void *put(fli_cuda_type type, size_t n, const float *x)
 {

@@ -13,7 +13,7 @@
 
 enum { SAMPLES = 60000, BATCH = 50, ROOM = 56, REPEATS = 50 };
 
-static fli_stream the_stream;
+static fli_cuda_stream the_stream;
 
 static void check(int code)
 {

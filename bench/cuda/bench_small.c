@@ -5,7 +5,7 @@
  *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_small && ./bench_small */
 #include "turns.h"
 
-static void measure(fli_stream s, const char *name, const size_t *size, size_t depth, int biased, int terms)
+static void measure(fli_cuda_stream s, const char *name, const size_t *size, size_t depth, int biased, int terms)
 {
     static const uint32_t many[] = {10, 100, 132, 1000};
     problem p = {.net = plain_network(size, depth, biased)};
@@ -26,7 +26,7 @@ static void measure(fli_stream s, const char *name, const size_t *size, size_t d
 
 int main(void)
 {
-    fli_stream s;
+    fli_cuda_stream s;
     check(fli_cuda_use(0));
     check(fli_cuda_stream_new(&s));
     measure(s, "60-32-10", (size_t[]){60, 32, 10}, 2, 1, 0);

@@ -7,13 +7,13 @@
 #include "turns.h"
 
 static uint32_t cluster;
-static void turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+static void turns(fli_cuda_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                   const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch)
 {
     fli_cuda_wide_turns(s, type, net, data, lane, lanes, batch, cluster);
 }
 
-static void measure(fli_stream s, const char *name, const size_t *size, size_t depth, int terms)
+static void measure(fli_cuda_stream s, const char *name, const size_t *size, size_t depth, int terms)
 {
     static const uint32_t many[] = {10, 16, 20, 24, 33}, warps[] = {8, 16};
     problem p = {.net = plain_network(size, depth, 1)};
@@ -46,7 +46,7 @@ static void measure(fli_stream s, const char *name, const size_t *size, size_t d
 
 int main(void)
 {
-    fli_stream s;
+    fli_cuda_stream s;
     check(fli_cuda_use(0));
     check(fli_cuda_stream_new(&s));
     measure(s, "784-200-10", (size_t[]){784, 200, 10}, 2, 0);

@@ -24,7 +24,7 @@ static double noise(void) /* in [-1, 1) */
     return (double)(noise_state >> 33) / 1073741824.0 - 1;
 }
 
-static void *there(fli_stream s, const void *from, size_t bytes)
+static void *there(fli_cuda_stream s, const void *from, size_t bytes)
 {
     void *p;
     check(fli_cuda_alloc(bytes, &p));
@@ -47,7 +47,7 @@ typedef struct {
     void *z_there;
 } problem;
 
-static void make_samples(fli_stream s, problem *p)
+static void make_samples(fli_cuda_stream s, problem *p)
 {
     size_t dim = p->net.features, all = SAMPLES * dim;
     double scale = 1.0 / 255, shift = 0;
@@ -63,7 +63,7 @@ static void make_samples(fli_stream s, problem *p)
     p->data.shift = there(s, &shift, sizeof shift);
 }
 
-static void make_lanes(fli_stream s, problem *p, int terms)
+static void make_lanes(fli_cuda_stream s, problem *p, int terms)
 {
     size_t m = p->net.parameters;
     p->order = malloc(SAMPLES * sizeof *p->order);
@@ -88,7 +88,7 @@ static void make_lanes(fli_stream s, problem *p, int terms)
     }
 }
 
-static void reset(fli_stream s, const problem *p, size_t lanes)
+static void reset(fli_cuda_stream s, const problem *p, size_t lanes)
 {
     size_t bytes = p->net.parameters * sizeof(float);
     for (size_t k = 0; k < lanes; k++) check(fli_cuda_upload(s, p->lane[k].z, p->zf, bytes));
@@ -118,7 +118,7 @@ static double *plain_result(const problem *p, int terms)
 }
 
 /* Of the last of the lanes, after one turn. */
-static double error_of(fli_stream s, const problem *p, size_t lanes, const double *want)
+static double error_of(fli_cuda_stream s, const problem *p, size_t lanes, const double *want)
 {
     size_t m = p->net.parameters;
     float *got = malloc(m * sizeof *got);
@@ -134,11 +134,11 @@ static double error_of(fli_stream s, const problem *p, size_t lanes, const doubl
 }
 
 /* fli_cuda_small_turns, fli_cuda_wide_turns */
-typedef void whole_turns(fli_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
+typedef void whole_turns(fli_cuda_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
                          uint32_t lanes, uint32_t batch);
 
 /* The rest of a line: want is what comes of a turn. */
-static void measure_lanes(fli_stream s, const problem *p, whole_turns *turns, fli_cuda_type type,
+static void measure_lanes(fli_cuda_stream s, const problem *p, whole_turns *turns, fli_cuda_type type,
                           const fli_cuda_lane *lane, uint32_t lanes, const double *want)
 {
     reset(s, p, lanes);

@@ -1,3 +1,4 @@
+#include "algo/algo.h"
 #include "algo/conditions.h"
 
 #include <math.h>

@@ -2,7 +2,8 @@
 #ifndef FLI_ALGO_CONDITIONS_H
 #define FLI_ALGO_CONDITIONS_H
 
-#include "algo/algo.h"
+#include <stddef.h>
+#include <stdint.h>
 
 enum { FLI_CONDITIONS_MAX = 40 };
 

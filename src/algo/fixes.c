@@ -1,3 +1,4 @@
+#include "algo/algo.h"
 #include "algo/fixes.h"
 
 #include "algo/conditions.h"

@@ -37,28 +37,28 @@ int fli_cuda_free_memory(double *bytes)
 }
 const char *fli_cuda_error(int code) { return cudaGetErrorString((cudaError_t)code); }
 
-int fli_cuda_stream_new(fli_stream *out) { return (int)cudaStreamCreateWithFlags(out, cudaStreamNonBlocking); }
-void fli_cuda_stream_free(fli_stream s)
+int fli_cuda_stream_new(fli_cuda_stream *out) { return (int)cudaStreamCreateWithFlags(out, cudaStreamNonBlocking); }
+void fli_cuda_stream_free(fli_cuda_stream s)
 {
     if (s) cudaStreamDestroy(s);
 }
-int fli_cuda_wait(fli_stream s) { return (int)cudaStreamSynchronize(s); }
+int fli_cuda_wait(fli_cuda_stream s) { return (int)cudaStreamSynchronize(s); }
 int fli_cuda_last(void) { return (int)cudaGetLastError(); }
 
 int fli_cuda_alloc(size_t bytes, void **out) { return (int)cudaMalloc(out, bytes); }
 void fli_cuda_release(void *p) { cudaFree(p); }
 int fli_cuda_pinned(size_t bytes, void **out) { return (int)cudaMallocHost(out, bytes); }
 void fli_cuda_unpin(void *p) { cudaFreeHost(p); }
-int fli_cuda_upload(fli_stream s, void *there, const void *here, size_t bytes)
+int fli_cuda_upload(fli_cuda_stream s, void *there, const void *here, size_t bytes)
 {
     return (int)cudaMemcpyAsync(there, here, bytes, cudaMemcpyHostToDevice, s);
 }
-int fli_cuda_download(fli_stream s, void *here, const void *there, size_t bytes)
+int fli_cuda_download(fli_cuda_stream s, void *here, const void *there, size_t bytes)
 {
     return (int)cudaMemcpyAsync(here, there, bytes, cudaMemcpyDeviceToHost, s);
 }
-int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes)
+int fli_cuda_move(fli_cuda_stream s, void *to, const void *from, size_t bytes)
 {
     return (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s);
 }
-int fli_cuda_zero(fli_stream s, void *there, size_t bytes) { return (int)cudaMemsetAsync(there, 0, bytes, s); }
+int fli_cuda_zero(fli_cuda_stream s, void *there, size_t bytes) { return (int)cudaMemsetAsync(there, 0, bytes, s); }

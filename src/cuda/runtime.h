@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-typedef struct CUstream_st *fli_stream;
+typedef struct CUstream_st *fli_cuda_stream;
 
 /* All return 0, or a number that fli_cuda_error explains. A kernel's failure comes up at whatever is called later. */
 int fli_cuda_count(int *devices);
@@ -19,19 +19,19 @@ int fli_cuda_describe(int device, char *name, size_t room, double *memory, int *
 int fli_cuda_free_memory(double *bytes);
 const char *fli_cuda_error(int code);
 
-int fli_cuda_stream_new(fli_stream *out);
-void fli_cuda_stream_free(fli_stream s);
-int fli_cuda_wait(fli_stream s); /* until all that the stream was given is done */
+int fli_cuda_stream_new(fli_cuda_stream *out);
+void fli_cuda_stream_free(fli_cuda_stream s);
+int fli_cuda_wait(fli_cuda_stream s); /* until all that the stream was given is done */
 int fli_cuda_last(void);         /* the error of the last launches, and forgets it */
 
 int fli_cuda_alloc(size_t bytes, void **out);
 void fli_cuda_release(void *p);
 int fli_cuda_pinned(size_t bytes, void **out); /* host memory from which copies need not wait */
 void fli_cuda_unpin(void *p);
-int fli_cuda_upload(fli_stream s, void *there, const void *here, size_t bytes);
-int fli_cuda_download(fli_stream s, void *here, const void *there, size_t bytes);
-int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes);
-int fli_cuda_zero(fli_stream s, void *there, size_t bytes);
+int fli_cuda_upload(fli_cuda_stream s, void *there, const void *here, size_t bytes);
+int fli_cuda_download(fli_cuda_stream s, void *here, const void *there, size_t bytes);
+int fli_cuda_move(fli_cuda_stream s, void *to, const void *from, size_t bytes);
+int fli_cuda_zero(fli_cuda_stream s, void *there, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -47,7 +47,7 @@ fl_status fli_load_hand_out(fl_status status, fli_dataset *a, fli_dataset *b, fl
 
 /* Features are floats, or doubles where they are `wide`. */
 static inline double fli_largest_real(int wide) { return wide ? DBL_MAX : (double)FLT_MAX; }
-static inline void fli_put_real(void *p, int wide, size_t i, double v)
+static inline void fli_store_real(void *p, int wide, size_t i, double v)
 {
     if (wide)
         ((double *)p)[i] = v;

@@ -1,5 +1,7 @@
 #include "format/inflate.h"
 
+#include <zlib.h>
+
 static void *take(void *ctx, unsigned count, unsigned size) { return fli_alloc(ctx, count, size); }
 
 static void give_back(void *ctx, void *p)

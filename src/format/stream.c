@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { PIECE = 1 << 16, SAY_SECONDS = 10 };
 #define LONGEST_LINE ((size_t)64 << 20)

@@ -2,6 +2,7 @@
 #ifndef FLI_PLAN_THEORY_FACTS_H
 #define FLI_PLAN_THEORY_FACTS_H
 
+#include "algo/algo.h"
 #include "algo/conditions.h"
 #include "plan/plan.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "data/fields.h"
+#include "data/load.h"
 #include "format/stream.h"
 
 #include <errno.h>

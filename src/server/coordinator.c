@@ -17,7 +17,7 @@ typedef struct {
     fli_server view;
     int finite; /* after going forward: the model is, here */
     fl_failure failure;
-} slice;
+} server_slice;
 
 struct fli_coordinator {
     fl_ctx *ctx;
@@ -32,7 +32,7 @@ struct fli_coordinator {
     int started;
     fli_step step;
     fli_server view; /* the same for the method */
-    slice *slices;
+    server_slice *slices;
     size_t count;
     size_t advances_from; /* the first of those that go forward here */
     size_t *at;           /* where the ranks' parts of a vector begin, in bytes; NULL: there is one process */
@@ -63,7 +63,7 @@ static fl_status extras_new(fli_coordinator *c)
 static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
 {
     const fli_algo *a = c->spec.algo;
-    slice *s = &c->slices[number];
+    server_slice *s = &c->slices[number];
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums), from = number * size;
     s->from = from;
     s->space = c->space;
@@ -308,7 +308,7 @@ static void set_slices(fli_coordinator *c)
 {
     const fli_algo *a = c->spec.algo;
     for (size_t i = 0; i < c->count; i++) {
-        slice *s = &c->slices[i];
+        server_slice *s = &c->slices[i];
         s->view = c->view;
         s->view.space = &s->space;
         s->view.vec = s->vec;
@@ -438,7 +438,7 @@ size_t fli_coordinator_slices(const fli_coordinator *c) { return c->count; }
 void fli_coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_exchange *x, size_t staleness)
 {
     const fli_algo *a = c->spec.algo;
-    slice *s = &c->slices[number];
+    server_slice *s = &c->slices[number];
     if (silent(c)) return;
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
@@ -463,7 +463,7 @@ void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t st
 static void advance_slice(void *coordinator, size_t number, size_t worker)
 {
     fli_coordinator *c = coordinator;
-    slice *s = &c->slices[c->advances_from + number];
+    server_slice *s = &c->slices[c->advances_from + number];
     (void)worker;
     if (silent(c)) return;
     c->spec.algo->advance(&s->view);

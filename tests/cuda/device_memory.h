@@ -6,8 +6,8 @@
 #include "check.h"
 #include "cuda/runtime.h"
 
-static fli_stream the_stream;
-static inline fli_stream stream(void) { return the_stream; }
+static fli_cuda_stream the_stream;
+static inline fli_cuda_stream stream(void) { return the_stream; }
 
 static inline int stream_begin(void **state)
 {

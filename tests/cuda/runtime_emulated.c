@@ -63,14 +63,14 @@ const char *fli_cuda_error(int code)
 }
 
 /* A stream is something to have and to give back. */
-int fli_cuda_stream_new(fli_stream *out)
+int fli_cuda_stream_new(fli_cuda_stream *out)
 {
     if (next(0)) return failure;
     *out = malloc(1);
     return *out ? OK : NO_MEMORY;
 }
-void fli_cuda_stream_free(fli_stream s) { free(s); }
-int fli_cuda_wait(fli_stream s)
+void fli_cuda_stream_free(fli_cuda_stream s) { free(s); }
+int fli_cuda_wait(fli_cuda_stream s)
 {
     (void)s;
     return next(0);
@@ -102,22 +102,22 @@ static int copy(void *to, const void *from, size_t bytes)
     if (bytes) memcpy(to, from, bytes);
     return OK;
 }
-int fli_cuda_upload(fli_stream s, void *there, const void *here, size_t bytes)
+int fli_cuda_upload(fli_cuda_stream s, void *there, const void *here, size_t bytes)
 {
     (void)s;
     return copy(there, here, bytes);
 }
-int fli_cuda_download(fli_stream s, void *here, const void *there, size_t bytes)
+int fli_cuda_download(fli_cuda_stream s, void *here, const void *there, size_t bytes)
 {
     (void)s;
     return copy(here, there, bytes);
 }
-int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes)
+int fli_cuda_move(fli_cuda_stream s, void *to, const void *from, size_t bytes)
 {
     (void)s;
     return copy(to, from, bytes);
 }
-int fli_cuda_zero(fli_stream s, void *there, size_t bytes)
+int fli_cuda_zero(fli_cuda_stream s, void *there, size_t bytes)
 {
     (void)s;
     if (next(0)) return failure;

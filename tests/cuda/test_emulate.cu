@@ -20,7 +20,7 @@ static __global__ void sum_kernel(const float *in, float *out, int barrier)
     if (t == 0) out[blockIdx.x] = (scaled[0] + scaled[1] + scaled[2]) / 2;
 }
 
-extern "C" void emulate_sum(fli_stream s, const float *in, float *out, int barrier)
+extern "C" void emulate_sum(fli_cuda_stream s, const float *in, float *out, int barrier)
 {
     FLI_LAUNCH(s, sum_kernel, EMULATE_BLOCKS, THREADS, THREADS * sizeof(float), in, out, barrier);
 }
@@ -44,7 +44,7 @@ static __global__ void warp_kernel(const float *in, float *out)
     out[224 + t] = (float)(__syncthreads_count(t < 7) + 100 * __syncthreads_or(t == 9));
 }
 
-extern "C" void emulate_warp(fli_stream s, const float *in, float *out)
+extern "C" void emulate_warp(fli_cuda_stream s, const float *in, float *out)
 {
     FLI_LAUNCH(s, warp_kernel, 1, 32, 0, in, out);
 }
@@ -61,7 +61,7 @@ template <int SPLIT> static __global__ void product_kernel(const float *a, const
     for (int i = 0; i < 4; i++) d[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = fd[i];
 }
 
-extern "C" void emulate_product(fli_stream s, const float *a, const float *b, float *d, int split)
+extern "C" void emulate_product(fli_cuda_stream s, const float *a, const float *b, float *d, int split)
 {
     if (split)
         FLI_LAUNCH(s, product_kernel<1>, 1, 32, 0, a, b, d);
@@ -86,7 +86,7 @@ static __global__ void async_kernel(const float *in, float *out, int n, int wait
     for (int i = t; i < 4 * THREADS; i += THREADS) out[i] = tile[i] + tile[i + 1];
 }
 
-extern "C" void emulate_async(fli_stream s, const float *in, float *out, int n, int wait)
+extern "C" void emulate_async(fli_cuda_stream s, const float *in, float *out, int n, int wait)
 {
     FLI_LAUNCH(s, async_kernel, 1, THREADS, (4 * THREADS + 1) * sizeof(float), in, out, n, wait);
 }
@@ -102,7 +102,7 @@ static __global__ void cluster_kernel(const float *in, float *out, int barrier)
     fli_cluster_sync();
 }
 
-extern "C" int emulate_cluster(fli_stream s, const float *in, float *out, int barrier)
+extern "C" int emulate_cluster(fli_cuda_stream s, const float *in, float *out, int barrier)
 {
     if (fli_cluster_limit() < EMULATE_BLOCKS) return 0;
     FLI_LAUNCH_CLUSTER(s, cluster_kernel, 2 * EMULATE_BLOCKS, THREADS, THREADS * sizeof(float), EMULATE_BLOCKS, in, out,
@@ -119,7 +119,7 @@ static __global__ void divergent_kernel(float *out)
     out[threadIdx.x] = 1;
 }
 
-extern "C" void emulate_divergent(fli_stream s, float *out) { FLI_LAUNCH(s, divergent_kernel, 1, 64, 0, out); }
+extern "C" void emulate_divergent(fli_cuda_stream s, float *out) { FLI_LAUNCH(s, divergent_kernel, 1, 64, 0, out); }
 
 static __global__ void early_end_kernel(float *out)
 {
@@ -128,7 +128,7 @@ static __global__ void early_end_kernel(float *out)
     out[threadIdx.x] = 1;
 }
 
-extern "C" void emulate_early_end(fli_stream s, float *out) { FLI_LAUNCH(s, early_end_kernel, 1, 64, 0, out); }
+extern "C" void emulate_early_end(fli_cuda_stream s, float *out) { FLI_LAUNCH(s, early_end_kernel, 1, 64, 0, out); }
 
 static __global__ void behind_kernel(float *out)
 {
@@ -139,7 +139,7 @@ static __global__ void behind_kernel(float *out)
     out[threadIdx.x] = tile[threadIdx.x];
 }
 
-extern "C" void emulate_behind(fli_stream s, float *out)
+extern "C" void emulate_behind(fli_cuda_stream s, float *out)
 {
     FLI_LAUNCH(s, behind_kernel, 1, 64, 64 * sizeof(float), out);
 }

@@ -183,7 +183,7 @@ static void test_lists_fail(void **state)
 {
     fixture *f = *state;
     for (size_t k = 1; k < 8; k++) {
-        fli_stream s;
+        fli_cuda_stream s;
         void *p;
         assert_int_equal(fli_cuda_stream_new(&s), 0);
         fli_ctx_fail_alloc(f->ctx, k);

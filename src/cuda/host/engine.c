@@ -32,7 +32,7 @@ typedef struct {
     fli_engine engine;
     int which, failed;
     char sentence[ERROR_ROOM];
-    fli_stream stream;
+    fli_cuda_stream stream;
     fli_cuda_heap *heap;
     ring out;
     pinned answer, flags;
@@ -355,7 +355,7 @@ static fl_status gpu_open(fl_ctx *ctx, size_t which, fli_engine **out)
     return s;
 }
 
-fli_stream fli_cuda_engine_stream(fli_engine *e)
+fli_cuda_stream fli_cuda_engine_stream(fli_engine *e)
 {
     ready(of(e));
     return of(e)->stream;

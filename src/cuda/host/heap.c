@@ -22,7 +22,7 @@ typedef struct {
 } size_class;
 
 struct fli_cuda_heap {
-    fli_stream stream;
+    fli_cuda_stream stream;
     piece *pieces;
     size_t count, room;
     uint32_t spare; /* the first piece that is no longer one */
@@ -195,7 +195,7 @@ void fli_cuda_heap_give(fli_cuda_heap *h, void *p)
     s->free = number;
 }
 
-fli_cuda_heap *fli_cuda_heap_new(fl_ctx *ctx, fli_stream s)
+fli_cuda_heap *fli_cuda_heap_new(fl_ctx *ctx, fli_cuda_stream s)
 {
     fli_cuda_heap *h = fli_alloc(ctx, 1, sizeof *h);
     if (!h) return NULL;

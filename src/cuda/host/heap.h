@@ -11,7 +11,7 @@
 
 typedef struct fli_cuda_heap fli_cuda_heap;
 
-fli_cuda_heap *fli_cuda_heap_new(fl_ctx *ctx, fli_stream s);
+fli_cuda_heap *fli_cuda_heap_new(fl_ctx *ctx, fli_cuda_stream s);
 void fli_cuda_heap_free(fli_cuda_heap *h); /* and all memory that it has found */
 /* Zeroed, on a line of 256 bytes. 0, or an error of runtime.h's. */
 int fli_cuda_heap_take(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes, void **out);

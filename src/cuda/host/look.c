@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     fli_engine_net *net;
     const fli_cuda_data *data;
-    fli_stream stream;
+    fli_cuda_stream stream;
     look_kind kind;
     const part *part;
     size_t crowd;            /* parts of this kind */
@@ -254,7 +254,7 @@ static void pack_sums(void *arg, size_t lanes, fli_parcel *p)
 }
 
 /* Where the sums of all parts are, zeroed. */
-static fl_status begin_sums(fl_ctx *ctx, fli_engine_net *n, size_t count, fli_stream stream, double **sums)
+static fl_status begin_sums(fl_ctx *ctx, fli_engine_net *n, size_t count, fli_cuda_stream stream, double **sums)
 {
     size_t lanes = count;
     fl_status s = fli_depot_send(ctx, n->engine, &n->sums, pack_sums, sums, INFINITY, &lanes);
@@ -303,7 +303,7 @@ static fl_status take_looks(fl_ctx *ctx, fli_engine_net *n, const fli_engine_dat
 /* A look at no samples has no gradient either. */
 static void empty_looks(fli_engine_net *n, fli_engine_look *look, size_t count)
 {
-    fli_stream stream = fli_cuda_engine_stream(n->engine);
+    fli_cuda_stream stream = fli_cuda_engine_stream(n->engine);
     for (size_t i = 0; i < count; i++) {
         look[i].loss = 0;
         look[i].correct = 0;

@@ -69,7 +69,7 @@ typedef struct {
     const fli_engine_net *net;
     const fli_cuda_data *data;
     const fli_cuda_sweep *sweep;
-    fli_stream stream;
+    fli_cuda_stream stream;
     fli_cuda_batch batch;
     fli_cuda_loss loss;
     int side; /* the x that has the samples */

@@ -6,7 +6,7 @@
 #include "device/engine.h"
 
 /* The stream on which all happens, for the calling thread, which uses the device from now on: engine.c. */
-fli_stream fli_cuda_engine_stream(fli_engine *e);
+fli_cuda_stream fli_cuda_engine_stream(fli_engine *e);
 /* What kernels are given of a data set: data.c. */
 const fli_cuda_data *fli_cuda_engine_data(const fli_engine_data *d);
 /* Where samples are that are part of its list (fli_backend.data_list); NULL: they are not. */

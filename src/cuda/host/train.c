@@ -234,7 +234,7 @@ static void train_linked(const block *b, fli_cuda_pass *p)
     p->begun = 1;
 }
 
-static void train_layers(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream)
+static void train_layers(const block *b, size_t lanes, const fli_cuda_data *data, fli_cuda_stream stream)
 {
     fli_cuda_pass p = {
         .net = b->net,
@@ -256,7 +256,7 @@ static void train_layers(const block *b, size_t lanes, const fli_cuda_data *data
 }
 
 /* batch: the largest mini-batch. */
-static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream, uint32_t batch)
+static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_cuda_stream stream, uint32_t batch)
 {
     const fli_engine_net *n = b->net;
     const fli_cuda_lane *lane = b->lanes_there;
@@ -301,7 +301,7 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
 fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns *turns)
 {
     const fli_cuda_data *data = fli_cuda_engine_data(turns->data);
-    fli_stream stream = fli_cuda_engine_stream(n->engine);
+    fli_cuda_stream stream = fli_cuda_engine_stream(n->engine);
     size_t batch = 0;
     if (!turns->lanes) return FL_OK;
     block b = block_of(n, turns, data, &batch);

@@ -11,7 +11,7 @@ static __global__ void __launch_bounds__(THREADS) bring_kernel(uint4 *there, con
     if (i < count) there[i] = here[i];
 }
 
-extern "C" void fli_cuda_bring(fli_stream s, void *there, const void *here, size_t bytes)
+extern "C" void fli_cuda_bring(fli_cuda_stream s, void *there, const void *here, size_t bytes)
 {
     uint32_t count = (uint32_t)(bytes / sizeof(uint4));
     if (count)

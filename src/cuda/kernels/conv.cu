@@ -15,7 +15,7 @@ extern "C" size_t fli_cuda_conv_work(fli_cuda_type type, const fli_net_layer *l,
     return product > gradient ? product : gradient;
 }
 
-extern "C" void fli_cuda_conv_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_conv_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                       const fli_net_layer *pool, const fli_cuda_batch *b, const void *in, int chw,
                                       unsigned char *which, void *out, void *work)
 {
@@ -28,7 +28,7 @@ extern "C" void fli_cuda_conv_forward(fli_stream s, fli_cuda_type type, const fl
         fli_conv_plain_forward(s, l, pool, b, (const float *)in, chw, which, (float *)out);
 }
 
-extern "C" void fli_cuda_conv_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_conv_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                        const fli_net_layer *pool, const fli_cuda_batch *b, const void *error, int chw,
                                        const unsigned char *which, const void *h, void *below, void *work)
 {
@@ -41,7 +41,7 @@ extern "C" void fli_cuda_conv_backward(fli_stream s, fli_cuda_type type, const f
         fli_conv_plain_backward(s, l, pool, b, (const float *)error, chw, which, (const float *)h, (float *)below);
 }
 
-extern "C" void fli_cuda_conv_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+extern "C" void fli_cuda_conv_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
                                    const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which,
                                    const void *in, int add, void *work)
 {

@@ -81,28 +81,28 @@ static inline int fli_conv_most(const fli_cuda_batch *b) { return (int)(b->most 
  * split: single precision, else tf32. */
 int fli_conv_product_fits(const fli_net_layer *l, const fli_net_layer *pool);
 size_t fli_conv_product_work(const fli_net_layer *l, uint32_t lanes);
-void fli_conv_product_forward(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_conv_product_forward(fli_cuda_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
                               const fli_cuda_batch *b, const float *in, int chw, unsigned char *which, float *out,
                               float *work);
-void fli_conv_product_backward(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_conv_product_backward(fli_cuda_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
                                const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
                                const float *h, float *below, float *work);
 
 int fli_conv_gradient_fits(const fli_net_layer *l, const fli_net_layer *pool);
 size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes);
-void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_conv_gradient_step(fli_cuda_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
                             const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
                             const float *in, int add, float *work);
 
 /* The same for every layer, a thread per result: slow. REAL: float, double. */
 template <class REAL>
-void fli_conv_plain_forward(fli_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
+void fli_conv_plain_forward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
                             const REAL *in, int chw, unsigned char *which, REAL *out);
 template <class REAL>
-void fli_conv_plain_backward(fli_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
+void fli_conv_plain_backward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
                              const REAL *error, int chw, const unsigned char *which, const REAL *h, REAL *below);
 template <class REAL>
-void fli_conv_plain_step(fli_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
+void fli_conv_plain_step(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
                          const REAL *error, int chw, const unsigned char *which, const REAL *in, int add);
 
 /* The error at the output of l and of the pool behind it. */

@@ -557,7 +557,7 @@ size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool,
 }
 
 template <int SPLIT, int MT, int FIVE, int NARROW>
-static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
+static void launch(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
                    float *parts)
 {
     dim3 grid(lane_blocks(p), p->parts, b->lanes);
@@ -566,7 +566,7 @@ static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const 
 }
 
 template <int SPLIT>
-static void launch_any(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
+static void launch_any(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
                        float *parts)
 {
     if (p->filters == 16)
@@ -577,7 +577,7 @@ static void launch_any(fli_stream s, const shape *p, const fli_cuda_batch *b, co
         (p->wide ? launch<SPLIT, 4, 0, 0> : launch<SPLIT, 4, 0, 1>)(s, p, b, e, in, parts);
 }
 
-void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_conv_gradient_step(fli_cuda_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
                             const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
                             const float *in, int add, float *work)
 {

@@ -423,7 +423,7 @@ static dim3 grid_of(const shape *p, const fli_cuda_batch *b, int windows)
 }
 
 template <int SPLIT, int MT, int WIDE, int BACK, int QUADS>
-static void launch_quads(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source,
+static void launch_quads(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, const float *source,
                          const fli_conv_error *e, const float *packed, const finish *f)
 {
     int windows = block_windows(p, 4 * WARPS * QUADS);
@@ -446,7 +446,7 @@ static int quads_for(const shape *p, const fli_cuda_batch *b)
 }
 
 template <int SPLIT, int MT, int WIDE, int BACK>
-static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source, const fli_conv_error *e,
+static void launch(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, const float *source, const fli_conv_error *e,
                    const float *packed, const finish *f)
 {
     enum { MANY = !SPLIT && WIDE };
@@ -456,7 +456,7 @@ static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const 
 }
 
 template <int SPLIT, int BACK>
-static void convolve(fli_stream s, const shape *p, const fli_cuda_batch *b, size_t weight, const float *source,
+static void convolve(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, size_t weight, const float *source,
                      const fli_conv_error *e, float *packed, const finish *f)
 {
     dim3 grid(blocks_of(p) * tiles_of(p), p->chunks, b->lanes);
@@ -482,7 +482,7 @@ size_t fli_conv_product_work(const fli_net_layer *l, uint32_t lanes)
     return lanes * sizeof(float) * (a > b ? a : b);
 }
 
-void fli_conv_product_forward(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_conv_product_forward(fli_cuda_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
                               const fli_cuda_batch *b, const float *in, int chw, unsigned char *which, float *out,
                               float *work)
 {
@@ -492,7 +492,7 @@ void fli_conv_product_forward(fli_stream s, int split, const fli_net_layer *l, c
     (split ? convolve<1, 0> : convolve<0, 0>)(s, &p, b, l->weight, in, &none, work, &f);
 }
 
-void fli_conv_product_backward(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_conv_product_backward(fli_cuda_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
                                const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
                                const float *h, float *below, float *work)
 {

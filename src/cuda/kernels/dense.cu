@@ -18,7 +18,7 @@ static int weights_aligned(const fc_layer &l) { return l.weight % 4 == 0 && l.in
 
 /* What a launch of a product is told. */
 struct fc_call {
-    fli_stream stream;
+    fli_cuda_stream stream;
     fli_cuda_batch batch;
     fc_layer layer;
     const float *in, *h;
@@ -76,7 +76,7 @@ template <int WHAT> static void plain(const fc_call &c, const void *error, int a
                (const double *)error, (const double *)(const void *)c.h, (double *)(void *)c.out, add);
 }
 
-extern "C" void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_fc_forward_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                         const fli_cuda_batch *b, const void *in, void *out, fli_fc_cut cut)
 {
     const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, (float *)out};
@@ -90,13 +90,13 @@ static fli_fc_cut best_cut(size_t units, uint32_t lanes)
 {
     return pieces(units, 32) * lanes >= fli_processors() ? FLI_FC_32 : FLI_FC_16;
 }
-extern "C" void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+extern "C" void fli_cuda_fc_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                     const void *in, void *out)
 {
     fli_cuda_fc_forward_cut(s, type, l, b, in, out, best_cut(fli_net_out(l), fli_cuda_crowd(b)));
 }
 
-extern "C" void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+extern "C" void fli_cuda_fc_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                      const void *error, const void *h, void *below)
 {
     const fc_call c = {s, *b, fc_layer_of(l), (const float *)error, (const float *)h, (float *)below};
@@ -139,7 +139,7 @@ template <int SPLIT> static void step(const fc_call &c, const float *error, int 
         step_rows<SPLIT, 4, SPLIT ? 1 : 2, 3>(c, error, add);
 }
 
-extern "C" void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+extern "C" void fli_cuda_fc_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                  const void *error, const void *in, int add)
 {
     const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, NULL};
@@ -183,7 +183,7 @@ extern "C" int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l,
     if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || rows > LINK_ROWS) return 0;
     return weights_aligned(fc_layer_of(l)) && fli_net_out(l) % 4 == 0;
 }
-extern "C" void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+extern "C" void fli_cuda_fc_link_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                      const fli_cuda_batch *next, const void *error, const void *in, const void *x,
                                      void *out, fli_fc_link how)
 {
@@ -198,7 +198,7 @@ static fli_fc_link best_link(const fli_net_layer *l, const fli_cuda_batch *b, ui
     uint32_t blocks = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
     return rows_of(b) <= 16 || blocks <= most * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2;
 }
-extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+extern "C" void fli_cuda_fc_link(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                  const fli_cuda_batch *next, const void *error, const void *in, const void *x,
                                  void *out)
 {
@@ -238,7 +238,7 @@ extern "C" int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_lay
     if (!fli_cuda_fc_link_fits(type, l, rows) || !fli_data_simple(data, 1) || data->kind != 0) return 0;
     return (!data->scale || data->segments == 1) && fli_net_in(l) == data->length && data->length % 16 == 0;
 }
-extern "C" void fli_cuda_fc_link_bytes_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_fc_link_bytes_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                            const fli_cuda_batch *b, const fli_cuda_batch *next,
                                            const fli_cuda_data *data, const void *error, void *out, fli_fc_link how)
 {
@@ -246,7 +246,7 @@ extern "C" void fli_cuda_fc_link_bytes_how(fli_stream s, fli_cuda_type type, con
     if (type == FLI_CUDA_F32) return link_bytes<1>(c, next, data, (const float *)error, how);
     link_bytes<0>(c, next, data, (const float *)error, how);
 }
-extern "C" void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_fc_link_bytes(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                        const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
                                        const void *error, void *out)
 {

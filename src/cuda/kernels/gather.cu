@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(PICTURES *FLI_WARP)
 }
 
 template <class REAL, class STORED>
-void gather(fli_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int channels_last, REAL *x)
+void gather(fli_cuda_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int channels_last, REAL *x)
 {
     const uint32_t rows = b->most < b->room ? b->most : b->room;
     const dim3 grid(b->lanes, (rows + ROWS - 1) / ROWS);
@@ -193,7 +193,7 @@ void gather(fli_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int c
 }
 
 template <class REAL>
-void gather_any(fli_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int channels_last, void *x)
+void gather_any(fli_cuda_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int channels_last, void *x)
 {
     if (d->kind == 0)
         gather<REAL, uint8_t>(s, d, b, channels_last, (REAL *)x);
@@ -205,7 +205,7 @@ void gather_any(fli_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, i
 
 } // namespace
 
-extern "C" void fli_cuda_gather(fli_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
+extern "C" void fli_cuda_gather(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
                                 int channels_last, void *x)
 {
     if (type == FLI_CUDA_F64)

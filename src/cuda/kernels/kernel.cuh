@@ -74,7 +74,7 @@ static inline cudaLaunchConfig_t fli_cluster_launch(void (*kernel)(P...), dim3 g
 /* The same as FLI_LAUNCH with such clusters, whose blocks run at the same time and can read each other's shared memory.
  */
 template <class... P, class... A>
-static inline void fli_launch_cluster(fli_stream stream, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
+static inline void fli_launch_cluster(fli_cuda_stream stream, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
                                       unsigned cluster, A... args)
 {
     cudaLaunchAttribute size;

@@ -91,7 +91,7 @@ __host__ __device__
 
 /* ---- bring.cu ---- */
 /* `here` is pinned memory; both are on lines of 16 bytes, of which there are less than 2^32. */
-void fli_cuda_bring(fli_stream s, void *there, const void *here, size_t bytes);
+void fli_cuda_bring(fli_cuda_stream s, void *there, const void *here, size_t bytes);
 
 /* ---- tape.cu ---- */
 /* A tape (device/tape.h) in device memory. */
@@ -105,16 +105,16 @@ typedef struct {
     int aligned;          /* all vectors are on lines of 16 bytes */
 } fli_cuda_tape;
 /* wide: doubles. */
-void fli_cuda_play(fli_stream s, int wide, const fli_cuda_tape *t);
+void fli_cuda_play(fli_cuda_stream s, int wide, const fli_cuda_tape *t);
 
 /* ---- reduce.cu ---- */
 enum { FLI_CUDA_DOT_MOST = 256, FLI_CUDA_FINITE_PARTS = 8 };
 /* out[0 .. fli_cuda_dot_parts(n) - 1], in device or pinned memory: to be added up. */
 unsigned fli_cuda_dot_parts(size_t n); /* at most FLI_CUDA_DOT_MOST */
-void fli_cuda_dot(fli_stream s, int wide, size_t n, const void *x, const void *y, double *out);
+void fli_cuda_dot(fli_cuda_stream s, int wide, size_t n, const void *x, const void *y, double *out);
 /* Of at most 65535 vectors, whose addresses and answers are in device or pinned memory: each has FLI_CUDA_FINITE_PARTS
  * bytes, and is finite if none of them is 0. */
-void fli_cuda_finite(fli_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
+void fli_cuda_finite(fli_cuda_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
 
 /* ---- order.cu: the mini-batches of whole turns ---- */
 enum { FLI_CUDA_DRAW_WORK = 5 };
@@ -129,7 +129,7 @@ typedef struct {
     uint32_t steps;
     uint32_t key[2], ctr[4], out[4], left; /* fli_rng, where it stands */
 } fli_cuda_drawing;
-void fli_cuda_draw(fli_stream s, const fli_cuda_drawing *lanes, uint32_t count);
+void fli_cuda_draw(fli_cuda_stream s, const fli_cuda_drawing *lanes, uint32_t count);
 
 /* ---- gather.cu: samples into matrices ---- */
 /* A data set on the device; see data/dataset.h, whose words these are. kind: 0 u8, 1 f32, 2 f64 (fli_xkind). */
@@ -145,7 +145,7 @@ typedef struct {
     const double *scale, *shift; /* NULL: as they are */
 } fli_cuda_data;
 /* x: room x dim per lane; channels_last: of images, row, column, channel. */
-void fli_cuda_gather(fli_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
+void fli_cuda_gather(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
                      int channels_last, void *x);
 
 /* ---- losses ---- */
@@ -163,36 +163,36 @@ typedef struct {
  * output) and `below` (at its input) have b->room rows per lane. Of images inside a network rows are channels last.
  * `h` is the layer's input as it went through ReLU in the layer before, or NULL: `below` is 0 where it is not
  * positive. */
-void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_fc_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                          const void *in, void *out);
-void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_fc_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                           const void *error, const void *h, void *below);
 /* The gradient of weights and bias, and the step with it on lane.z; or with lane.gradient: put there, or with `add`
  * added. */
-void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_fc_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                       const void *error, const void *in, int add);
 /* fli_cuda_fc_step of the first layer and then, with the new weights, fli_cuda_fc_forward of the next mini-batch x, at
  * once: `next` has the same lanes, or fewer. For lanes without `gradient`. fits: whether it is made for this type, this
  * layer and mini-batches of this many rows. */
 int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows);
-void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_fc_link(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                       const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out);
 /* The same for samples that are bytes, with one scale if any, and are read where they are stored. */
 int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data, uint32_t rows);
-void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_fc_link_bytes(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                             const fli_cuda_batch *next, const fli_cuda_data *data, const void *error, void *out);
 
 /* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the
  * error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether
  * it is made for this type, never double precision, this layer and pieces of this many rows. */
 int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
-void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void fli_cuda_fc_tail(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                       const void *in, int masked, void *below, int add);
 /* The same with layer m, whose outputs are the last layer's inputs: in, masked and below are those of m. A lane has a
  * block of threads, so it is for many lanes. */
 int fli_cuda_fc_tail_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
                               const fli_cuda_loss *loss, uint32_t rows);
-void fli_cuda_fc_tail_two(fli_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+void fli_cuda_fc_tail_two(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
                           const fli_cuda_loss *loss, const fli_cuda_batch *b, const void *in, int masked, void *below,
                           int add);
 
@@ -201,41 +201,41 @@ void fli_cuda_fc_tail_two(fli_stream s, fli_cuda_type type, const fli_net_layer 
  * out, and of `error` in the other direction, are channels first, because a layer of units follows. */
 size_t fli_cuda_conv_work(fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes,
                           uint32_t room);
-void fli_cuda_conv_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_cuda_conv_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
                            const fli_cuda_batch *b, const void *in, int chw, unsigned char *which, void *out,
                            void *work);
 /* error: at the output, masked by ReLU already where out is 0. First this, with the weights before the step, */
-void fli_cuda_conv_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_cuda_conv_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
                             const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which,
                             const void *h, void *below, void *work);
 /* then this. */
-void fli_cuda_conv_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+void fli_cuda_conv_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
                         const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which, const void *in,
                         int add, void *work);
 /* How large pieces of convolutions are in tf32: 2, 3, 4, or 0, whatever is fastest. Tests change it. */
 extern uint32_t fli_cuda_conv_quads;
 /* Pools that stand alone. chw as above; which NULL: a mean pool. */
-void fli_cuda_pool_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_pool_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                            const void *in, int chw, unsigned char *which, void *out);
-void fli_cuda_pool_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+void fli_cuda_pool_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                             const void *error, int chw, const unsigned char *which, const void *h, void *below);
 /* z by the gradient in lane.gradient, as fli_ops.sgd does: for mini-batches that are computed in several pieces. */
-void fli_cuda_sgd(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
+void fli_cuda_sgd(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
 
 /* ---- rows.cu: losses ---- */
-void fli_cuda_rows_error(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z);
+void fli_cuda_rows_error(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z);
 /* The same, and probabilities of the rows into p (room x classes) before that: for pairs. */
-void fli_cuda_rows_pair_global(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void fli_cuda_rows_pair_global(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                                void *z, void *p);
 /* z of the own model becomes its error in the mixture with p. */
-void fli_cuda_rows_pair_own(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void fli_cuda_rows_pair_own(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                             const void *p, void *z);
 /* Loss and hits of every row, added to sum[2 lane] and [2 lane + 1] in the order of the rows; p NULL: of one model,
  * else of the mixture of z, the own model, with p. */
-void fli_cuda_rows_look(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void fli_cuda_rows_look(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                         const void *p, const void *z, double *sum);
 /* Probabilities, or as they are, as doubles: out is room x classes per lane. */
-void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void fli_cuda_rows_outputs(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                            int logits, const void *z, double *out);
 
 /* ---- small.cu: whole turns in one kernel, a block per lane, the weights in shared memory ---- */
@@ -244,7 +244,7 @@ void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss
 int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
 /* All steps of all lanes, which have plain rows alone: lane.z is the result, lane.buffer start and result.
  * lane.gradient is not looked at. Products are made in the type of the memory. */
-void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+void fli_cuda_small_turns(fli_cuda_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                           const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
 
 /* ---- wide.cu: the same by a cluster of blocks per lane, each with some of the units ---- */
@@ -256,7 +256,7 @@ void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *n
 uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
                                uint32_t lanes);
 /* cluster: as asked above. Results of some lanes do not depend on the others. */
-void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+void fli_cuda_wide_turns(fli_cuda_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch, uint32_t cluster);
 /* For tests and measurements: clusters of so many blocks, if there can be such, and blocks of so many warps (8 or 16);
  * 0: as it thinks best. */

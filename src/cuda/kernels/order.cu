@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(THREADS) draw_lanes(const fli_cuda_drawing *la
 
 } // namespace
 
-extern "C" void fli_cuda_draw(fli_stream s, const fli_cuda_drawing *lanes, uint32_t count)
+extern "C" void fli_cuda_draw(fli_cuda_stream s, const fli_cuda_drawing *lanes, uint32_t count)
 {
     if (count) FLI_LAUNCH(s, draw_lanes, count, THREADS, 0, lanes);
 }

@@ -129,7 +129,7 @@ template <class REAL> __global__ void __launch_bounds__(THREADS) sgd_lanes(fli_c
 
 } // namespace
 
-extern "C" void fli_cuda_pool_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+extern "C" void fli_cuda_pool_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                       const void *in, int chw, unsigned char *which, void *out)
 {
     const window w = window_of(l, chw);
@@ -139,7 +139,7 @@ extern "C" void fli_cuda_pool_forward(fli_stream s, fli_cuda_type type, const fl
         FLI_LAUNCH(s, pool_forward<float>, grid_of(b), THREADS, 0, w, *b, (const float *)in, which, (float *)out);
 }
 
-extern "C" void fli_cuda_pool_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_pool_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                        const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which,
                                        const void *h, void *below)
 {
@@ -152,7 +152,7 @@ extern "C" void fli_cuda_pool_backward(fli_stream s, fli_cuda_type type, const f
                    (const float *)h, (float *)below);
 }
 
-extern "C" void fli_cuda_sgd(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters)
+extern "C" void fli_cuda_sgd(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters)
 {
     const uint64_t blocks = (parameters + THREADS * AT_ONCE - 1) / (THREADS * AT_ONCE);
     const dim3 grid(b->lanes, (uint32_t)(blocks < 1024 ? blocks : 1024));

@@ -40,7 +40,7 @@ extern "C" unsigned fli_cuda_dot_parts(size_t n)
     return blocks ? (unsigned)blocks : 1;
 }
 
-extern "C" void fli_cuda_dot(fli_stream s, int wide, size_t n, const void *x, const void *y, double *out)
+extern "C" void fli_cuda_dot(fli_cuda_stream s, int wide, size_t n, const void *x, const void *y, double *out)
 {
     unsigned blocks = fli_cuda_dot_parts(n);
     if (wide)
@@ -72,7 +72,7 @@ static __global__ void __launch_bounds__(THREADS) finite_kernel(size_t n, const 
     if (threadIdx.x == 0) out[(size_t)blockIdx.y * gridDim.x + blockIdx.x] = bad ? 0 : 1;
 }
 
-extern "C" void fli_cuda_finite(fli_stream s, int wide, size_t n, unsigned count, const void *const *x,
+extern "C" void fli_cuda_finite(fli_cuda_stream s, int wide, size_t n, unsigned count, const void *const *x,
                                 unsigned char *out)
 {
     dim3 grid(FLI_CUDA_FINITE_PARTS, count);

@@ -323,7 +323,7 @@ dim3 grid_of(const fli_cuda_batch *b)
     return dim3((rows + ERROR_WARPS - 1) / ERROR_WARPS, b->lanes, 1);
 }
 
-void launch_error(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z,
+void launch_error(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z,
                   void *keep, const void *h)
 {
     if (type == FLI_CUDA_F64)
@@ -336,25 +336,25 @@ void launch_error(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, c
 
 } // namespace
 
-extern "C" void fli_cuda_rows_error(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_rows_error(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
                                     const fli_cuda_batch *b, void *z)
 {
     launch_error(s, type, loss, b, z, nullptr, nullptr);
 }
 
-extern "C" void fli_cuda_rows_pair_global(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_rows_pair_global(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
                                           const fli_cuda_batch *b, void *z, void *p)
 {
     launch_error(s, type, loss, b, z, p, nullptr);
 }
 
-extern "C" void fli_cuda_rows_pair_own(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_rows_pair_own(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
                                        const fli_cuda_batch *b, const void *p, void *z)
 {
     launch_error(s, type, loss, b, z, nullptr, p);
 }
 
-extern "C" void fli_cuda_rows_look(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+extern "C" void fli_cuda_rows_look(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                                    const void *p, const void *z, double *sum)
 {
     if (type == FLI_CUDA_F64)
@@ -365,7 +365,7 @@ extern "C" void fli_cuda_rows_look(fli_stream s, fli_cuda_type type, const fli_c
                    (const float *)z, sum);
 }
 
-extern "C" void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_rows_outputs(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
                                       const fli_cuda_batch *b, int logits, const void *z, double *out)
 {
     if (type == FLI_CUDA_F64)

@@ -414,14 +414,14 @@ __global__ void __launch_bounds__(sizeof(T) == 8 ? THREADS_F64 : THREADS, 1)
 }
 
 template <class T, class STORED>
-void launch(fli_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
+void launch(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
 {
     auto kernel = turns<T, STORED>;
     FLI_LAUNCH(s, kernel, lanes, sizeof(T) == 8 ? THREADS_F64 : THREADS, p.bytes, p, *data, lane);
 }
 
 template <class T>
-void launch_stored(fli_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane,
+void launch_stored(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane,
                    uint32_t lanes)
 {
     if (data->kind == 0)
@@ -446,7 +446,7 @@ int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cu
     return plan_for(type, net, data, batch, &p);
 }
 
-void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+void fli_cuda_small_turns(fli_cuda_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                           const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch)
 {
     small_plan p;

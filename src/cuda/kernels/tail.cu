@@ -327,7 +327,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <int SPLIT, int KT>
-void launch_two(fli_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void launch_two(fli_cuda_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                 const float *in, int masked, float *below, int add)
 {
     typedef middle_cut<KT> C;
@@ -339,7 +339,7 @@ void launch_two(fli_stream s, const fc_layer &m, const fc_layer &l, const fli_cu
 }
 
 template <int SPLIT>
-void two(fli_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void two(fli_cuda_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
          const float *in, int masked, float *below, int add)
 {
     if (b->most <= middle_cut<4>::ROWS || b->room <= middle_cut<4>::ROWS)
@@ -359,7 +359,7 @@ extern "C" int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l,
     return bytes_of(layout_of(fc_layer_of(l), rows)) <= MEMORY_MOST;
 }
 
-extern "C" void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_fc_tail(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss,
                                  const fli_cuda_batch *b, const void *in, int masked, void *below, int add)
 {
     const fc_layer of = fc_layer_of(l);
@@ -379,7 +379,7 @@ extern "C" int fli_cuda_fc_tail_two_fits(fli_cuda_type type, const fli_net_layer
     return bytes_of(y) + 4 * C::ROWS * C::X_STRIDE <= MEMORY_MOST;
 }
 
-extern "C" void fli_cuda_fc_tail_two(fli_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+extern "C" void fli_cuda_fc_tail_two(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
                                      const fli_cuda_loss *loss, const fli_cuda_batch *b, const void *in, int masked,
                                      void *below, int add)
 {

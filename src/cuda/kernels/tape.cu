@@ -238,14 +238,14 @@ static __global__ void __launch_bounds__(32 * WARPS)
 }
 
 /* ---- launches ---- */
-template <class REAL, int V, int U> static void launch(fli_stream s, const fli_cuda_tape *t)
+template <class REAL, int V, int U> static void launch(fli_cuda_stream s, const fli_cuda_tape *t)
 {
     size_t packs = t->n < V ? 1 : t->n / V, each = (size_t)THREADS * U;
     dim3 grid((unsigned)((packs + each - 1) / each), min(t->lanes, (uint32_t)32768));
     FLI_LAUNCH(s, (tape_kernel<REAL, V, U>), grid, THREADS, 0, t->n, t->op, t->term, t->begin, t->lanes);
 }
 
-template <class REAL> static void play(fli_stream s, const fli_cuda_tape *t)
+template <class REAL> static void play(fli_cuda_stream s, const fli_cuda_tape *t)
 {
     enum { V = 16 / sizeof(REAL), FEW = 16384, LONG = 2 * FLIGHT, MANY = 1024 };
     if (t->longest_sum > LONG && t->lanes * ((t->n + V - 1) / V) < FEW)
@@ -259,7 +259,7 @@ template <class REAL> static void play(fli_stream s, const fli_cuda_tape *t)
         launch<REAL, 1, 1>(s, t);
 }
 
-extern "C" void fli_cuda_play(fli_stream s, int wide, const fli_cuda_tape *t)
+extern "C" void fli_cuda_play(fli_cuda_stream s, int wide, const fli_cuda_tape *t)
 {
     if (!t->n || !t->lanes) return;
     if (wide)

@@ -435,7 +435,7 @@ uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const
     return 0;
 }
 
-void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+void fli_cuda_wide_turns(fli_cuda_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch, uint32_t cluster)
 {
     wide_plan p;

@@ -1,6 +1,7 @@
 /* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The
  * first line may be a header. */
 #include "data/fields.h"
+#include "data/load.h"
 #include "data/names.h"
 #include "data/source.h"
 
@@ -207,7 +208,7 @@ static fl_status add_features(reader *r)
     for (size_t c = 0; s == FL_OK && c < r->columns; c++) {
         if (!is_feature(r, c)) continue;
         s = read_number(r, c, fli_largest_real(r->wide), &v);
-        if (s == FL_OK) fli_put_real(x, r->wide, j++, v);
+        if (s == FL_OK) fli_store_real(x, r->wide, j++, v);
     }
     return s;
 }

@@ -54,7 +54,7 @@ static fl_status add_row(reader *r, const char *user, size_t i, const json_t *ro
             return fli_fail(r->ctx, FL_EFORMAT,
                             "%s: user %s, x[%zu][%zu] is %g, too large for precision f32; precision: f64 keeps it",
                             r->path, fli_show(user).s, i, j, value);
-        fli_put_real(room, r->wide, j, value);
+        fli_store_real(room, r->wide, j, value);
     }
     return s;
 }

@@ -91,7 +91,7 @@ static fl_status add_feature(reader *r, const char *token, uint32_t *next)
                         fli_show(colon + 1).s, feature + r->base, wrong);
     if ((s = fli_array_add(r->ctx, &r->col, 1, &col)) || (s = fli_array_add(r->ctx, &r->value, 1, &value))) return s;
     *(uint32_t *)col = feature;
-    fli_put_real(value, r->wide, 0, v);
+    fli_store_real(value, r->wide, 0, v);
     *next = feature + 1;
     if (*next > r->needed) {
         r->needed = *next;

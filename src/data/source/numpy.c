@@ -115,7 +115,7 @@ static fl_status convert(fl_ctx *ctx, const fli_numpy *a, size_t n, const uint8_
         if (ds->kind == FLI_X_U8)
             ((uint8_t *)ds->x)[i] = *p;
         else
-            fli_put_real(ds->x, ds->kind == FLI_X_F64, i, number_at(a, p));
+            fli_store_real(ds->x, ds->kind == FLI_X_F64, i, number_at(a, p));
     }
     return FL_OK;
 }

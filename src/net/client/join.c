@@ -310,7 +310,7 @@ static fl_status restore(life *j, const void *terms, size_t bytes)
     return FL_OK;
 }
 
-static fl_status accept(life *j, const void *terms, size_t n)
+static fl_status accept_terms(life *j, const void *terms, size_t n)
 {
     fli_digest run;
     fl_status s = fli_glance_terms(j->ctx, terms, n, &run);
@@ -355,7 +355,7 @@ static fl_status fetch_terms(life *j)
     default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
     }
     if (r.cut) return fli_fail(j->ctx, FL_EREFUSED, "the server's terms have more than %zu bytes", most_terms);
-    s = accept(j, r.body, r.n);
+    s = accept_terms(j, r.body, r.n);
     if (s == FL_EREFUSED) s = decline_terms(j);
     if (!s) j->joined = 1;
     return s;
