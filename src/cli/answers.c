@@ -1,7 +1,7 @@
 /* What may be answered to the questions of `fedloom init`: each answer is held against what there is, and tried. */
-#include "data_file.h"
-#include "draft.h"
-#include "json_out.h"
+#include "cli/data_file.h"
+#include "cli/draft.h"
+#include "cli/json_out.h"
 
 #include <ctype.h>
 #include <stdlib.h>

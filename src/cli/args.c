@@ -1,5 +1,5 @@
 /* Arguments: `--name`, `--name VALUE`, `--name=VALUE`, plain words; after `--` everything is a plain word. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <math.h>

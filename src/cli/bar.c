@@ -1,5 +1,5 @@
 /* The line of something under way, rewritten in place: a bar, per cent, the time left, and words. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What the program can do: all of it. client/commands.c is the small program's. */
-#include "cli.h"
+#include "cli/cli.h"
 
 const char program[] = "fedloom";
 

@@ -1,4 +1,4 @@
-#include "complete.h"
+#include "cli/complete.h"
 
 #include <string.h>
 

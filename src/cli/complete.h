@@ -2,7 +2,7 @@
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* The word that is being completed, and what is known to stand before the part in question: "--set=local." */
 typedef struct {

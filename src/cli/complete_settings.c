@@ -1,6 +1,6 @@
 /* KEY=VALUE, and names of things, for completion: all that the library's listings say. */
-#include "complete.h"
-#include "json_out.h"
+#include "cli/complete.h"
+#include "cli/json_out.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "data_file.h"
+#include "cli/data_file.h"
 
 #include <stddef.h>
 #include <string.h>

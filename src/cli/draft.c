@@ -1,5 +1,5 @@
-#include "draft.h"
-#include "json_out.h"
+#include "cli/draft.h"
+#include "cli/json_out.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_DRAFT_H
 #define CLI_DRAFT_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 enum { DRAFT_NAME = 64, DRAFT_TEXT = 2048 };
 

@@ -1,6 +1,6 @@
 /* Signals and descriptors. The only mutable global state of the program, because a signal handler can reach nothing
  * else. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-#include "json_out.h"
+#include "cli/json_out.h"
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What is said when several processes are ended from outside, because one of them died or somebody wants it: where the
  * run can go on. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is ready before, and the signal
  * handler writes it. One process of each machine does: that which is first to set a number all of them see. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <signal.h>
 #include <stdarg.h>

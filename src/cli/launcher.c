@@ -1,6 +1,6 @@
 /* Whether an MPI launcher started the program, by what it left in the environment. That costs nothing, and MPI itself
  * need not be there. A batch script of Slurm has variables of its own, which are none of these. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

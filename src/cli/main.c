@@ -1,5 +1,5 @@
 /* Finds the command and runs it. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

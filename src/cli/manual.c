@@ -3,7 +3,7 @@
  * Help is plain text with a few habits, which are all that is relied on: paragraphs are separated by empty lines, the
  * one that begins with "usage:" is set as it is, and so are indented lines, except that below "options:" each is a
  * name, two spaces or more, and its meaning, whose further lines are indented deeper. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

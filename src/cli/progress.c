@@ -1,5 +1,5 @@
 /* How a run is going, on stderr: a line rewritten in place on a terminal, else about twenty plain lines per run. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <stdarg.h>

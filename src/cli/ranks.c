@@ -3,7 +3,7 @@
  *
  * Rank 0 alone speaks. What others have to say is kept, and said only if they fail alone. A rank that fails waits a
  * while for the others to fail alike; if they do not, they are waiting for it, and it ends them all. */
-#include "cli.h"
+#include "cli/cli.h"
 #include "fedloom_mpi.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* From a made run to its saved result, with progress on the way. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

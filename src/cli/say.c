@@ -1,5 +1,5 @@
 /* Everything the program says to a person except tables and progress. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdarg.h>
 #include <stdint.h>

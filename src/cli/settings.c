@@ -1,5 +1,5 @@
 /* From a file and --set assignments to a configuration. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Carrying out a comparison: progress on stderr, the table on stdout, files in the output folder. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <math.h>
 #include <string.h>

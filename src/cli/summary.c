@@ -1,6 +1,6 @@
 /* The table at the end of `fedloom run`: one line per run; below it, a line each for what only some runs measure. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <math.h>
 #include <stdlib.h>

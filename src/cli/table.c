@@ -1,6 +1,6 @@
 /* Text tables: cells are added row by row, widths follow from the contents. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What the terminal can do, and what the user wants of it. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Carrying out a tuning: progress on stderr, the table on stdout, files in the output folder. */
-#include "cli.h"
+#include "cli/cli.h"
 
 static void stop_tune(void *tune) { fl_tune_stop(tune); }
 

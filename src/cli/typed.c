@@ -1,5 +1,5 @@
 /* What was typed, as a shell would read it again. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

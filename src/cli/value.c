@@ -1,5 +1,5 @@
 /* A metric's value as text. */
-#include "cli.h"
+#include "cli/cli.h"
 
 const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN])
 {

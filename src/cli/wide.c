@@ -2,7 +2,7 @@
  * first column again. Elsewhere a table is printed as it is.
  *
  * A table is a text whose columns are aligned: where all lines have two blanks or more, one ends and another begins. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

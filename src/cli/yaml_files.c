@@ -1,5 +1,5 @@
 /* The YAML files of a folder, by their names without the ending: what somebody who mistyped one meant. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <dirent.h>
 #include <stdlib.h>

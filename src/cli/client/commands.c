@@ -1,5 +1,5 @@
 /* The program for machines that only take part: no runs of its own, no studies, no reports. */
-#include "cli.h"
+#include "cli/cli.h"
 
 const char program[] = "fedloom-client";
 

@@ -1,5 +1,5 @@
 /* fedloom audit: whether the audit file of a federation is as its server wrote it. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include "net/common/audit.h"
 

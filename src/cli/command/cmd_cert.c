@@ -1,6 +1,6 @@
 /* fedloom cert: who may serve and who may join. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include "net/cert/cert.h"
 

@@ -1,5 +1,5 @@
 /* fedloom check: does the method's theory apply to this federation? And, with --fix, settings for which it does. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* fedloom compare: several methods, settings and seeds on one problem. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* fedloom completion: scripts by which shells complete what is typed, and what they ask the program for. */
-#include "complete.h"
+#include "cli/complete.h"
 
 #include <string.h>
 

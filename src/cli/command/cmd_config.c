@@ -1,5 +1,5 @@
 /* fedloom config: checks a configuration and shows it resolved. */
-#include "cli.h"
+#include "cli/cli.h"
 
 static int run(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* fedloom data: looks into a data set and its partition. */
-#include "cli.h"
+#include "cli/cli.h"
 
 static int export(const fl_ctx *ctx, fl_config *cfg, const char *folder, int json)
 {

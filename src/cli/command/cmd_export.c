@@ -1,5 +1,5 @@
 /* fedloom export: a model for other runtimes. */
-#include "cli.h"
+#include "cli/cli.h"
 
 static int export_model(const char *from, const char *to)
 {

@@ -1,5 +1,5 @@
 /* fedloom init: five questions, or flags, and an experiment that runs. */
-#include "draft.h"
+#include "cli/draft.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* fedloom join: takes part in a federation with one's own samples. */
-#include "cli.h"
-#include "data_file.h"
+#include "cli/cli.h"
+#include "cli/data_file.h"
 
 #include "net/client/join.h"
 

@@ -1,5 +1,5 @@
 /* fedloom list: what there is. */
-#include "cli.h"
+#include "cli/cli.h"
 
 /* What the options ask for. */
 typedef struct {

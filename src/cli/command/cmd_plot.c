@@ -1,5 +1,5 @@
 /* fedloom plot: the curves of a comparison, or of finished runs, as SVG and PNG, for a paper. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <spawn.h>

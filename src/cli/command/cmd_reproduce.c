@@ -1,6 +1,6 @@
 /* fedloom reproduce: a paper's table or figure, by name. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* fedloom resume: goes on with a run from its last checkpoint. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 

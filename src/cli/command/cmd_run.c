@@ -1,5 +1,5 @@
 /* fedloom run: one federation after the other, and a table at the end. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* fedloom serve: the server of a federation whose clients join over a network. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include "net/server/serve.h"
 

@@ -1,6 +1,6 @@
 /* fedloom show: what a model file says of itself. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* fedloom status: how a federation over a network stands. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include "net/client/watch.h"
 

@@ -1,5 +1,5 @@
 /* fedloom tune: the best settings of every method, within the same budget. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

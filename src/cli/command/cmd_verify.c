@@ -1,6 +1,6 @@
 /* fedloom verify: golden cases, and whether this build reproduces them. */
-#include "cli.h"
-#include "json_out.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <dirent.h>
 #include <math.h>
