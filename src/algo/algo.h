@@ -6,6 +6,7 @@
 #ifndef FLI_ALGO_ALGO_H
 #define FLI_ALGO_ALGO_H
 
+#include "algo/conditions.h"
 #include "algo/facts.h"
 #include "algo/fixes.h"
 #include "algo/message.h"
@@ -99,27 +100,6 @@ typedef struct {
     const double *moves;        /* see fli_potential.remembers; NULL: not kept */
     fl_failure *failure;        /* for methods that can fail */
 } fli_server;
-
-/* Receives conditions `have <= most`, or `have < most`, requirements that hold or do not, assumptions, which cannot be
- * verified here, a paper's own wording of a condition where that is not what its proof needs, and what a theorem leaves
- * out; see conditions.h. f NULL: of the federation as a whole. */
-typedef struct fli_conditions fli_conditions;
-void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                   double most);
-void fli_condition_below(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                         double most);
-void fli_as_printed(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                    double most);
-void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holds);
-void fli_assumption(fli_conditions *c, const char *name, const char *sentence);
-void fli_not_covered(fli_conditions *c, const char *name, const char *sentence);
-/* The requirement of every theorem here that knows a regulariser at all; nothing where there is none. */
-void fli_require_convex_g(fli_conditions *c, const fli_facts *f);
-/* What a linear rate needs: certain where weight decay is added to a convex f_i, otherwise assumed. */
-void fli_ask_strong_convexity(fli_conditions *c, const fli_facts *f);
-/* For `warn`: a sentence if a proximal step of this length is too long for the regulariser; `remedy` sets the
- * length. */
-void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
 
 /* A potential: what a method's theorem shows to fall from round to round. It is made of what every client contributes,
  * weighted by w_i, and of what the server adds. Measured between rounds and on request alone; measuring changes

@@ -1,4 +1,3 @@
-#include "algo/algo.h"
 #include "algo/conditions.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-#include "algo/algo.h"
 #include "algo/fixes.h"
 
 #include "algo/conditions.h"

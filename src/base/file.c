@@ -9,34 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int fli_fd_high(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO) return fd;
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
-    close(fd);
-    errno = error;
-    return high;
-}
-
-int fli_fd_open(const char *path, int flags, mode_t mode) { return fli_fd_high(open(path, flags | O_CLOEXEC, mode)); }
-
-static FILE *file_open(const char *path, int flags, mode_t mode)
-{
-    int fd = fli_fd_open(path, flags, mode);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, (flags & O_ACCMODE) == O_RDONLY ? "rb" : "wb");
-    if (!f && fd >= 0) close(fd);
-    return f;
-}
-
-FILE *fli_file_open(const char *path, int flags) { return file_open(path, flags, 0666); }
-
 static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode, fli_out *out)
 {
     memset(out, 0, sizeof *out);
     out->ctx = ctx;
     out->path = fli_strdup(ctx, path);
     if (!out->path) return FL_ENOMEM;
-    out->f = file_open(path, flags, mode);
+    out->f = fli_file_open_mode(path, flags, mode);
     if (out->f) return FL_OK;
     fl_status s = fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(errno));
     fli_free(out->path);

@@ -3,17 +3,10 @@
 #define FLI_BASE_FILE_H
 
 #include "base/ctx.h"
+#include "base/descriptor.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-
-/* open and fopen, but never with a descriptor below 3: where a program has closed one of its standard ones, the next
- * file would get its number, and whatever is printed would land in that file. NULL or -1 with errno set. `flags` are
- * those of open. */
-int fli_fd_open(const char *path, int flags, mode_t mode);
-FILE *fli_file_open(const char *path, int flags);
-/* The same file behind a descriptor from 3 on; closes the one given if it was lower. Passes -1 on. */
-int fli_fd_high(int fd);
 
 /* A file being written. Errors are sticky and surface at close, which also flushes to the disk. */
 typedef struct {

@@ -1,6 +1,6 @@
 #include "base/limits.h"
 
-#include "base/file.h"
+#include "base/descriptor.h"
 #include "base/number.h"
 
 #include <math.h>

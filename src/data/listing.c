@@ -1,6 +1,6 @@
 #include "data/listing.h"
 
-#include "data/load.h"
+#include "base/array.h"
 
 #include <dirent.h>
 #include <errno.h>

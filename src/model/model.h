@@ -11,7 +11,6 @@
 #include "base/own.h"
 #include "base/rng.h"
 #include "data/federation/fed.h"
-#include "model/network.h"
 #include "vec/space.h"
 
 typedef struct fli_model fli_model;

@@ -15,6 +15,7 @@
 #define FLI_NET_CERT_CERT_H
 
 #include "base/ctx.h"
+#include "net/cert/cert_index.h"
 #include "net/common/protocol.h"
 
 #include <time.h>
@@ -23,11 +24,9 @@ enum {
     FLI_CERT_CA_DAYS = 3650,
     FLI_CERT_DAYS = 365,
     FLI_CERT_MOST_DAYS = 36500,
-    FLI_CERT_HOST_MAX = 253, /* bytes of a host's name or address */
     FLI_CERT_HOSTS_MAX = 100,
 };
 
-typedef enum { FLI_CERT_SERVER, FLI_CERT_CLIENT, FLI_CERT_VIEWER } fli_cert_kind;
 const char *fli_cert_kind_name(fli_cert_kind kind);
 
 /* A new authority in a folder that is empty or not there yet. `name` is for people. */
@@ -58,16 +57,6 @@ fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_c
 /* Puts all certificates of a name into the revocation list, which is signed anew, also if they were there before.
  * *count: how many of them still held. FL_ECONFIG if there is none of that name. */
 fl_status fli_cert_revoke(fl_ctx *ctx, const char *dir, const char *name, size_t *count);
-
-/* A line of the index. */
-enum { FLI_CERT_SERIAL = 16 }; /* bytes; as text, twice as many small hexadecimal digits */
-typedef struct {
-    char serial[2 * FLI_CERT_SERIAL + 1];
-    fli_cert_kind kind;
-    char name[FLI_CERT_HOST_MAX + 1];
-    int64_t ends;    /* seconds since 1970 */
-    int64_t revoked; /* the same; 0: it is not */
-} fli_cert_line;
 
 typedef void fli_cert_fn(void *arg, const fli_cert_line *line);
 /* In the order in which they were made. */

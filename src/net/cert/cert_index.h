@@ -8,7 +8,23 @@
 #ifndef FLI_NET_CERT_CERT_INDEX_H
 #define FLI_NET_CERT_CERT_INDEX_H
 
-#include "net/cert/cert.h"
+#include "base/ctx.h"
+
+#include <stdint.h>
+
+typedef enum { FLI_CERT_SERVER, FLI_CERT_CLIENT, FLI_CERT_VIEWER } fli_cert_kind;
+
+enum { FLI_CERT_HOST_MAX = 253 }; /* bytes of a host's name or address */
+
+/* A line of the index. */
+enum { FLI_CERT_SERIAL = 16 }; /* bytes; as text, twice as many small hexadecimal digits */
+typedef struct {
+    char serial[2 * FLI_CERT_SERIAL + 1];
+    fli_cert_kind kind;
+    char name[FLI_CERT_HOST_MAX + 1];
+    int64_t ends;    /* seconds since 1970 */
+    int64_t revoked; /* the same; 0: it is not */
+} fli_cert_line;
 
 enum { FLI_CERT_INDEX_MOST = 64 << 20 }; /* bytes */
 
