@@ -16,11 +16,11 @@ typedef struct {
     size_t rounds, planned, targets;
     double accuracy[TARGETS_MAX];
     size_t reached[TARGETS_MAX]; /* SIZE_MAX: never */
-} line;
+} summary_line;
 
 struct summary {
     size_t n, capacity;
-    line *lines;
+    summary_line *lines;
 };
 
 summary *summary_new(void) { return calloc(1, sizeof(summary)); }
@@ -37,12 +37,12 @@ int summary_add(summary *s, const fl_run *run)
     if (!row) return 1;
     if (s->n == s->capacity) {
         size_t more = s->capacity ? 2 * s->capacity : 8;
-        line *lines = realloc(s->lines, more * sizeof *lines);
+        summary_line *lines = realloc(s->lines, more * sizeof *lines);
         if (!lines) return 0;
         s->lines = lines;
         s->capacity = more;
     }
-    line *l = &s->lines[s->n++];
+    summary_line *l = &s->lines[s->n++];
     memset(l, 0, sizeof *l);
     snprintf(l->name, sizeof l->name, "%s", fl_run_name(run));
     snprintf(l->algorithm, sizeof l->algorithm, "%s", fl_run_algorithm(run));
@@ -80,7 +80,7 @@ static void add_measured(table *t, const fl_metric *m, double v)
     table_add(t, "%s", isnan(v) ? "-" : value_text(m, v, text));
 }
 
-static void add_target(table *t, const line *l, double accuracy)
+static void add_target(table *t, const summary_line *l, double accuracy)
 {
     for (size_t k = 0; k < l->targets; k++)
         if (l->accuracy[k] == accuracy) {
@@ -93,7 +93,7 @@ static void add_target(table *t, const line *l, double accuracy)
     table_add(t, "-");
 }
 
-static void print_line(const summary *s, const line *l, const char *text, FILE *out)
+static void print_line(const summary *s, const summary_line *l, const char *text, FILE *out)
 {
     char buf[512], label[2 * NAME_MAX_LEN + 8] = "";
     if (s->n > 1) snprintf(label, sizeof label, "%s (%s): ", l->name, l->algorithm);
@@ -101,7 +101,7 @@ static void print_line(const summary *s, const line *l, const char *text, FILE *
     fprintf(out, "%s\n", say_clean(buf));
 }
 
-static void print_stop(const summary *s, const line *l, FILE *out)
+static void print_stop(const summary *s, const summary_line *l, FILE *out)
 {
     char text[128];
     if (l->stopped_by != FL_STOP_ASKED) return;
@@ -136,7 +136,7 @@ static int same_group(const fl_metric *a, const fl_metric *b)
 }
 
 /* A line for each group of metrics of which some were measured. */
-static void print_notes(const summary *s, const line *l, FILE *out)
+static void print_notes(const summary *s, const summary_line *l, FILE *out)
 {
     const fl_metric *m, *before = NULL;
     char text[256] = "";
@@ -176,7 +176,7 @@ void summary_print(const summary *s, FILE *out)
     add_metrics(&t, 0, NULL);
     for (size_t i = 0; i < n; i++) table_add(&t, "to %g", targets[i]);
     add_metrics(&t, 1, NULL);
-    for (const line *l = s->lines; l < s->lines + s->n; l++) {
+    for (const summary_line *l = s->lines; l < s->lines + s->n; l++) {
         table_add(&t, "%s%s", l->name, l->stopped_by == FL_STOP_ASKED ? " (stopped)" : "");
         table_add(&t, "%s", l->algorithm);
         add_metrics(&t, 0, &l->row);
@@ -185,7 +185,7 @@ void summary_print(const summary *s, FILE *out)
     }
     table_print(&t, 2, out);
     table_free(&t);
-    for (const line *l = s->lines; l < s->lines + s->n; l++) {
+    for (const summary_line *l = s->lines; l < s->lines + s->n; l++) {
         print_stop(s, l, out);
         print_notes(s, l, out);
     }
@@ -202,7 +202,7 @@ static json_t *metrics_json(const fl_row *row)
     return all;
 }
 
-static json_t *targets_json(const line *l)
+static json_t *targets_json(const summary_line *l)
 {
     json_t *all = json_array();
     for (size_t k = 0; k < l->targets; k++) {
@@ -215,7 +215,7 @@ static json_t *targets_json(const line *l)
 int summary_json(const summary *s)
 {
     json_t *runs = json_array();
-    for (const line *l = s->lines; l < s->lines + s->n; l++)
+    for (const summary_line *l = s->lines; l < s->lines + s->n; l++)
         json_array_append_new(runs,
                               json_pack("{s:o, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", json_out_text(l->name),
                                         "algorithm", l->algorithm, "stopped_by", fl_stop_text(l->stopped_by), "rounds",

@@ -1,5 +1,5 @@
 /* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
-#include "model/semi.h"
+#include "model/latent.h"
 
 #include "base/number.h"
 #include "vec/kernels.h"

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "base/rng.h"
 #include "data/federation/fed.h"
+#include "model/network.h"
 #include "vec/space.h"
 
 typedef struct fli_model fli_model;
@@ -172,5 +173,8 @@ void fli_model_predict(const fli_model *m, const void *x, const fli_batch *b, do
 double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
 /* Hessian-vector product with that weight decay. */
 void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
+
+/* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */
+size_t fli_pair_scratch(const fli_model *m, size_t n);
 
 #endif

@@ -42,7 +42,5 @@ double fli_pair_loss(const fli_model *m, const void *x, const void *own, double 
                      const void *y, size_t *correct, void *scratch);
 /* The likeliest class of one row of logits, and its probability. */
 size_t fli_likeliest(const fli_model *m, const void *z, double *probability);
-/* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */
-size_t fli_pair_scratch(const fli_model *m, size_t n);
 
 #endif

@@ -27,7 +27,6 @@ enum {
     FLI_CERT_HOSTS_MAX = 100,
 };
 
-const char *fli_cert_kind_name(fli_cert_kind kind);
 
 /* A new authority in a folder that is empty or not there yet. `name` is for people. */
 fl_status fli_cert_init(fl_ctx *ctx, const char *dir, const char *name, long days);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 typedef enum { FLI_CERT_SERVER, FLI_CERT_CLIENT, FLI_CERT_VIEWER } fli_cert_kind;
+const char *fli_cert_kind_name(fli_cert_kind kind);
 
 enum { FLI_CERT_HOST_MAX = 253 }; /* bytes of a host's name or address */
 
