@@ -2,7 +2,7 @@
  * machine: how much of it the step reaches, on one thread and on two. Then its convolutions one by one, by each kind of
  * code. All are measured in turns within one run, and the fastest of each is kept: what else the machine does hits
  * all. */
-#include "base/clock.h"
+#include "base/os.h"
 #include "model/conv.h"
 #include "model/model.h"
 #include "solve.h"

@@ -15,7 +15,7 @@
  * seconds are processor time: what an idle machine's clock would show, and what a busy one changes little. */
 #include "pooled.h"
 #include "config/config.h"
-#include "run/run.h"
+#include "run/state.h"
 #include "solve.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * same time: no federation can gain more than this. Processes, because OpenBLAS has a lock that threads of one would
  * share. Prints microseconds per step, all of them together:
  *     bench_gemms NETWORK PROCESSES */
-#include "base/clock.h"
+#include "base/os.h"
 #include "vec/ops.h"
 
 #include <stdatomic.h>

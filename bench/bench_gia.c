@@ -3,11 +3,10 @@
  * configuration with its data at hand to the stop rule: set-up, factors, rounds and measurements, on two threads. The
  * fastest of several is printed, the one least disturbed, with the processor time of the cheapest, which other work on
  * the machine changes less. */
-#include "base/clock.h"
+#include "base/os.h"
 #include "solver/gram.h"
-#include "solver/linearised.h"
 #include "config/config.h"
-#include "run/run.h"
+#include "run/state.h"
 #include "solve.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* What the machine's BLAS can do: SGEMM of 1024 x 1024 matrices, on this many threads at the same time, each with its
  * own matrices. Prints GFLOP/s in all, the best of several tries:
  *     bench_peak THREADS */
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/pool.h"
 #include "vec/ops.h"
 

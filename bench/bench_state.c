@@ -2,7 +2,7 @@
  *     bench_state FILE [KEY=VALUE ...] */
 #include "fedloom.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>

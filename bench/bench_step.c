@@ -1,6 +1,6 @@
 /* A local step (gather, forward, backward, update) of a network on one thread, beside the time of its bare GEMMs alone.
  * Both are measured alternately in one run, and the medians are compared: what else the machine does then hits both. */
-#include "base/clock.h"
+#include "base/os.h"
 #include "model/model.h"
 #include "solve.h"
 

@@ -9,7 +9,7 @@
 #ifndef BENCH_POOLED_H
 #define BENCH_POOLED_H
 
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
 
 typedef struct {
     size_t n, k;

@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-#include "base/arena.h"
+#include "base/memory.h"
 
 typedef struct {
     fl_ctx *ctx;

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "data/source.h"
-#include "data/names.h"
+#include "data/label_names.h"
 
 #include <lzma.h>
 #include <zlib.h>

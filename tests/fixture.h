@@ -5,9 +5,9 @@
 
 #include "check.h"
 
-#include "data/federation/fed.h"
-#include "engine/exec.h"
-#include "message/figures.h"
+#include "data/federation/federation.h"
+#include "engine/engine.h"
+#include "message/exchange.h"
 #include "model/semi.h"
 
 #include <ftw.h>

@@ -7,7 +7,7 @@
 
 #include "fedloom_halves.h"
 #include "half/client.h"
-#include "run/run.h"
+#include "run/state.h"
 
 #include <pthread.h>
 

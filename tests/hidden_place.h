@@ -6,7 +6,7 @@
 
 #include "fixture.h"
 
-#include "solver/pieces.h"
+#include "solver/minibatch.h"
 
 /* No address of a process has this bit. */
 #define HIDDEN ((uintptr_t)1 << 62)

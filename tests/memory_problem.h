@@ -4,7 +4,7 @@
 
 #include "studies.h"
 
-#include "data/federation/memory.h"
+#include "data/federation/in_memory.h"
 #include "plan/plan.h"
 
 enum { N = 60, TEST = 20, DIM = 6, CLASSES = 3, CLIENTS = 3, WIDEST = 8 };

@@ -8,7 +8,7 @@
 #include "team.h"
 
 #include "config/config.h"
-#include "run/run.h"
+#include "run/state.h"
 
 /* What a rank is to do, and what came out. */
 typedef struct {

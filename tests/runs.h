@@ -4,8 +4,7 @@
 
 #include "fixture.h"
 
-#include "run/advance.h"
-#include "run/run.h"
+#include "run/state.h"
 
 #include <dirent.h>
 #include <sys/wait.h>

@@ -24,6 +24,13 @@ awk 'NR == FNR { if (!/^#/) at[$1] = ++n; next }
     src/layers.txt "$found/includes" | sort -u >"$found/folders"
 if [ -s "$found/folders" ]; then sed 's/^/layers: /' "$found/folders"; bad=1; fi
 
+# Files: NAME.c and NAME.h are one.
+sed -E 's/\.(c|h|cu|cuh|inc)( |$)/\2/g' "$found/includes" | awk '$1 != $2' | sort -u >"$found/pairs"
+if ! tsort "$found/pairs" >/dev/null 2>"$found/circles"; then
+    complain "files include each other in a circle:"
+    sed 's/^tsort: [^:]*: */    /' "$found/circles"
+fi
+
 # What passes between the server's side and the clients' is in messages: neither sees the other.
 if grep -rnE '^#include "(client|executor|engine)/' src/server; then complain "the server's side includes the clients'"; fi
 if grep -rnE '^#include "(server|executor|engine)/' src/client; then complain "the clients' side includes the server's"; fi
@@ -52,7 +59,7 @@ if grep -nE '\b(printf|puts|perror|exit|abort|assert)\(' $(echo "$library" | gre
 fi
 
 # Numbers are the same in every locale (base/text.h), and no file gets a standard descriptor (base/file.h).
-for file in $(echo "$library" | grep -E '\.(c|inc)$' | grep -vE '^src/(mpi/|base/(text|number|file)\.c)'); do
+for file in $(echo "$library" | grep -E '\.(c|inc)$' | grep -vE '^src/(mpi/|base/(number|os)\.c)'); do
     if grep -nE '(^|[^_a-z])(v?sn?printf|strto(d|f|ld)|atof|v?sscanf|is(space|alpha|digit|alnum|upper|lower|print)|to(upper|lower))\(' "$file"; then
         complain "$file reads or writes in the locale of the program"
     fi

@@ -2,11 +2,11 @@
  * together. From the repository's root:
  *
  *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c src/cuda/kernels/order.cu src/cuda/kernels/gather.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_data && ./bench_data
+ *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_data && ./bench_data
  */
-#include "base/clock.h"
+#include "base/os.h"
 #include "cuda/kernels/kernels.h"
-#include "data/sight.h"
+#include "data/augment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * cache. Then a look at 10,000 samples, in microseconds.
  *
  *     bench_net [words: only networks whose names have one of them] */
-#include "base/clock.h"
+#include "base/os.h"
 #include "cuda/host/net.h"
 
 #include <stdio.h>

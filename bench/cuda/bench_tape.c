@@ -1,6 +1,6 @@
 /* Tapes on a GPU, by the engine as rounds use it (src/cuda/host/engine.c, tape.cu, reduce.cu): microseconds for each, and
  * the memory that is read and written in that time. */
-#include "base/clock.h"
+#include "base/os.h"
 #include "device/engine.h"
 
 #include <stdio.h>

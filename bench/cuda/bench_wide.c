@@ -3,7 +3,7 @@
  * clusters are chosen for how many lanes, 0 where it is layer by layer. From the repository's root:
  *
  *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_wide.c src/cuda/kernels/wide.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_wide && ./bench_wide */
+ *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_wide && ./bench_wide */
 #include "turns.h"
 
 static uint32_t cluster;

@@ -3,7 +3,7 @@
 #ifndef FLI_BENCH_TURNS_H
 #define FLI_BENCH_TURNS_H
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "plain_turn.h"
 
 #include <stdio.h>
@@ -134,8 +134,8 @@ static double error_of(fli_cuda_stream s, const problem *p, size_t lanes, const 
 }
 
 /* fli_cuda_small_turns, fli_cuda_wide_turns */
-typedef void whole_turns(fli_cuda_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
-                         uint32_t lanes, uint32_t batch);
+typedef void whole_turns(fli_cuda_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *,
+                         const fli_cuda_lane *, uint32_t lanes, uint32_t batch);
 
 /* The rest of a line: want is what comes of a turn. */
 static void measure_lanes(fli_cuda_stream s, const problem *p, whole_turns *turns, fli_cuda_type type,

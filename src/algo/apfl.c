@@ -10,7 +10,7 @@
  * with the global model; the original (Deng, Kamani, Mahdavi: Adaptive personalized federated learning, 2020) mixes
  * parameters. */
 #include "algo/family_average.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_personal.h"
 
 enum { X };

@@ -22,7 +22,7 @@
  *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
  * composite optimization, NeurIPS 2021, Algorithm 2. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_dr.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
  *
  * Xiao, Ji: Communication-efficient federated hypergradient computation via aggregated iterative differentiation, ICML
  * 2023. Named, but not written out, in the SimFBO paper; this is the plain reverse-mode form. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_nested.h"
 
 enum { XY, H, Z }; /* server: (x, y); h, in the upper block; z, in the lower one */

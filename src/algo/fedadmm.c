@@ -5,7 +5,7 @@
  *   server   lam <- lam + sum_S w_i gamma_i (x - x_i);  x <- x + beta sum_S w_i gamma_i (x_i - x) - beta lam
  *
  * The paper's Algorithm 2 uploads gamma_i x_i - lam_i, from which the server forms the same two sums. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_vra.h"
 
 typedef struct {

@@ -5,7 +5,7 @@
  *            s(t) = 1 (constant), (t + 1)^-power (polynomial), 1 if t <= hinge else 1/(slope (t - hinge) + 1) (hinge)
  *
  * Xie, Koyejo, Gupta: Asynchronous federated optimization, OPT 2020. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 #include <math.h>
 

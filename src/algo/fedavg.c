@@ -9,7 +9,7 @@
  * McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-efficient learning of deep networks from decentralized
  * data, AISTATS 2017. With Q_i > 1 on different data it does not converge to the optimum; it is the baseline of
  * everything else. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_average.h"
 
 enum { X };

@@ -8,7 +8,7 @@
  *
  * Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated learning with buffered asynchronous aggregation,
  * AISTATS 2022. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 #include <math.h>
 

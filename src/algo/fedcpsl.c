@@ -23,7 +23,7 @@
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_personal.h"
 
 #include <math.h>

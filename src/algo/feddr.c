@@ -29,7 +29,7 @@
  *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
  * composite optimization, NeurIPS 2021. The paper's text writes the server step once with xbar where it means xt. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_dr.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
  *
  * Acar, Zhao, Matas Navarro, Mattina, Whatmough, Saligrama: Federated learning based on dynamic regularization, ICLR
  * 2021. The client keeps -h_i, which is the shift itself. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { X, H };      /* server */
 enum { MINUS_H_I }; /* client */

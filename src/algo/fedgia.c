@@ -30,7 +30,7 @@
  *
  * Zhou, Li: Efficient and convergent federated learning, 2022. Its (29) counts an upload and a broadcast as two
  * communication rounds, its figures count one, as we do. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 #include <math.h>
 

@@ -14,7 +14,7 @@
  *
  * Mitra, Jaafar, Pappas, Hassani: Linear convergence in federated learning: tackling client heterogeneity and sparse
  * gradients, NeurIPS 2021. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { X, G };            /* server */
 enum { G_I };             /* client: grad f_i(x) */

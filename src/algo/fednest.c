@@ -18,7 +18,7 @@
  *
  * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML
  * 2022. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_nested.h"
 
 enum { Z, D, V }; /* server: (x, y); (h, G or p); v, in the lower block */

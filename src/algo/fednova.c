@@ -6,7 +6,7 @@
  * Wang, Liu, Liang, Joshi, Poor: Tackling the objective inconsistency problem in heterogeneous federated optimization,
  * NeurIPS 2020. With local momentum Q_i is the sum of the weights its gradients have in the displacement (their
  * ||a_i||_1). */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { X };
 enum { RATE }; /* up, sum */

@@ -12,7 +12,7 @@
  * Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive federated optimization, ICLR 2021, Algorithm
  * 2. */
 #include "algo/family_average.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
  *
  * Zhang, Hong, Dhople, Yin, Liu: FedPD: a federated learning framework with adaptivity to non-IID data, IEEE TSP
  * 2021. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { X };                /* server */
 enum { LAM_I, X_I, X0_I }; /* client */

@@ -4,7 +4,7 @@
  *   server   as FedAvg
  *
  * Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: Federated optimization in heterogeneous networks, MLSys 2020. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_average.h"
 
 #include <math.h>

@@ -14,7 +14,7 @@
  * FedSHVR needs everyone in every round; FedSHVRP is its adaptation to a sample of the clients, as [CPSL] compares with
  * it. */
 #include "algo/family_control_variates.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { DC = FLI_CONTROL_UP };
 

@@ -8,7 +8,7 @@
  *            eta > 0; best is eta = 1/sqrt(mu L). Errors of the local solver leave an error of their size.
  *
  * Pathak, Wainwright: FedSplit: an algorithmic framework for fast federated optimization, NeurIPS 2020. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_dr.h"
 
 static const fli_key keys[] = {

@@ -38,7 +38,7 @@
  *
  * Wang, Xu, Wang, Chang, Quek, Sun: Beyond ADMM: a unified client-variance-reduced adaptive federated learning
  * framework, 2023. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_vra.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "algo/list.h"
+#include "algo/algo.h"
 
 /* One per line. */
 /* clang-format off */

@@ -4,7 +4,7 @@
  *   server   x <- x + server_lr sum w_i (x_i - x)
  *
  * Stich: Local SGD converges fast and communicates little, ICLR 2019. */
-#include "algo/list.h"
+#include "algo/algo.h"
 #include "algo/family_average.h"
 
 enum { X };

@@ -11,9 +11,9 @@
 /* What a client is asked for. */
 enum {
     FLI_ASK_TURN,      /* work on the method's local problem */
-    FLI_ASK_FIGURES,   /* say how models do on its samples: see message/figures.h */
+    FLI_ASK_FIGURES,   /* say how models do on its samples: see message/exchange.h */
     FLI_ASK_OWN_MODEL, /* show its own model */
-    FLI_ASK_LEVELS     /* a derivative of a two-level problem over all of its samples: see message/figures.h */
+    FLI_ASK_LEVELS     /* a derivative of a two-level problem over all of its samples: see message/exchange.h */
 };
 
 /* Flags of an ask. What figures are asked for lies above them. */

@@ -10,7 +10,7 @@
  *
  * Karimireddy, Jaggi, Kale, Mohri, Reddi, Stich, Suresh: Breaking the centralized barrier for cross-device federated
  * learning, NeurIPS 2021: MimeLite with momentum SGD as the base method. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { X, M };  /* server and broadcast */
 enum { DX, G }; /* up and sums */

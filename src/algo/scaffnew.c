@@ -19,7 +19,7 @@
  * Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip: yes! Local gradient steps provably lead to communication
  * acceleration! Finally!, ICML 2022, Algorithm 2. */
 #include "algo/family_average.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 
 #include <math.h>
 

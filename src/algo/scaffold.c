@@ -9,7 +9,7 @@
  * Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: SCAFFOLD: stochastic controlled averaging for federated learning,
  * ICML 2020. With local momentum Q_i is the gradients' total weight in the displacement, so that c_i stays an average
  * of gradients. */
-#include "algo/list.h"
+#include "algo/algo.h"
 
 enum { X, C };       /* server and broadcast */
 enum { C_I };        /* client */

@@ -11,7 +11,7 @@
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS
  * 2023. */
 #include "algo/family_simfbo.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {

@@ -20,7 +20,7 @@
  * 2023. A step uses one mini-batch of training samples, for grad_y g and both products, and one of validation samples;
  * the paper draws three. */
 #include "algo/family_simfbo.h"
-#include "algo/list.h"
+#include "algo/algo.h"
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_simfbo_upload(t, a, 1); }
 

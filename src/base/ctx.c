@@ -1,12 +1,15 @@
 #include "base/ctx.h"
-#include "base/limits.h"
+
 #include "base/number.h"
+#include "base/os.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ==== ctx =================================================================================================== */
 
 enum { ERROR_MAX = 8192, LINE_MAX_LEN = 1024, ALIGN = 64 };
 
@@ -76,7 +79,7 @@ fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
     return status;
 }
 
-fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap)
+static fl_status fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap)
 {
     ctx = followed(ctx);
     pthread_mutex_lock(&ctx->lock);
@@ -91,7 +94,7 @@ fl_status fli_fail_also(fl_ctx *ctx, fl_status status, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fli_fail_alsov(ctx, status, fmt, ap);
+    fail_alsov(ctx, status, fmt, ap);
     va_end(ap);
     return status;
 }
@@ -188,4 +191,28 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...)
     fli_vsnprintf(s, (size_t)n + 1, fmt, ap);
     va_end(ap);
     return s;
+}
+
+/* ==== sized ================================================================================================= */
+
+enum {
+    SMALLEST = 2 * sizeof(size_t), /* the size and something else */
+    MOST_NEWS = 4096               /* bytes that some later version may add: anything longer was never set */
+};
+
+fl_status fli_take_sized(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into, size_t into_size)
+{
+    memset(into, 0, into_size);
+    /* All of them are aligned like size_t, so nothing else can be a size of theirs. */
+    if (size < SMALLEST || size % sizeof(size_t) || size > into_size + MOST_NEWS)
+        return fli_fail(ctx, FL_ECONFIG, "%s.size is %zu, but must be sizeof(%s), which is %zu in this version", what,
+                        size, what, into_size);
+    const uint8_t *bytes = given;
+    for (size_t i = into_size; i < size; i++)
+        if (bytes[i])
+            return fli_fail(ctx, FL_ECONFIG,
+                            "%s has %zu bytes, and something is set beyond the %zu that this version (%s) knows", what,
+                            size, into_size, FL_VERSION);
+    memcpy(into, given, size < into_size ? size : into_size);
+    return FL_OK;
 }

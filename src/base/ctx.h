@@ -7,12 +7,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+/* ==== ctx =================================================================================================== */
+
 /* Sets the error sentence and returns `status`, so that `return fli_fail(ctx, FL_EIO, "...")` reads well. Safe from
  * worker threads: the first failure wins until fli_clear. */
 fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Adds a further sentence on its own line (a configuration reports all its problems at once). */
 fl_status fli_fail_also(fl_ctx *ctx, fl_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap);
 /* Forgets the last error. Public entry points call it first. */
 void fli_clear(fl_ctx *ctx);
 
@@ -39,5 +40,15 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 
 
 /* For torture tests: the k-th allocation from now fails (k = 1 is the next one; 0 turns it off). */
 void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k);
+
+/* ==== sized ================================================================================================= */
+
+/* Structs that a caller fills, and that may grow from one version to the next: they begin with their own size. */
+
+/* Copies the struct `given`, whose field `size` says that it has that many bytes, into one of `into_size` bytes. What
+ * an older, shorter one lacks is zero. A newer, longer one must be zero where this library cannot understand it.
+ * FL_ECONFIG with a sentence otherwise, and where the size was not set; `into` is then zero. `what` is the struct's
+ * name. */
+fl_status fli_take_sized(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into, size_t into_size);
 
 #endif

@@ -3,10 +3,12 @@
 #define FLI_BASE_FILE_H
 
 #include "base/ctx.h"
-#include "base/descriptor.h"
+#include "base/os.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+
+/* ==== file ================================================================================================== */
 
 /* A file being written. Errors are sticky and surface at close, which also flushes to the disk. */
 typedef struct {
@@ -52,5 +54,32 @@ fl_status fli_remove_folder(fl_ctx *ctx, const char *path);
 size_t fli_path_length(const char *path);
 /* 0: nothing there, 1: a folder, 2: something else. */
 int fli_path_kind(const char *path);
+
+/* ==== lock ================================================================================================== */
+
+/* Who may write to a place. The lock is a file beside it, called as the place with ".fedloom-lock" after it, that holds
+ * the number of the process at work. The system lets go of it when that process ends, however it ends; a file that a
+ * crash has left behind is nobody's. */
+
+typedef struct fli_lock fli_lock;
+
+/* FL_EBUSY, with the number of the other process, if somebody has it: also another run of this process. Makes the
+ * folders above. Where a file system knows no locks there is none, and that is said. */
+fl_status fli_lock_take(fl_ctx *ctx, const char *place, fli_lock **out);
+/* Removes the file. NULL is fine. */
+void fli_lock_leave(fli_lock *lock);
+
+/* ==== listing =============================================================================================== */
+
+/* What is in a folder, in an order that does not depend on the file system. */
+
+typedef struct {
+    char **name; /* without hidden ones, in ascending order of their bytes */
+    size_t n;
+} fli_listing;
+
+/* *out needs a fini in any case. */
+fl_status fli_listing_read(fl_ctx *ctx, const char *path, fli_listing *out);
+void fli_listing_fini(fli_listing *l);
 
 #endif

@@ -2,10 +2,16 @@
  * only lock is taken once per worker and job. */
 #include "base/pool.h"
 
+#include "base/os.h"
+
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ==== pool ================================================================================================== */
 
 typedef struct {
     fli_pool *pool;
@@ -129,4 +135,191 @@ void fli_pool_run(fli_pool *p, size_t count, fli_pool_fn *fn, void *arg)
     pthread_mutex_lock(&p->lock);
     while (p->running) pthread_cond_wait(&p->finished, &p->lock);
     pthread_mutex_unlock(&p->lock);
+}
+
+/* ==== hands ================================================================================================= */
+
+/* Things in a row: the first comes out first. */
+typedef struct {
+    void **at;
+    size_t first, n, room;
+} row;
+
+typedef struct {
+    fli_hands *hands;
+    size_t number;
+    pthread_t thread;
+} hand;
+
+struct fli_hands {
+    fl_ctx *ctx;
+    fli_hands_fn *fn;
+    void *arg;
+    hand *all;
+    size_t started, working;
+    pthread_mutex_t lock;
+    pthread_cond_t given, done; /* something to do, or the end; something done, or nobody at work */
+    row todo, finished;
+    int awake, quit;
+    double idle;  /* seconds of all threads, up to `since` */
+    double since; /* when that last changed */
+};
+
+/* Moves the things to the front and makes room for one more, in both rows: a thread that has done something cannot
+ * fail. */
+static fl_status room_for(fli_hands *h, size_t n)
+{
+    row *rows[] = {&h->todo, &h->finished};
+    for (size_t i = 0; i < 2; i++) {
+        row *r = rows[i];
+        if (r->n) memmove(r->at, r->at + r->first, r->n * sizeof *r->at);
+        r->first = 0;
+        if (n <= r->room) continue;
+        fl_status s = fli_grow(h->ctx, (void **)&r->at, r->n, 2 * n, sizeof *r->at);
+        if (s) return s;
+        r->room = 2 * n;
+    }
+    return FL_OK;
+}
+
+static void put(row *r, void *thing) { r->at[r->first + r->n++] = thing; }
+
+static void *pop(row *r)
+{
+    r->n--;
+    return r->at[r->first++];
+}
+
+/* Behind the lock, before anything changes that matters to it. */
+static void count_idle(fli_hands *h)
+{
+    double now = fli_clock_now();
+    if (h->awake) h->idle += (now - h->since) * (double)(h->started - h->working);
+    h->since = now;
+}
+
+static void *hand_main(void *arg)
+{
+    const hand *own = arg;
+    fli_hands *h = own->hands;
+    pthread_mutex_lock(&h->lock);
+    for (;;) {
+        while (!h->quit && !(h->awake && h->todo.n)) pthread_cond_wait(&h->given, &h->lock);
+        if (h->quit) break;
+        void *thing = pop(&h->todo);
+        count_idle(h);
+        h->working++;
+        pthread_mutex_unlock(&h->lock);
+        h->fn(h->arg, thing, own->number);
+        pthread_mutex_lock(&h->lock);
+        count_idle(h);
+        h->working--;
+        put(&h->finished, thing);
+        pthread_cond_signal(&h->done);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+fl_status fli_hands_new(fl_ctx *ctx, size_t threads, fli_hands_fn *fn, void *arg, fli_hands **out)
+{
+    fli_hands *h = fli_alloc(ctx, 1, sizeof *h);
+    if (!h) return FL_ENOMEM;
+    *h = (fli_hands){.ctx = ctx, .fn = fn, .arg = arg, .all = fli_alloc(ctx, threads, sizeof *h->all)};
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->given, NULL);
+    pthread_cond_init(&h->done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int rc = 0;
+    for (size_t i = 0; h->all && !rc && i < threads; i++) {
+        h->all[i] = (hand){.hands = h, .number = i};
+        rc = pthread_create(&h->all[i].thread, NULL, hand_main, &h->all[i]);
+        pthread_mutex_lock(&h->lock);
+        h->started += !rc;
+        pthread_mutex_unlock(&h->lock);
+    }
+    fl_status s = !h->all ? FL_ENOMEM
+                  : rc    ? fli_fail(ctx, FL_ESYSTEM, "a thread could not be started: %s", strerror(rc))
+                          : FL_OK;
+    if (s)
+        fli_hands_free(h);
+    else
+        *out = h;
+    return s;
+}
+
+void fli_hands_free(fli_hands *h)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    h->quit = 1;
+    pthread_cond_broadcast(&h->given);
+    pthread_mutex_unlock(&h->lock);
+    for (size_t i = 0; i < h->started; i++) pthread_join(h->all[i].thread, NULL);
+    pthread_cond_destroy(&h->done);
+    pthread_cond_destroy(&h->given);
+    pthread_mutex_destroy(&h->lock);
+    fli_free(h->todo.at);
+    fli_free(h->finished.at);
+    fli_free(h->all);
+    fli_free(h);
+}
+
+fl_status fli_hands_give(fli_hands *h, void *thing)
+{
+    pthread_mutex_lock(&h->lock);
+    fl_status s = room_for(h, h->todo.n + h->working + h->finished.n + 1);
+    if (!s) put(&h->todo, thing);
+    pthread_cond_signal(&h->given);
+    pthread_mutex_unlock(&h->lock);
+    return s;
+}
+
+/* The time so many seconds from now. */
+static struct timespec after(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    double whole = floor(seconds);
+    t.tv_sec += (time_t)whole;
+    t.tv_nsec += (long)((seconds - whole) * 1e9);
+    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
+    return t;
+}
+
+size_t fli_hands_take(fli_hands *h, double seconds, void **things, size_t most)
+{
+    struct timespec until = after(seconds);
+    size_t n = 0;
+    pthread_mutex_lock(&h->lock);
+    if (!h->awake) {
+        count_idle(h);
+        h->awake = 1;
+        pthread_cond_broadcast(&h->given);
+    }
+    while (!h->finished.n && seconds > 0 && !pthread_cond_timedwait(&h->done, &h->lock, &until)) continue;
+    while (n < most && h->finished.n) things[n++] = pop(&h->finished);
+    pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
+void fli_hands_rest(fli_hands *h)
+{
+    pthread_mutex_lock(&h->lock);
+    count_idle(h);
+    h->awake = 0;
+    while (h->working) pthread_cond_wait(&h->done, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
+double fli_hands_idle(fli_hands *h)
+{
+    pthread_mutex_lock(&h->lock);
+    count_idle(h);
+    double mean = h->idle / (double)h->started;
+    pthread_mutex_unlock(&h->lock);
+    return mean;
 }

@@ -5,6 +5,8 @@
 
 #include "base/ctx.h"
 
+/* ==== pool ================================================================================================== */
+
 typedef struct fli_pool fli_pool;
 
 /* The number of threads that is meant: 0 stands for one per online processor. */
@@ -18,5 +20,28 @@ size_t fli_pool_threads(const fli_pool *pool);
 typedef void fli_pool_fn(void *arg, size_t item, size_t worker);
 /* Runs fn for items 0 .. count-1 and returns when all are done. Not reentrant. */
 void fli_pool_run(fli_pool *pool, size_t count, fli_pool_fn *fn, void *arg);
+
+/* ==== hands ================================================================================================= */
+
+/* Threads that work on things one by one while whoever hands them over goes on: what is given in comes out when it is
+ * done. They begin when somebody takes, and may be made to rest in between. */
+
+typedef struct fli_hands fli_hands;
+
+/* `worker` is 0 .. threads-1; no two calls with the same worker overlap. */
+typedef void fli_hands_fn(void *arg, void *thing, size_t worker);
+
+fl_status fli_hands_new(fl_ctx *ctx, size_t threads, fli_hands_fn *fn, void *arg, fli_hands **out);
+/* What is under way is waited for; the rest is forgotten. */
+void fli_hands_free(fli_hands *h);
+
+/* By one thread, as are all below. */
+fl_status fli_hands_give(fli_hands *h, void *thing);
+/* Up to `most` things that are done, in the order in which they were; waits so many seconds for the first. */
+size_t fli_hands_take(fli_hands *h, double seconds, void **things, size_t most);
+/* Returns when nobody is at work; nobody begins until somebody takes again. */
+void fli_hands_rest(fli_hands *h);
+/* Seconds that a thread had nothing to do while they did not rest, mean over the threads. */
+double fli_hands_idle(fli_hands *h);
 
 #endif

@@ -1,6 +1,17 @@
 /* What all bilevel problems share: their blocks and the l2 term of the lower level. */
 #include "bilevel/bilevel.h"
 
+/* ==== none ================================================================================================== */
+
+/* A single level: what every method but the bilevel ones is for. */
+
+const fli_bilevel_desc fli_bilevel_none = {
+    .name = "none",
+    .title = "one level: an ordinary problem",
+};
+
+/* ==== bilevel =============================================================================================== */
+
 fl_status fli_blocks_check(fl_ctx *ctx, size_t n, fli_range upper, fli_range lower)
 {
     if (!upper.n || !lower.n)

@@ -6,6 +6,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ==== value ================================================================================================= */
+
+/* A metric's value as text. */
+
+const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN])
+{
+    if (m->unit == FL_UNIT_NONE)
+        snprintf(text, VALUE_MAX_LEN, "%.*g", m->digits ? m->digits : 5, v);
+    else if (m->unit == FL_UNIT_SHARE || m->unit == FL_UNIT_SCORE)
+        snprintf(text, VALUE_MAX_LEN, "%.4f", v);
+    else if (m->unit == FL_UNIT_COUNT)
+        snprintf(text, VALUE_MAX_LEN, "%.0f", v);
+    else if (m->unit == FL_UNIT_BYTES)
+        snprintf(text, VALUE_MAX_LEN, "%.1f", v / 1e6);
+    else
+        snprintf(text, VALUE_MAX_LEN, "%.*f", m->digits ? m->digits : v >= 9.95 ? 1 : 4, v);
+    return text;
+}
+
+/* ==== typed ================================================================================================= */
+
+/* What was typed, as a shell would read it again. */
+
+static void add_quoted(FILE *to, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, to);
+        return;
+    }
+    fputc('\'', to);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\''", to);
+        else
+            fputc(*word, to);
+    }
+    fputc('\'', to);
+}
+
+char *typed_text(const char *command_name, int argc, char **argv)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to) return NULL;
+    fprintf(to, "%s %s", program, command_name);
+    for (int i = 0; i < argc; i++) {
+        fputc(' ', to);
+        add_quoted(to, argv[i]);
+    }
+    if (!fclose(to)) return text;
+    free(text);
+    return NULL;
+}
+
+/* ==== args ================================================================================================== */
+
 void args_free(words *w)
 {
     free(w->v);

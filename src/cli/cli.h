@@ -1,13 +1,16 @@
 /* The fedloom program: a client of fedloom.h, and of nothing else of the library.
  *
  * A command is a descriptor at the bottom of its file and one line in commands.c. */
-#ifndef CLI_H
-#define CLI_H
+#ifndef FLI_CLI_CLI_H
+#define FLI_CLI_CLI_H
 
 #include "fedloom.h"
 #include "fedloom_ranks.h"
 
+#include <jansson.h>
 #include <stdio.h>
+
+/* ==== cli =================================================================================================== */
 
 /* What the program exits with. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
@@ -336,5 +339,33 @@ typedef struct {
 fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum);
 /* Says why event files cannot go there: --tensorboard needs a folder, and the run a name that can be one. */
 int events_check(const char *tensorboard, const char *run_name);
+
+/* ==== json out ============================================================================================== */
+
+/* JSON on stdout, for --format json, and from the library. */
+
+/* Prints a document, takes it, and returns an exit code; NULL: there was no memory for it. */
+int json_out(json_t *document);
+/* Values of any kind: what is no number is null, and what is no text is made one, as on a terminal. */
+json_t *json_out_number(double v);
+json_t *json_out_text(const char *s);
+
+/* fl_text_fn whose argument is a json_t *: takes a document that the library prints. NULL: there was no memory. */
+void json_take(void *document, const char *text);
+
+/* ==== data file ============================================================================================= */
+
+/* Which kind of data a file holds, by the ending of its name. */
+
+typedef struct {
+    const char *suffix, *kind;
+    const char *key[2];             /* of `data`, where the first file goes, and the second; NULL: there is none */
+    const char *also_key, *also_is; /* a further key of `data`, and its value; NULL: none */
+} data_format;
+
+/* NULL: the ending does not say. */
+const data_format *data_format_of(const char *file);
+/* All endings, for a sentence. */
+extern const char data_endings[];
 
 #endif

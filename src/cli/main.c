@@ -1,7 +1,86 @@
 /* Finds the command and runs it. */
 #include "cli/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ==== early ================================================================================================= */
+
+/* Before the libraries start. OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded,
+ * before main; under a limit on address space (ulimit -v) it asks for them for ever. One thread is all that fedloom
+ * wants of it, and the environment is the only thing it listens to by then. So, under such a limit, the program
+ * restarts itself with that set. */
+
+enum { MOST = 4096 };
+
+static int is_said(char **env)
+{
+    for (; *env; env++)
+        if (!strncmp(*env, "OPENBLAS_NUM_THREADS=", 21)) return 1;
+    return 0;
+}
+
+/* Neither the C library nor any other is set up yet: system calls and the stack are all there is. */
+static void early(int argc, char **argv, char **env)
+{
+    static char one[] = "OPENBLAS_NUM_THREADS=1";
+    char *with[MOST];
+    struct rlimit limit;
+    size_t n = 0;
+    (void)argc;
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || is_said(env)) return;
+    with[n++] = one;
+    for (; *env && n + 1 < MOST; env++) with[n++] = *env;
+    with[n] = NULL;
+    if (!*env) execve("/proc/self/exe", argv, with); /* if that fails, things are as they were */
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **, char **) = early;
+
+/* ==== launcher ============================================================================================== */
+
+/* Whether an MPI launcher started the program, by what it left in the environment. That costs nothing, and MPI itself
+ * need not be there. A batch script of Slurm has variables of its own, which are none of these. */
+
+static const struct {
+    const char *rank, *count, *mark; /* variables; the last need not be a number */
+    const char *command;
+    int abrupt; /* when a rank dies, it kills the others at once, and does not ask them to end */
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "mpirun -n", 0}, /* Open MPI */
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", NULL, "mpirun -n", 1},   /* MVAPICH, whose launcher is MPICH's */
+    {"PMI_RANK", "PMI_SIZE", "PMI_JOBID", "srun -K --mpi=pmi2 -n", 0},      /* with MPICH */
+    {"PMI_RANK", "PMI_SIZE", NULL, "mpiexec -n", 1},                        /* MPICH, Intel MPI */
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", NULL, "srun -K --mpi=pmix -n", 0},
+    {"PMIX_RANK", "PMIX_SIZE", NULL, "mpirun -n", 0}, /* others: many of them do not say how many */
+};
+
+/* A whole number; otherwise -1. */
+static long number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    char *end;
+    long n = text && *text ? strtol(text, &end, 10) : -1;
+    return n >= 0 && n < 1000000000 && !*end ? n : -1;
+}
+
+launch launch_find(void)
+{
+    launch none = {.count = 1, .command = ""};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        long rank = number_of(launchers[i].rank), count = number_of(launchers[i].count);
+        int last = i + 1 == sizeof launchers / sizeof *launchers;
+        if (launchers[i].mark && !getenv(launchers[i].mark)) continue;
+        if (rank >= 0 && (count > rank || last))
+            return (launch){(uint32_t)rank, count > rank ? (uint32_t)count : 0, launchers[i].command,
+                            launchers[i].abrupt};
+    }
+    return none;
+}
+
+/* ==== main ================================================================================================== */
 
 static void print_overview(void)
 {

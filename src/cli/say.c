@@ -1,10 +1,13 @@
 /* Everything the program says to a person except tables and progress. */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ==== say =================================================================================================== */
 
 /* Bytes of the well-formed UTF-8 character at s, and its code point; 0 if the bytes are not a character. */
 static size_t decode(const unsigned char *s, uint32_t *code)
@@ -181,3 +184,31 @@ void say_warning(void *unused, fl_log_level level, const char *line)
 {
     if (level != FL_LOG_INFO) say_log(unused, level, line);
 }
+
+/* ==== json out ============================================================================================== */
+
+int json_out(json_t *document)
+{
+    char *text = document ? json_dumps(document, JSON_INDENT(2)) : NULL;
+    json_decref(document);
+    if (!text) {
+        say("out of memory");
+        return CLI_FAILED;
+    }
+    say_out(NULL, text);
+    putchar('\n');
+    free(text);
+    return CLI_OK;
+}
+
+json_t *json_out_number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+json_t *json_out_text(const char *s)
+{
+    char *copy = strdup(s);
+    json_t *text = copy ? json_string(say_clean(copy)) : NULL;
+    free(copy);
+    return text;
+}
+
+void json_take(void *document, const char *text) { *(json_t **)document = json_loads(text, 0, NULL); }

@@ -1,10 +1,116 @@
 /* From a file and --set assignments to a configuration. */
 #include "cli/cli.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
+
+/* ==== data file ============================================================================================= */
+
+/* Whether a file's name ends so, whatever it was packed with. */
+static int ends(const char *file, const char *suffix)
+{
+    static const char *const packed[] = {"", ".gz", ".xz"};
+    size_t n = strlen(file), m = strlen(suffix);
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        size_t k = strlen(packed[i]);
+        if (n > m + k && !strcasecmp(file + n - k, packed[i]) && !strncasecmp(file + n - k - m, suffix, m)) return 1;
+    }
+    return 0;
+}
+
+static const data_format formats[] = {
+    {".npz", "npz", {"train"}, NULL, NULL},
+    {".csv", "csv", {"train"}, NULL, NULL},
+    {".tsv", "csv", {"train"}, "separator", "tab"},
+    {".svm", "libsvm", {"train"}, NULL, NULL},
+    {".libsvm", "libsvm", {"train"}, NULL, NULL},
+    {".json", "leaf", {"train"}, NULL, NULL},
+    {".npy", "npy", {"train_x", "train_y"}, NULL, NULL},
+};
+
+const char data_endings[] = ".npz, .csv, .tsv, .svm, .libsvm, .json, two times .npy";
+
+const data_format *data_format_of(const char *file)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (ends(file, formats[i].suffix)) return &formats[i];
+    return NULL;
+}
+
+/* ==== yaml files ============================================================================================ */
+
+/* The YAML files of a folder, by their names without the ending: what somebody who mistyped one meant. */
+
+static const char ending[] = ".yaml";
+
+/* 0: it has another ending. */
+static size_t stem_length(const char *name)
+{
+    size_t n = strlen(name);
+    if (n > 5 && !strcmp(name + n - 5, ending)) return n - 5;
+    return n > 4 && !strcmp(name + n - 4, ".yml") ? n - 4 : 0;
+}
+
+static int is_yaml(const struct dirent *e)
+{
+    size_t n = stem_length(e->d_name);
+    return e->d_name[0] != '.' && n && !strcmp(e->d_name + n, ending);
+}
+
+/* In the order of their bytes, whatever the locale. */
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+int yaml_files(const char *folder, words *out)
+{
+    struct dirent **entry = NULL;
+    int n = scandir(folder, &entry, is_yaml, by_name);
+    *out = (words){0, n < 0 ? NULL : calloc((size_t)n + 1, sizeof *out->v)};
+    for (int i = 0; i < n; i++) {
+        char *name = out->v ? strdup(entry[i]->d_name) : NULL;
+        if (name) out->v[out->n++] = name;
+        free(entry[i]);
+    }
+    free(entry);
+    return out->v != NULL;
+}
+
+void yaml_files_free(words *files)
+{
+    for (size_t i = 0; i < files->n; i++) free((char *)files->v[i]);
+    args_free(files);
+}
+
+/* fl_name_fn over the names without their endings. */
+typedef struct {
+    const words *files;
+    char *stem; /* MEANT_LEN of them */
+} stems;
+
+static const char *stem_at(const void *arg, size_t i)
+{
+    const stems *s = arg;
+    if (i >= s->files->n) return NULL;
+    snprintf(s->stem, MEANT_LEN, "%.*s", (int)stem_length(s->files->v[i]), s->files->v[i]);
+    return s->stem;
+}
+
+int yaml_files_near(const char *folder, const char *name, char out[MEANT_LEN])
+{
+    words files;
+    char typed[MEANT_LEN];
+    size_t n = stem_length(name);
+    snprintf(typed, sizeof typed, "%.*s", (int)(n ? n : strlen(name)), name);
+    int found = yaml_files(folder, &files) && fl_nearest(typed, stem_at, &(stems){&files, out});
+    yaml_files_free(&files);
+    return found;
+}
+
+/* ==== settings ============================================================================================== */
 
 int settings_exit(fl_status status) { return status == FL_OK ? CLI_OK : status == FL_ECONFIG ? CLI_USAGE : CLI_FAILED; }
 

@@ -1,6 +1,5 @@
 #include "client/clients.h"
 
-#include "client/evaluate.h"
 #include "client/store.h"
 
 #include <inttypes.h>

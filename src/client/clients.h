@@ -3,11 +3,13 @@
 #ifndef FLI_CLIENT_CLIENTS_H
 #define FLI_CLIENT_CLIENTS_H
 
-#include "data/federation/fed.h"
+#include "client/store.h"
+#include "data/federation/federation.h"
 #include "message/exchange.h"
-#include "message/fault.h"
+#include "ranks/rank_owner.h"
 #include "ranks/ranks.h"
-#include "ranks/shards.h"
+
+/* ==== clients =============================================================================================== */
 
 typedef struct fli_clients fli_clients;
 typedef struct fli_builder fli_builder; /* join.h */
@@ -61,5 +63,26 @@ fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vect
  * there are shards those of other ranks are passed over, and it may be done once for each of several files. */
 void fli_clients_save(fli_clients *c, fli_saver *out);
 fl_status fli_clients_load(fli_clients *c, fli_loader *in);
+
+/* ==== evaluate ============================================================================================== */
+
+/* The clients' side of figures (figures.h): models on a client's samples. */
+
+/* What it is done with. */
+typedef struct {
+    fl_ctx *ctx;
+    const fli_model *model;
+    fli_space space; /* of vectors in messages and state */
+    const fli_fed *fed;
+    const fli_algo *algo;
+    const void *params;
+    fli_store *store;
+    uint64_t seed;
+    void *const *kept; /* per client that is here: where a solver keeps the second block; NULL: nobody may look */
+    int watch;         /* see fli_clients_spec */
+} fli_evaluate_side;
+
+/* Answers asks that are no turns; each has its status then. */
+void fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *const *list, size_t n);
 
 #endif

@@ -11,8 +11,21 @@
 #ifndef FLI_CLIENT_STORE_H
 #define FLI_CLIENT_STORE_H
 
+#include "base/ctx.h"
 #include "format/snapshot.h"
 #include "vec/space.h"
+
+/* ==== spill ================================================================================================= */
+
+/* A file for what does not fit into memory: places of one size, numbered from 0. It has no name, so that nothing is
+ * left of it however the program ends. Read and written by calls, not mapped: the pages of a mapped file would count as
+ * memory of this process, which is what a budget is there to bound. */
+
+typedef struct fli_spill fli_spill;
+
+fl_status fli_spill_new(fl_ctx *ctx, const char *folder, size_t bytes, fli_spill **out);
+
+/* ==== store ================================================================================================= */
 
 typedef struct fli_store fli_store;
 

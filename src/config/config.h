@@ -2,9 +2,41 @@
 #ifndef FLI_CONFIG_CONFIG_H
 #define FLI_CONFIG_CONFIG_H
 
-#include "data/federation/memory.h"
-#include "server/coordinator.h"
+#include "client/card.h"
 #include "config/settings.h"
+#include "data/federation/in_memory.h"
+#include "server/server_state.h"
+
+/* ==== asking ================================================================================================ */
+
+/* How turns are asked for: what a client is told to do in a turn, and how long that takes. All of it follows from the
+ * settings and from what clients said when they joined, so it is part of the plan. */
+
+/* All borrowed. */
+typedef struct {
+    const fli_local_settings *local;
+    const fli_algo *algo;
+    const void *params;
+    const fli_model *model;
+    const fli_solvers *solvers;
+    const fli_participation *participation;
+    const fli_system *system; /* NULL: nobody knows how long turns last */
+    fli_sgd_spec sgd;
+    size_t classes;
+    uint64_t seed;
+} fli_asking;
+
+/* What a client that said this when it joined is asked to do in a turn that begins after `round` server steps: its
+ * stream, steps, lr and probability. */
+fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client);
+/* The method's fli_two_levels.work of that client's turns, in the mean over the rounds that may come. */
+double fli_ask_work(const fli_asking *a, const fli_card *card, uint32_t client);
+/* Simulated seconds of the turn of that client that such an ask is for; there must be a system. */
+double fli_ask_seconds(const fli_asking *a, const fli_card *card, const fli_ask *ask);
+/* What a method's random decisions about a round go by: uniform in [0, 1). */
+double fli_asking_coin(const fli_asking *a, size_t round);
+
+/* ==== config ================================================================================================ */
 
 struct fl_config {
     fl_ctx *ctx;

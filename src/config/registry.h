@@ -3,8 +3,10 @@
 #ifndef FLI_CONFIG_REGISTRY_H
 #define FLI_CONFIG_REGISTRY_H
 
-#include "format/keys.h"
 #include "base/text.h"
+#include "format/keys.h"
+
+/* ==== registry ============================================================================================== */
 
 typedef struct {
     const char *name, *title;
@@ -34,5 +36,9 @@ int fli_item_find(const fli_kind *kind, const char *name, fli_item *out);
 int fli_item_has_key(const fli_item *item, const char *key); /* of its own, not of its section */
 /* fl_name_fn over the items of a kind, for suggestions. */
 const char *fli_item_name(const void *kind, size_t i);
+
+/* ==== list describe ========================================================================================= */
+
+/* What descriptors say about themselves beyond names and keys, in words: the `more` of the kinds. */
 
 #endif

@@ -1,9 +1,9 @@
 /* What settings must be together, as far as that is known without the data. */
-#include "config/rules.h"
+#include "config/settings.h"
 
 #include "device/device.h"
 #include "executor/executor.h"
-#include "solver/own_solver.h"
+#include "solver/user_solver.h"
 
 #include <string.h>
 

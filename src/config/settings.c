@@ -1,7 +1,7 @@
 #include "base/number.h"
-#include "config/rules.h"
+#include "config/settings.h"
 
-#include "solver/own_solver.h"
+#include "solver/user_solver.h"
 
 #include <string.h>
 

@@ -22,7 +22,7 @@ const char *fli_cuda_error(int code);
 int fli_cuda_stream_new(fli_cuda_stream *out);
 void fli_cuda_stream_free(fli_cuda_stream s);
 int fli_cuda_wait(fli_cuda_stream s); /* until all that the stream was given is done */
-int fli_cuda_last(void);         /* the error of the last launches, and forgets it */
+int fli_cuda_last(void);              /* the error of the last launches, and forgets it */
 
 int fli_cuda_alloc(size_t bytes, void **out);
 void fli_cuda_release(void *p);

@@ -1,8 +1,7 @@
 /* The life of a data set, the checks later stages rely on, and gathering mini-batches out of it. */
 #include "data/dataset.h"
 
-#include "base/limits.h"
-#include "data/images.h"
+#include "base/os.h"
 
 #include <float.h>
 #include <inttypes.h>

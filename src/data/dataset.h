@@ -5,9 +5,11 @@
 
 #include "base/ctx.h"
 #include "base/rng.h"
-#include "format/mapping.h"
-#include "data/sight.h"
+#include "data/augment.h"
+#include "format/stream.h"
 #include "vec/ops.h"
+
+/* ==== dataset =============================================================================================== */
 
 /* What a data set leads to but does not own: it is neither changed nor freed. */
 enum {
@@ -138,5 +140,16 @@ fl_status fli_dataset_own_samples(fl_ctx *ctx, fli_dataset *ds);
 void fli_batch_mul(const fli_batch *b, size_t outs, const void *w, void *z);
 /* G = alpha D' X; D is n x outs, G outs x dim */
 void fli_batch_tmul(const fli_batch *b, size_t outs, double alpha, const void *d, void *g);
+
+/* ==== images ================================================================================================ */
+
+/* How a stored image becomes the one that a model sees: cropped, moved, mirrored, scaled by the set's numbers or by its
+ * own. Private to this folder; the rest of the program gathers batches. */
+
+/* Whether samples take more than one scale and shift per feature run on their way into a batch. */
+static inline int fli_images_need_look(const fli_dataset *ds) { return ds->frame[0] || ds->each; }
+
+/* Row r of out = sample idx[r] as evaluation sees it: the middle of the image. For dense sets. */
+void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t *idx, size_t n, void *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* Nothing is allocated: an image is brought into its row of the batch by the backend's own gathering, line by line
  * where it is cropped, and its mean and deviation are sums over what is stored. */
-#include "data/images.h"
+#include "data/dataset.h"
 #include "vec/space.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 #include "data/load.h"
 
-#include "base/limits.h"
+#include "base/os.h"
 #include "base/number.h"
-#include "format/format.h"
+#include "format/stream.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef FLI_DATA_LOAD_H
 #define FLI_DATA_LOAD_H
 
-#include "base/array.h"
+#include "base/memory.h"
 #include "data/dataset.h"
 #include "format/stream.h"
 

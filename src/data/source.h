@@ -2,9 +2,11 @@
 #ifndef FLI_DATA_SOURCE_H
 #define FLI_DATA_SOURCE_H
 
-#include "format/keys.h"
 #include "base/rng.h"
 #include "data/dataset.h"
+#include "format/keys.h"
+
+/* ==== source ================================================================================================ */
 
 /* What a federation asks of a source. */
 typedef struct {
@@ -53,5 +55,12 @@ extern const fli_source fli_source_synthetic;
 extern const fli_source fli_source_linreg;
 extern const fli_source fli_source_blobs;
 extern const fli_source fli_source_digits;
+
+/* ==== libsvm ================================================================================================ */
+
+/* A file of LIBSVM's as a sparse set, for those who know what it has. */
+
+/* Indices begin at 1. `classes` 0: regression; else labels are 0 to classes - 1. `wide`: values as doubles. */
+fl_status fli_libsvm_read(fl_ctx *ctx, const char *path, size_t features, size_t classes, int wide, fli_dataset **out);
 
 #endif

@@ -1,6 +1,6 @@
 /* Opening a device for a run: what it must be able to hold, the data, the model. */
 #include "base/number.h"
-#include "device/inside.h"
+#include "device/device.h"
 #include "solver/minibatch.h"
 
 /* ---- by name --------------------------------------------------------------------------------------------- */

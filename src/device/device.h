@@ -4,8 +4,12 @@
 #ifndef FLI_DEVICE_DEVICE_H
 #define FLI_DEVICE_DEVICE_H
 
+#include "base/memory.h"
 #include "device/engine.h"
-#include "solver/local.h"
+#include "solver/solver.h"
+#include "vec/place.h"
+
+/* ==== device ================================================================================================ */
 
 typedef struct fli_device fli_device;
 
@@ -37,5 +41,75 @@ fli_site fli_device_site(fli_device *d);
 const fli_solver *fli_device_solver(const fli_solver *solver);
 /* What --version and manifests say, such as "NVIDIA H200, driver 13.0". */
 const char *fli_device_name(const fli_device *d);
+
+/* ==== recorder ============================================================================================== */
+
+/* The place of a device's vectors (vec/place.h): what is asked of it is written on a tape, which the engine plays when
+ * somebody wants to know, or when something comes that does not go on that tape. Used by one thread at a time. */
+
+typedef struct fli_recorder fli_recorder;
+
+/* The engine is borrowed and must outlive it. */
+fl_status fli_recorder_new(fl_ctx *ctx, fli_engine *e, fli_recorder **out);
+void fli_recorder_free(fli_recorder *r);
+
+fli_place *fli_recorder_place(fli_recorder *r);
+/* Has the engine do what is recorded: before it is asked for anything that is not on a tape. */
+void fli_recorder_play(fli_recorder *r);
+/* The same, unless what is recorded has nothing to do with these vectors of n entries; NULLs are passed over. For what
+ * uses no others. */
+void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t count);
+
+/* ==== inside ================================================================================================ */
+
+/* What a device is made of. Private to this folder. */
+
+/* A look that was foreseen. */
+typedef struct {
+    fli_glance at;
+    double loss;
+    size_t correct;
+} fli_seen;
+
+struct fli_device {
+    fl_ctx *ctx;
+    fli_engine *engine;
+    fli_engine_net *net;
+    fli_engine_data *train, *test; /* test NULL: there is no such set */
+    fli_recorder *recorder;
+    const fli_fed *fed; /* borrowed */
+    fli_model model;    /* the caller's, with vectors there */
+    size_t lanes;
+    char name[264];
+    fli_elsewhere elsewhere;
+    fl_status failed; /* of an evaluation, which could not say so itself */
+    char why[512];
+    fli_seen *seen;
+    size_t seen_count, seen_room, seen_next;
+};
+
+/* The data set there that this one was made from. */
+const fli_engine_data *fli_device_data(const fli_device *d, const fli_dataset *ds);
+
+/* Slots of d->elsewhere. */
+void fli_elsewhere_init(fli_device *d);
+void fli_elsewhere_fini(fli_device *d);
+
+/* ---- the second block, by logits from there: labels.c ---------------------------------------------------- */
+
+/* Rows of y, in plain memory, of a client's n samples at x. */
+typedef struct {
+    const fli_dataset *ds;
+    const void *x; /* there */
+    const uint32_t *samples;
+    size_t n;
+    void *y;
+} fli_labels;
+
+/* What a turn does to y: the same, or stochastic steps where the objective takes those; rng[i] draws for list[i]. */
+fl_status fli_labels_turn(fl_ctx *ctx, fli_device *d, const fli_labels *list, size_t count, fli_rng *const *rng);
+
+/* A vector's length there, and what computes on such vectors. */
+static inline const fli_space *fli_device_space(const fli_device *d) { return &d->model.space; }
 
 #endif

@@ -10,7 +10,7 @@
  * Sums over clients are most of what a server does: y += a_i x_i for a hundred i, often into two or three targets in
  * turn. An axpy joins the operation that last wrote its target, if that was one of the same sum, and nothing that came
  * later has read the target or written what is to be added: then it may as well have been done there. */
-#include "device/recorder.h"
+#include "device/device.h"
 
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* Solvers on a device, which stand in for those of the CPU that consist of SGD: from tasks to turns of many clients at
  * once. What is decided before the first step (batch sizes, rates, pseudo labels, mixtures, merged terms) is decided
  * here, by the CPU's own functions. */
-#include "device/inside.h"
-#include "solver/latents.h"
+#include "device/device.h"
 #include "solver/minibatch.h"
 
 #include <math.h>

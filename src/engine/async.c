@@ -1,10 +1,172 @@
-#include "engine/async_inside.h"
+#include "engine/async.h"
 
-#include "base/clock.h"
+#include "base/os.h"
+#include "message/exchange.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+
+/* ==== latest model ========================================================================================== */
+
+typedef struct {
+    atomic_size_t readers; /* at it, or about to find out that it is no longer the newest */
+    size_t version;
+    char *contents;
+} sheet;
+
+struct fli_latest {
+    size_t bytes, count;
+    atomic_size_t newest; /* index of the sheet to read */
+    char *memory;
+    sheet sheets[];
+};
+
+fl_status fli_latest_new(fl_ctx *ctx, size_t bytes, size_t readers, fli_latest **out)
+{
+    size_t count = readers + 2, stride = (bytes + 63) / 64 * 64;
+    fli_latest *b = fli_alloc(ctx, 1, sizeof *b + count * sizeof *b->sheets);
+    if (!b) return FL_ENOMEM;
+    b->bytes = bytes;
+    b->count = count;
+    b->memory = fli_alloc(ctx, count, stride);
+    if (!b->memory) {
+        fli_free(b);
+        return FL_ENOMEM;
+    }
+    atomic_init(&b->newest, 0);
+    for (size_t i = 0; i < count; i++) {
+        atomic_init(&b->sheets[i].readers, 0);
+        b->sheets[i].contents = b->memory + i * stride;
+    }
+    *out = b;
+    return FL_OK;
+}
+
+void fli_latest_free(fli_latest *b)
+{
+    if (!b) return;
+    fli_free(b->memory);
+    fli_free(b);
+}
+
+/* Every reader holds at most one sheet, and one is the newest: of count = readers + 2 at least one is free. A reader
+ * that comes to the free sheet late, having looked for the newest long ago, sees that it is not the newest and leaves
+ * without reading. */
+static size_t free_sheet(fli_latest *b)
+{
+    size_t newest = atomic_load(&b->newest);
+    for (size_t i = 0;; i = (i + 1) % b->count)
+        if (i != newest && !atomic_load(&b->sheets[i].readers)) return i;
+}
+
+void fli_latest_write(fli_latest *b, const void *contents, size_t version)
+{
+    size_t i = free_sheet(b);
+    memcpy(b->sheets[i].contents, contents, b->bytes);
+    b->sheets[i].version = version;
+    atomic_store(&b->newest, i);
+}
+
+size_t fli_latest_read(fli_latest *b, void *contents)
+{
+    for (;;) {
+        size_t i = atomic_load(&b->newest);
+        sheet *s = &b->sheets[i];
+        atomic_fetch_add(&s->readers, 1);
+        if (atomic_load(&b->newest) == i) {
+            memcpy(contents, s->contents, b->bytes);
+            size_t version = s->version;
+            atomic_fetch_sub(&s->readers, 1);
+            return version;
+        }
+        atomic_fetch_sub(&s->readers, 1);
+    }
+}
+
+/* ==== async inside ========================================================================================== */
+
+/* What a fli_async is made of: for async.c, and async_save.c, which has its checkpoints. */
+
+/* A model that went out. Clients that were sent the same one share it. */
+typedef struct fli_sent_model {
+    struct fli_sent_model *next; /* of those nobody uses */
+    size_t users, version;
+    fli_message model;
+} fli_sent_model;
+
+/* A client at work, or one whose answer has not been absorbed. */
+typedef struct fli_flight {
+    fli_exchange x;
+    struct fli_flight *before, *after; /* in the order in which they were sent out */
+    size_t version;                    /* server steps when it was sent out, */
+    size_t read;                       /* and of the model it got: on the real clock that may be newer */
+    size_t number;                     /* which one it is, of all that were ever sent out */
+    double arrival;                    /* virtual clock */
+    size_t place;                      /* in the queue */
+    fli_sent_model *from;
+    int worked;
+    int taken; /* real clock: a thread sees to it; elsewhere: it was sent */
+} fli_flight;
+
+struct fli_async {
+    fl_ctx *ctx;
+    fli_async_spec spec;
+    fli_space space;
+    const fli_algo *algo;
+    fli_flight *flights; /* at_work of them */
+    fli_flight *oldest, *newest;
+    size_t version;      /* server steps done */
+    size_t sent;         /* turns ever begun */
+    size_t held;         /* uploads absorbed since the last server step */
+    unsigned char *busy; /* a bit per client */
+    uint64_t *answered;  /* with `save`, per client: saves there had been when its last answer came, and one; 0: none */
+    uint64_t saves;
+    fli_sent_model *copies; /* all, for freeing: at most one per flight and the newest */
+    size_t copy_count;
+    fli_sent_model *spare, *current;
+    size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
+    fli_async_count count;
+    /* virtual clock */
+    double clock;
+    fli_flight **queue; /* heap: earliest arrival first */
+    size_t queued;
+    fli_exchange **todo;
+    /* real clock */
+    pthread_mutex_t lock;
+    pthread_cond_t moved; /* the server, or the end of the run */
+    int lockable;
+    fli_latest *latest;
+    size_t until;
+    size_t lost;   /* elsewhere: turns in a row that have failed */
+    size_t unseen; /* ranks: answers since they last looked at each other */
+    double idle;   /* see fli_async_idle */
+    double end;    /* of fli_clock_now() */
+    const atomic_int *asked;
+    fl_status status; /* what ended it, on either clock */
+};
+
+static inline int fli_async_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
+static inline void fli_async_flip(fli_async *a, size_t client)
+{
+    a->busy[client / 8] ^= (unsigned char)(1u << client % 8);
+}
+
+/* The one under way. */
+static inline fli_step fli_async_step(const fli_async *a)
+{
+    size_t buffer = a->spec.pace.buffer;
+    return (fli_step){.round = a->version, .cohort = buffer, .cohort_weight = (double)buffer / (double)a->spec.clients};
+}
+
+static void async_enqueue(fli_async *a, fli_flight *f);
+
+/* Into the queue of the virtual clock. */
+void async_enqueue(fli_async *a, fli_flight *f);
+
+/* ==== async ================================================================================================= */
 
 /* ---- who is sent out ----------------------------------------------------------------------------------- */
 
@@ -134,7 +296,7 @@ static void settle(fli_async *a, fli_flight *f, size_t place)
     put(a, f, place);
 }
 
-void fli_async_enqueue(fli_async *a, fli_flight *f) { settle(a, f, a->queued++); }
+static void async_enqueue(fli_async *a, fli_flight *f) { settle(a, f, a->queued++); }
 
 static void leave(fli_async *a, fli_flight *f)
 {
@@ -186,7 +348,7 @@ static void send(fli_async *a, fli_flight *f, uint32_t client)
 {
     begin_now(a, f, client);
     f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
-    fli_async_enqueue(a, f);
+    async_enqueue(a, f);
 }
 
 /* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients'
@@ -524,4 +686,103 @@ fli_async_count fli_async_count_take(fli_async *a)
     fli_async_count count = a->count;
     a->count = (fli_async_count){0};
     return count;
+}
+
+/* ==== async save ============================================================================================ */
+
+/* What has not come up may be about to: somebody writes there. */
+static void save_flight(const fli_async *a, const fli_flight *f, fli_saver *out)
+{
+    fli_exchange_save(&a->space, a->algo, &f->x, f->worked, out);
+    fli_save_count(out, f->version);
+    fli_save_count(out, f->number);
+    fli_save_real(out, f->arrival);
+    fli_save_count(out, (uint64_t)(f->from - a->copies));
+}
+
+void fli_async_save(fli_async *a, fli_saver *out)
+{
+    size_t flying = 0;
+    for (const fli_flight *f = a->oldest; f; f = f->after) flying++;
+    a->saves++;
+    fli_save_part(out, "arrivals");
+    fli_save_count(out, a->version);
+    fli_save_count(out, a->sent);
+    fli_save_count(out, a->held);
+    fli_save_real(out, a->clock);
+    fli_save_bytes(out, &a->count, sizeof a->count);
+    fli_save_count(out, flying);
+    for (const fli_flight *f = a->oldest; f; f = f->after) save_flight(a, f, out);
+    fli_save_count(out, a->current ? (uint64_t)(a->current - a->copies) : a->copy_count);
+    for (size_t i = 0; i < a->copy_count; i++) {
+        fli_save_count(out, a->copies[i].users != 0);
+        if (!a->copies[i].users) continue;
+        fli_save_count(out, a->copies[i].version);
+        fli_save_piece(&a->space, a->copies[i].model.vec[0], a->bytes, out);
+        fli_save_reals(a->copies[i].model.num, a->numbers, out);
+    }
+}
+
+static fl_status load_flight(fli_async *a, fli_flight *f, fli_loader *in)
+{
+    f->worked = fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
+    f->version = f->read = (size_t)fli_load_count(in, a->version);
+    f->number = (size_t)fli_load_count(in, a->sent);
+    f->arrival = fli_load_real(in);
+    f->from = &a->copies[fli_load_count(in, a->copy_count - 1)];
+    if (!fli_loader_status(in) && (fli_async_busy(a, f->x.ask.client) || !isfinite(f->arrival)))
+        fli_loader_refuse(in, "does not fit this run: a client at work is impossible");
+    if (fli_loader_status(in)) return fli_loader_status(in);
+    f->x.down = &f->from->model;
+    f->from->users++;
+    fli_async_flip(a, f->x.ask.client);
+    f->before = a->newest;
+    *(a->newest ? &a->newest->after : &a->oldest) = f;
+    a->newest = f;
+    if (!a->spec.real) async_enqueue(a, f);
+    return FL_OK;
+}
+
+/* The models that went out; those that nobody has are spare. */
+static void load_copies(fli_async *a, fli_loader *in)
+{
+    size_t current = (size_t)fli_load_count(in, a->copy_count);
+    a->current = current < a->copy_count ? &a->copies[current] : NULL;
+    if (a->current) a->current->users++;
+    a->spare = NULL;
+    for (size_t i = 0; i < a->copy_count; i++) {
+        fli_sent_model *c = &a->copies[i];
+        if ((int)fli_load_count(in, 1) != (c->users != 0))
+            fli_loader_refuse(in, "does not fit this run: a model that went out is missing");
+        if (!c->users) {
+            c->next = a->spare;
+            a->spare = c;
+            continue;
+        }
+        c->version = (size_t)fli_load_count(in, a->version);
+        fli_load_piece(&a->space, c->model.vec[0], a->bytes, in);
+        fli_load_reals(c->model.num, a->numbers, in);
+        c->model.start = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec))->start;
+    }
+}
+
+fl_status fli_async_load(fli_async *a, fli_loader *in)
+{
+    fl_status s = FL_OK;
+    fli_load_part(in, "arrivals");
+    a->version = (size_t)fli_load_count(in, SIZE_MAX);
+    a->sent = (size_t)fli_load_count(in, SIZE_MAX);
+    a->held = (size_t)fli_load_count(in, a->spec.pace.buffer - 1);
+    a->clock = fli_load_real(in);
+    fli_load_bytes(in, &a->count, sizeof a->count);
+    size_t flying = (size_t)fli_load_count(in, a->spec.at_work);
+    if (flying != (a->sent ? a->spec.at_work : 0))
+        fli_loader_refuse(in, "does not fit this run: another number of clients is at work");
+    for (size_t i = 0; i < flying && !s; i++) s = load_flight(a, &a->flights[i], in);
+    if (s) return s;
+    load_copies(a, in);
+    if ((s = fli_loader_status(in)) || !a->sent) return s;
+    fli_step step = fli_async_step(a);
+    fli_coordinator_resume(fli_exec_coordinator(a->spec.exec), &step);
+    return FL_OK;
 }

@@ -4,9 +4,9 @@
 #ifndef FLI_EXECUTOR_EXECUTOR_H
 #define FLI_EXECUTOR_EXECUTOR_H
 
-#include "client/crew.h"
-#include "client/join.h"
-#include "message/wire.h"
+#include "client/workers.h"
+#include "client/card.h"
+#include "message/codec.h"
 
 /* Told of an exchange once it is filled, by its place in the list: on the thread that filled it, in any order. */
 typedef struct {

@@ -4,8 +4,8 @@
  * part of the broadcasts. Exchanges are worked on backwards and several at a time, because the order must not matter.
  * It is slow, and gives the bits of `threads`. */
 #include "executor/executor.h"
-#include "client/recall.h"
-#include "message/wire.h"
+#include "client/broadcast_cache.h"
+#include "message/codec.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* The clients live in this process: each ask is answered by a thread of the crew with one BLAS thread, and messages
  * are the server's own vectors. */
 #include "executor/executor.h"
-#include "client/recall.h"
+#include "client/broadcast_cache.h"
 
 #include <stdlib.h>
 

@@ -1,17 +1,199 @@
 /* fl_conform: what the engine promises of every method, tried out on a small federation. What may go wrong on one
  * thread comes first: a method that is found there is not let loose on several. */
-#include "fedloom_extend.h"
-
-#include "algo/own.h"
+#include "algo/user_method.h"
 #include "base/file.h"
 #include "base/number.h"
 #include "extend/conform_problem.h"
 #include "extend/conform_trace.h"
-#include "run/run.h"
+#include "fedloom_extend.h"
+#include "metric/metric.h"
+#include "run/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ==== conform problem ======================================================================================= */
+
+/* Twelve clients that take different numbers of steps. Nine of them are more than the server waits for before it begins
+ * to absorb (server/server_state.c), so that what is absorbed too early is seen by those after them. */
+#define COMMON                                                                                                         \
+    "rounds: 4\nseed: 3\nthreads: 1\nsystem: {kind: lognormal, jitter: 0.3}\n"                                         \
+    "local: {batch: 5, lr: 0.05, uneven: range, range: [1, 3]}\nmetrics: {gradient: true}\n"
+#define CLASSES                                                                                                        \
+    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50}\n"                                   \
+    "partition: {kind: iid, clients: 12}\nmodel: {kind: mlp, hidden: [9]}\n"
+#define LINEAR                                                                                                         \
+    "data: {kind: linreg, clients: 12, features: 20, min_size: 10, max_size: 30}\n"                                    \
+    "model: {kind: least_squares, weight_decay: 0.01}\n"
+#define SOME     "participation: {kind: uniform, count: 10}\n"
+#define EVERYONE "participation: everyone\n"
+#define LEVELS   "bilevel: hyper_representation\n"
+
+const fli_conform_problem fli_conform_problems[] = {
+    {"a small network, 10 of 12 clients", COMMON CLASSES SOME},
+    {"a small network, everyone", COMMON CLASSES EVERYONE},
+    {"two levels, 10 of 12 clients", COMMON CLASSES SOME LEVELS},
+    {"two levels, everyone", COMMON CLASSES EVERYONE LEVELS},
+    {"linear regression, 10 of 12 clients", COMMON LINEAR SOME},
+    {"linear regression, everyone", COMMON LINEAR EVERYONE},
+    {NULL, NULL},
+};
+
+/* Settings may have the method's parameters, but not choose another one. */
+static fl_status same_method(fl_ctx *ctx, const fl_config *c, const char *method)
+{
+    const char *kind = fl_config_get(c, "algorithm.kind");
+    if (!*kind) kind = fl_config_get(c, "algorithm");
+    if (!*kind || !strcmp(kind, method)) return FL_OK; /* what is none is refused with all else */
+    return fli_fail(ctx, FL_ECONFIG, "method %s is to be tried out, but the settings choose %s", method, kind);
+}
+
+/* The problem with that method, and the YAML of whoever asks over it; NULL: nothing. */
+static fl_status conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
+                                fl_config **out)
+{
+    fl_config *c = fl_config_new(ctx);
+    char *choice = fli_strf(ctx, "algorithm=%s", method);
+    fl_status s = c && choice ? FL_OK : FL_ENOMEM;
+    if (!s) s = fl_config_text(c, p->yaml, "the problem");
+    if (!s) s = fl_config_set(c, choice);
+    if (!s && settings) s = fl_config_text(c, settings, "settings");
+    if (!s && settings) s = same_method(ctx, c, method);
+    fli_free(choice);
+    if (s)
+        fl_config_free(c);
+    else
+        *out = c;
+    return s;
+}
+
+/* ==== conform trace ========================================================================================= */
+
+typedef struct {
+    fli_trace *trace;
+    fl_run *run;
+    size_t stop;
+} recorder;
+
+/* fl_observer_fn */
+static void record(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    recorder *r = arg;
+    size_t round = fl_run_round(run);
+    (void)measured;
+    if (round > r->trace->rounds) return;
+    fl_run_model(run, r->trace->x + round * r->trace->n, r->trace->n);
+    r->trace->rows[round] = *row;
+    r->trace->rows[round].value[fl_metric_place(fl_metric_find("seconds"))] = 0;
+    if (r->stop && round >= r->stop) fl_run_stop(r->run);
+}
+
+static fl_status go(fl_run *run, size_t stop, fli_trace *t)
+{
+    recorder r = {t, run, stop};
+    t->status = fl_run_go(run, record, &r);
+    if (!t->status) return FL_OK;
+    if (t->status != FL_EDIVERGED && t->status != FL_ECALLBACK) return t->status; /* nothing that a method does */
+    t->error = fli_strdup(run->ctx, fl_ctx_error(run->ctx));
+    return t->error ? FL_OK : FL_ENOMEM;
+}
+
+static fl_status room_for(fl_run *run, fli_trace *t)
+{
+    t->n = fl_run_parameters(run);
+    t->rounds = fl_run_rounds(run);
+    t->x = fli_alloc(run->ctx, t->rounds + 1, t->n * sizeof *t->x);
+    t->rows = fli_alloc(run->ctx, t->rounds + 1, sizeof *t->rows);
+    return t->x && t->rows ? FL_OK : FL_ENOMEM;
+}
+
+static void trace_fini(fli_trace *t);
+
+/* Runs the configuration to its end; a failure that may be the method's is in the trace. Anything but FL_OK: it could
+ * not begin, or something else went wrong. `stop` > 0: only that many rounds, and a checkpoint if there is an `output`
+ * to leave one at. */
+static fl_status trace_run(fl_config *cfg, size_t stop, fli_trace *out)
+{
+    fl_run *run = NULL;
+    *out = (fli_trace){0};
+    fl_status s = fl_run_new(cfg, &run);
+    if (!s) s = room_for(run, out);
+    if (!s) s = go(run, stop, out);
+    fl_run_free(run);
+    if (s) trace_fini(out);
+    return s;
+}
+
+static fl_status trace_resume(fl_ctx *ctx, const char *output, const char *method, fli_trace *t)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = fl_config_new(ctx);
+    fl_status s = cfg ? fl_config_resume(cfg, output) : FL_ENOMEM;
+    fli_node *kind = s ? NULL : fli_node_find(fli_node_find(cfg->root, "algorithm"), "kind");
+    if (kind) kind->text = method; /* with its number, which files do not have */
+    if (!s) s = fl_run_resume(cfg, &run);
+    if (!s) s = go(run, 0, t);
+    fl_run_free(run);
+    fl_config_free(cfg);
+    return s;
+}
+
+/* Goes on from the checkpoint of that output, with the method of that name. */
+static void trace_fini(fli_trace *t)
+{
+    fli_free(t->x);
+    fli_free(t->rows);
+    fli_free(t->error);
+    *t = (fli_trace){0};
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------- */
+
+static void describe_models(const double *a, const double *b, size_t n, size_t round, fli_text *what)
+{
+    size_t differ = 0;
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!memcmp(&a[i], &b[i], sizeof *a)) continue;
+        double by = fabs(a[i] - b[i]);
+        most = differ++ && !(by > most) && !isnan(by) ? most : by;
+    }
+    fli_text_addf(what, "differs first after round %zu, in %zu of %zu parameters, by %.2g at most", round, differ, n,
+                  most);
+}
+
+static int same_rows(const fl_row *a, const fl_row *b, size_t round, fli_text *what)
+{
+    for (size_t k = 0; fl_metric_at(k); k++) {
+        if (!memcmp(&a->value[k], &b->value[k], sizeof a->value[k])) continue;
+        fli_text_addf(what, "%s differs first after round %zu: %.9g and %.9g", fl_metric_at(k)->name, round,
+                      a->value[k], b->value[k]);
+        return 0;
+    }
+    return 1;
+}
+
+/* Whether all bits agree but for seconds; else what differs, as the end of a sentence. */
+static int trace_same(const fli_trace *a, const fli_trace *b, fli_text *what)
+{
+    if (b->status) {
+        fli_text_addf(what, "fails: %s", b->error);
+        return 0;
+    }
+    for (size_t r = 0; r <= a->rounds; r++) {
+        const double *x = a->x + r * a->n, *y = b->x + r * b->n;
+        if (memcmp(x, y, a->n * sizeof *x)) {
+            describe_models(x, y, a->n, r, what);
+            return 0;
+        }
+        if (!same_rows(&a->rows[r], &b->rows[r], r, what)) return 0;
+    }
+    return 1;
+}
+
+/* ==== conform =============================================================================================== */
 
 enum { SLICE = 7, STOP = 2, SETS = 3, ROOM = 640 };
 
@@ -74,7 +256,7 @@ static fl_status set_way(conform *c, const way *w, fl_config *cfg)
 
 static fl_status config_for(conform *c, const way *w, fl_config **out)
 {
-    fl_status s = fli_conform_config(c->ctx, c->problem, c->method, c->settings, out);
+    fl_status s = conform_config(c->ctx, c->problem, c->method, c->settings, out);
     if (!s && (s = set_way(c, w, *out))) fl_config_free(*out);
     return s;
 }
@@ -84,7 +266,7 @@ static fl_status run(conform *c, const way *w, fli_trace *out)
     fl_config *cfg = NULL;
     fl_status s = config_for(c, w, &cfg);
     if (s) return s;
-    s = fli_trace_run(cfg, w->stop, out);
+    s = trace_run(cfg, w->stop, out);
     fl_config_free(cfg);
     return s;
 }
@@ -99,9 +281,9 @@ static fl_status resume(conform *c, const way *w, fli_trace *t)
     other.stop = 0;
     fl_status s = run(c, &other, &between);
     if (s) return s;
-    fli_trace_fini(&between);
+    trace_fini(&between);
     fli_snprintf(output, sizeof output, "%s/%zu", c->folder, c->checks);
-    return fli_trace_resume(c->ctx, output, c->method, t);
+    return trace_resume(c->ctx, output, c->method, t);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------------------- */
@@ -132,10 +314,10 @@ static fl_status hold(conform *c, const fli_trace *want, const way *w)
     if (s) return s;
     fli_text_init(&wrong, c->ctx);
     if (w->stop && !got.status) s = resume(c, w, &got);
-    fli_trace_same(want, &got, &wrong);
+    trace_same(want, &got, &wrong);
     if (!s) s = say(c, w->title, &wrong);
     fli_text_fini(&wrong);
-    fli_trace_fini(&got);
+    trace_fini(&got);
     return s;
 }
 
@@ -155,7 +337,7 @@ static fl_status hold_if_possible(conform *c, const char *setting, const way *w)
     if (s == FL_ECONFIG) return FL_OK; /* not for this method */
     if (s) return s;
     if (!want.status) s = hold(c, &want, w);
-    fli_trace_fini(&want);
+    trace_fini(&want);
     return s;
 }
 
@@ -191,12 +373,12 @@ static fl_status check_interleaved(conform *c)
     if (s) return s;
     if (!(s = config_for(c, &others, &other_cfg))) s = fl_run_new(other_cfg, &other);
     cfg->between = (fli_between){step_other, &other};
-    if (!s) s = fli_trace_run(cfg, 0, &got);
+    if (!s) s = trace_run(cfg, 0, &got);
     fli_text_init(&wrong, c->ctx);
-    if (!s) fli_trace_same(&c->f32, &got, &wrong);
+    if (!s) trace_same(&c->f32, &got, &wrong);
     if (!s) s = say(c, mine.title, &wrong);
     fli_text_fini(&wrong);
-    fli_trace_fini(&got);
+    trace_fini(&got);
     fl_run_free(other);
     fl_config_free(other_cfg);
     fl_config_free(cfg);
@@ -371,8 +553,8 @@ fl_status fl_conform(fl_ctx *ctx, const char *method, const char *settings, fl_t
         s = fli_fail(ctx, FL_EMISMATCH, "method %s does not conform, on %s: %s", method, c.problem->title,
                      fli_text_get(&c.first));
     }
-    fli_trace_fini(&c.f32);
-    fli_trace_fini(&c.f64);
+    trace_fini(&c.f32);
+    trace_fini(&c.f64);
     fli_text_fini(&c.first);
     return s;
 }

@@ -12,8 +12,4 @@ typedef struct {
 /* In the order in which they are tried: a method is held to the first that it can work on. */
 extern const fli_conform_problem fli_conform_problems[];
 
-/* The problem with that method, and the YAML of whoever asks over it; NULL: nothing. */
-fl_status fli_conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
-                             fl_config **out);
-
 #endif

@@ -13,14 +13,4 @@ typedef struct {
     char *error;      /* its sentence, if that is not FL_OK */
 } fli_trace;
 
-/* Runs the configuration to its end; a failure that may be the method's is in the trace. Anything but FL_OK: it could
- * not begin, or something else went wrong. `stop` > 0: only that many rounds, and a checkpoint if there is an `output`
- * to leave one at. */
-fl_status fli_trace_run(fl_config *cfg, size_t stop, fli_trace *out);
-/* Goes on from the checkpoint of that output, with the method of that name. */
-fl_status fli_trace_resume(fl_ctx *ctx, const char *output, const char *method, fli_trace *t);
-void fli_trace_fini(fli_trace *t);
-/* Whether all bits agree but for seconds; else what differs, as the end of a sentence. */
-int fli_trace_same(const fli_trace *a, const fli_trace *b, fli_text *what);
-
 #endif

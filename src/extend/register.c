@@ -1,9 +1,9 @@
 /* fl_*_register: parts of users' own, under names that nothing else has; and fl_forget. */
-#include "algo/own.h"
-#include "base/own.h"
-#include "base/sized.h"
-#include "solver/own_solver.h"
-#include "model/own.h"
+#include "algo/user_method.h"
+#include "base/registry.h"
+#include "base/ctx.h"
+#include "solver/user_solver.h"
+#include "model/user_objective.h"
 #include "metric/metric.h"
 #include "config/registry.h"
 

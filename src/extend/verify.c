@@ -4,11 +4,383 @@
  * executors; given are the clients' weights, the start, and in each ask who, how many steps and how likely. */
 #include "extend/verify.h"
 
-#include "extend/golden.h"
+#include "base/number.h"
+#include "bilevel/bilevel.h"
+#include "format/stream.h"
+#include "format/yaml.h"
 #include "plan/plan.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ==== golden ================================================================================================ */
+
+enum { CASE_MAX = 64 << 20, MOST = 1000 /* parameters of a level */ };
+
+/* FL_EFORMAT: the file, and what is wrong with it. */
+static fl_status golden_bad(const fli_golden *g, const char *what)
+{
+    return fli_fail(g->ctx, FL_EFORMAT, "%s: %s", g->path, what);
+}
+
+static const json_t *objective(const fli_golden *g, const char *key)
+{
+    return json_object_get(json_object_get(g->json, "objective"), key);
+}
+
+static json_t *param(const fli_golden *g, const char *key)
+{
+    return json_object_get(json_object_get(g->json, "params"), key);
+}
+
+/* ---- settings -------------------------------------------------------------------------------------------- */
+
+/* A value for a map that is being made, if there is one. */
+static void put(json_t *map, const char *key, const json_t *value)
+{
+    if (value && !json_is_null(value)) json_object_set(map, key, (json_t *)value);
+}
+
+/* The model's settings are spread over the objective and, of a factorisation, the method's parameters. */
+static json_t *model_settings(const fli_golden *g, const char *kind)
+{
+    json_t *out = json_pack("{s:s}", "kind", kind);
+    put(out, "weight_decay", objective(g, "l2"));
+    for (const char *const *key = (const char *const[]){"rank", "upper", "lower", "rho", NULL}; *key; key++)
+        put(out, *key, objective(g, *key));
+    if (!objective(g, "rank")) return out;
+    put(out, "membership_lr", param(g, "y_lr"));
+    put(out, "membership_steps", param(g, "y_steps"));
+    return out;
+}
+
+static json_t *semi_settings(const fli_golden *g)
+{
+    const char *how = json_string_value(param(g, "y_update"));
+    if (!objective(g, "alpha_p")) return NULL;
+    json_t *out = json_pack("{s:s}", "labels", how && !strcmp(how, "projected_gradient") ? "projected" : "closed_form");
+    put(out, "alpha_p", objective(g, "alpha_p"));
+    put(out, "alpha_r", objective(g, "alpha_r"));
+    put(out, "label_lr", param(g, "y_lr"));
+    put(out, "label_steps", param(g, "y_steps"));
+    return out;
+}
+
+/* Every step is over all of a client's samples. A list of step sizes has one per client; of a map see below. */
+static json_t *local_settings(const fli_golden *g)
+{
+    const json_t *lr = param(g, "lr");
+    json_t *out = json_pack("{s:i}", "batch", 0);
+    put(out, "momentum", param(g, "momentum"));
+    if (json_is_array(lr)) {
+        json_object_set_new(out, "lr", json_integer(1));
+        put(out, "lr_factors", lr);
+    } else if (!json_is_object(lr))
+        put(out, "lr", lr);
+    return out;
+}
+
+/* lr: {y, v, x} -> lr_y, lr_v, lr_x, and server_lr likewise. */
+static void flatten(json_t *params, const char *key)
+{
+    const char *which;
+    json_t *map = json_object_get(params, key), *v;
+    char name[32];
+    if (!json_is_object(map)) return;
+    json_object_foreach(map, which, v)
+    {
+        fli_snprintf(name, sizeof name, "%s_%.8s", key, which);
+        json_object_set(params, name, v);
+    }
+    json_object_del(params, key);
+}
+
+/* The method's own parameters: without what belongs to other sections, and with the exact solver where there is no step
+ * size. */
+static json_t *method_settings(const fli_golden *g)
+{
+    static const char *const elsewhere[] = {"lr", "regularizer", "momentum", "y_update", "y_lr", "y_steps"};
+    json_t *out = json_deep_copy(json_object_get(g->json, "params"));
+    if (param(g, "eta") && !param(g, "lr")) json_object_set_new(out, "solver", json_string("exact"));
+    flatten(out, "lr");
+    flatten(out, "server_lr");
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) json_object_del(out, elsewhere[i]);
+    json_object_set(out, "kind", json_object_get(g->json, "algorithm"));
+    return out;
+}
+
+/* Clusters have W >= 0, which goes without saying. */
+static json_t *regularizer_settings(const fli_golden *g, const char *kind)
+{
+    json_t *given = param(g, "regularizer");
+    return given ? json_incref(given) : !strcmp(kind, "factorization") ? json_string("nonnegative") : NULL;
+}
+
+/* Everything that settings have a word for. The samples are given, so the kind of data is never used; one has to be
+ * named. */
+static json_t *settings_of(const fli_golden *g, const char *kind, const char *executor)
+{
+    int two = !strcmp(kind, "quadratic_bilevel"), semi = objective(g, "alpha_p") != NULL;
+    return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:{s:s, s:f}, s:{s:s, s:i, s:i}, s:o, s:o, s:o, s:o*, s:o*}",
+                     "seed", 0, "precision", "f64", "threads", 1, "executor", executor, "participation", "everyone",
+                     "system", "constant", "data", "kind", "blobs", "unlabelled", semi ? 0.5 : 0.0, "bilevel", "kind",
+                     two ? "quadratic" : "none", "validation", 0, "l2", 0, "model",
+                     model_settings(g, strcmp(kind, "semi_softmax") ? kind : "softmax"), "local", local_settings(g),
+                     "algorithm", method_settings(g), "semi", semi_settings(g), "regularizer",
+                     regularizer_settings(g, kind));
+}
+
+/* The text that was made has places, but not those of the file. */
+static void forget_places(fli_node *n)
+{
+    n->line = n->column = 0;
+    for (fli_node *c = n->type == FLI_NODE_SCALAR ? NULL : n->first; c; c = c->next) forget_places(c);
+}
+
+/* JSON is YAML: the settings pass the same parser and the same tables as a configuration file. */
+static fl_status make_config(fli_golden *g, const char *kind, const char *executor)
+{
+    json_t *settings = settings_of(g, kind, executor);
+    char *text = settings ? json_dumps(settings, JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(settings);
+    if (!text) return golden_bad(g, "it cannot be said in settings");
+    g->cfg = fl_config_new(g->ctx);
+    fl_status s =
+        g->cfg ? fli_yaml_parse(g->ctx, &g->cfg->arena, g->path, text, strlen(text), &g->cfg->root) : FL_ENOMEM;
+    free(text);
+    if (!s) forget_places(g->cfg->root);
+    return s;
+}
+
+/* ---- samples --------------------------------------------------------------------------------------------- */
+
+/* A list of n numbers into out; 0 if it is anything else. */
+static int golden_numbers(const json_t *list, size_t n, double *out)
+{
+    if (!json_is_array(list) || json_array_size(list) != n) return 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_number(v)) return 0;
+        out[i] = json_number_value(v);
+    }
+    return 1;
+}
+
+/* n numbers, from a list or from the rows of a matrix, appended to *out. */
+static int flat_numbers(const json_t *v, size_t n, double **out)
+{
+    size_t rows = json_array_size(v);
+    if (!rows || n % rows) return 0;
+    int list = json_is_number(json_array_get(v, 0));
+    for (size_t i = 0; !list && i < rows; i++)
+        if (!flat_numbers(json_array_get(v, i), n / rows, out)) return 0;
+    if (!list) return 1;
+    *out += n;
+    return golden_numbers(v, n, *out - n);
+}
+
+/* What samples of this objective are. */
+typedef struct {
+    size_t dim, classes;
+    size_t upper, lower; /* of a quadratic of two levels: a client has one sample, all its matrices; 0: not one */
+} shape;
+
+/* A client's samples: labelled ones in A, unlabelled ones in U; the columns of D; or all its matrices. */
+static size_t client_size(const json_t *client, const shape *s)
+{
+    const json_t *d = json_object_get(client, "D");
+    if (s->upper) return 1;
+    if (d) return json_array_size(json_array_get(d, 0));
+    return json_array_size(json_object_get(client, "A")) + json_array_size(json_object_get(client, "U"));
+}
+
+/* From sample `at` on: the rows of a matrix, */
+static int put_rows(const json_t *rows, fli_dataset *ds, size_t at)
+{
+    size_t n = json_array_size(rows);
+    if (at + n > ds->n) return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!golden_numbers(json_array_get(rows, i), ds->dim, (double *)ds->x + (at + i) * ds->dim)) return 0;
+    return 1;
+}
+
+/* its columns, */
+static int put_columns(const json_t *d, fli_dataset *ds, size_t at)
+{
+    size_t n = json_array_size(json_array_get(d, 0));
+    if (json_array_size(d) != ds->dim || !n || at + n > ds->n) return 0;
+    for (size_t j = 0; j < ds->dim; j++) {
+        const json_t *row = json_array_get(d, j);
+        if (json_array_size(row) != n) return 0;
+        for (size_t i = 0; i < n; i++) {
+            if (!json_is_number(json_array_get(row, i))) return 0;
+            ((double *)ds->x)[(at + i) * ds->dim + j] = json_number_value(json_array_get(row, i));
+        }
+    }
+    return 1;
+}
+
+/* the matrices of two levels, as one sample, */
+static int put_levels(const json_t *client, const shape *s, fli_dataset *ds, size_t at)
+{
+    size_t p = s->upper, q = s->lower;
+    const struct {
+        const char *name;
+        size_t n;
+    } parts[] = {{"A", q * q}, {"B", q * p}, {"c", q}, {"t", q}, {"s", p}, {"E", p * q}};
+    double *row = (double *)ds->x + at * ds->dim;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!flat_numbers(json_object_get(client, parts[i].name), parts[i].n, &row)) return 0;
+    return 1;
+}
+
+/* and the answers to n samples. */
+static int put_answers(const json_t *b, size_t n, fli_dataset *ds, size_t at)
+{
+    if (!n || json_array_size(b) != n) return 0;
+    for (size_t i = 0; i < n; i++) {
+        double answer = json_number_value(json_array_get(b, i));
+        if (!json_is_number(json_array_get(b, i))) return 0;
+        if (!ds->label)
+            ds->target[at + i] = answer;
+        else if (answer < 0 || answer >= (double)ds->classes)
+            return 0;
+        else
+            ds->label[at + i] = (int32_t)answer;
+    }
+    return 1;
+}
+
+static int put_client(const json_t *client, const shape *s, fli_dataset *ds, size_t at)
+{
+    const json_t *a = json_object_get(client, "A"), *u = json_object_get(client, "U"),
+                 *d = json_object_get(client, "D"), *b = json_object_get(client, "b");
+    size_t n = json_array_size(a);
+    if (s->upper) return put_levels(client, s, ds, at);
+    if (d) return put_columns(d, ds, at);
+    if (json_array_size(u) && !ds->label) return 0; /* the labels are to be taken away */
+    return put_rows(a, ds, at) && put_answers(b ? b : json_object_get(client, "y"), n, ds, at) &&
+           put_rows(u, ds, at + n);
+}
+
+/* The clients one after the other; also counts what has no label. */
+static fl_status make_partition(const fli_golden *g, const json_t *clients, const shape *s, fli_partition *part,
+                                uint32_t *hidden, size_t *unlabelled)
+{
+    size_t count = json_array_size(clients), at = 0;
+    *part = (fli_partition){.clients = count, .start = fli_alloc(g->ctx, count + 1, sizeof *part->start)};
+    if (!part->start) return FL_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *client = json_array_get(clients, i);
+        part->start[i + 1] = at += client_size(client, s);
+        *unlabelled += hidden[i] = s->upper ? 0 : (uint32_t)json_array_size(json_object_get(client, "U"));
+    }
+    part->index = fli_alloc(g->ctx, at, sizeof *part->index);
+    if (!part->index) return FL_ENOMEM;
+    for (size_t i = 0; i < at; i++) part->index[i] = (uint32_t)i;
+    return FL_OK;
+}
+
+static fl_status fill(const fli_golden *g, const json_t *clients, const shape *s, const fli_partition *part,
+                      fli_dataset *ds)
+{
+    for (size_t i = 0; i < part->clients; i++)
+        if (!put_client(json_array_get(clients, i), s, ds, part->start[i]))
+            return fli_fail(g->ctx, FL_EFORMAT, "%s: client %zu: %s do not fit together", g->path, i,
+                            s->upper ? "A, B, c, t, s, E" : "A and b");
+    return FL_OK;
+}
+
+static fl_status make_fed(fli_golden *g, const shape *of)
+{
+    const json_t *clients = json_object_get(g->json, "clients");
+    size_t count = json_array_size(clients), total = 0, unlabelled = 0;
+    fli_dataset *ds = NULL;
+    fli_partition part = {0};
+    for (size_t i = 0; i < count; i++) total += client_size(json_array_get(clients, i), of);
+    if (!count || !of->dim || !total) return golden_bad(g, "\"clients\" or \"features\" is missing");
+    if (of->dim > CASE_MAX / total) return golden_bad(g, "\"features\" is more than the file can hold");
+    uint32_t *hidden = fli_alloc(g->ctx, count, sizeof *hidden);
+    fl_status s = hidden ? make_partition(g, clients, of, &part, hidden, &unlabelled) : FL_ENOMEM;
+    if (!s) s = fli_dataset_new(g->ctx, FLI_X_F64, total, of->dim, of->classes, &ds);
+    if (!s) s = fill(g, clients, of, &part, ds);
+    if (!s)
+        s = fli_fed_take(g->ctx, ds, NULL, &part, &g->fed);
+    else {
+        fli_partition_fini(&part);
+        fli_dataset_free(ds);
+    }
+    if (!s && unlabelled) s = fli_fed_hide(g->ctx, g->fed, hidden);
+    fli_free(hidden);
+    return s;
+}
+
+static fl_status find_shape(const fli_golden *g, const fli_model_desc *d, shape *out)
+{
+    const json_t *width = objective(g, d->traits & FLI_MODEL_UNSUPERVISED ? "rows" : "features");
+    json_int_t p = json_integer_value(objective(g, "upper")), q = json_integer_value(objective(g, "lower"));
+    json_int_t dim = json_integer_value(width), classes = json_integer_value(objective(g, "classes"));
+    if (d == &fli_model_quadratic_bilevel) {
+        if (p < 1 || q < 1 || p > MOST || q > MOST) return golden_bad(g, "\"upper\" or \"lower\" is out of range");
+        *out = (shape){.dim = (size_t)(q * q + 2 * p * q + 2 * q + p), .upper = (size_t)p, .lower = (size_t)q};
+        return FL_OK;
+    }
+    if (dim < 0 || dim > 1000000 || classes < 0 || classes > 1000000)
+        return golden_bad(g, "\"features\" or \"classes\" is out of range");
+    *out = (shape){.dim = (size_t)dim,
+                   .classes = d->traits & FLI_MODEL_BINARY       ? 2
+                              : d->traits & FLI_MODEL_CLASSIFIER ? (size_t)classes
+                                                                 : 0};
+    return FL_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------- */
+
+static fl_status load(fli_golden *g)
+{
+    fli_stream *in = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    json_error_t e;
+    fl_status s = fli_stream_open(g->ctx, g->path, &in);
+    if (!s) s = fli_stream_all(in, CASE_MAX, &text, &n);
+    fli_stream_close(in);
+    if (s) return s;
+    g->json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    fli_free(text);
+    if (!g->json) return fli_fail(g->ctx, FL_EFORMAT, "%s:%d:%d: %s", g->path, e.line, e.column, e.text);
+    const char *format = json_string_value(json_object_get(g->json, "format"));
+    if (!format || strcmp(format, "golden-1")) return golden_bad(g, "\"format\" is not \"golden-1\"");
+    return FL_OK;
+}
+
+static fl_status golden_read(fl_ctx *ctx, const char *path, const char *executor, fli_golden *g)
+{
+    fli_item item;
+    shape of = {0};
+    *g = (fli_golden){.ctx = ctx, .path = path};
+    fl_status s = load(g);
+    if (s) return s;
+    const char *kind = json_string_value(objective(g, "kind"));
+    if (!kind || !json_is_string(json_object_get(g->json, "algorithm")))
+        return golden_bad(g, "\"objective.kind\" or \"algorithm\" is missing");
+    if (!json_is_object(json_object_get(g->json, "params"))) return golden_bad(g, "\"params\" is missing");
+    if ((s = make_config(g, kind, executor))) return s;
+    if (!fli_item_find(fli_kind_find("model"), strcmp(kind, "semi_softmax") ? kind : "softmax", &item)) return FL_OK;
+    s = find_shape(g, item.desc, &of);
+    return s ? s : make_fed(g, &of);
+}
+
+/* To be given back in either case. `executor`: the name of one. */
+static void golden_fini(fli_golden *g)
+{
+    fli_fed_free(g->fed);
+    fl_config_free(g->cfg);
+    json_decref(g->json);
+}
+
+/* ==== verify ================================================================================================ */
 
 typedef struct {
     fli_golden golden;
@@ -20,7 +392,7 @@ typedef struct {
     double tolerance, *error;
 } verifier;
 
-static fl_status bad(const verifier *v, const char *what) { return fli_golden_bad(&v->golden, what); }
+static fl_status bad(const verifier *v, const char *what) { return golden_bad(&v->golden, what); }
 static const json_t *given(const verifier *v, const char *key) { return json_object_get(v->golden.json, key); }
 static const json_t *expected(const verifier *v, const char *key) { return json_object_get(given(v, "expect"), key); }
 static size_t clients(const verifier *v) { return v->plan.fed->clients; }
@@ -33,7 +405,7 @@ static size_t upper(const verifier *v) { return fli_model_upper(v->plan.model); 
 static int read_model(const verifier *v, const json_t *x, const json_t *y, double *out)
 {
     size_t n = parameters(v), p = upper(v);
-    return fli_golden_numbers(x, p, out) && (p == n || fli_golden_numbers(y, n - p, out + p));
+    return golden_numbers(x, p, out) && (p == n || golden_numbers(y, n - p, out + p));
 }
 
 /* The lower block of v, where the method has a v. */
@@ -48,7 +420,7 @@ static fl_status set_start(verifier *v)
     const json_t *v0 = given(v, "v0");
     if (!read_model(v, given(v, "x0"), given(v, "y0"), fli_exec_server(v->exec)[0]))
         return bad(v, "\"x0\" does not fit the model, or \"y0\" does not");
-    if (v0 && (!lower_v(v) || !fli_golden_numbers(v0, parameters(v) - upper(v), lower_v(v))))
+    if (v0 && (!lower_v(v) || !golden_numbers(v0, parameters(v) - upper(v), lower_v(v))))
         return bad(v, "\"v0\" does not fit the problem");
     return FL_OK;
 }
@@ -73,7 +445,7 @@ static fl_status begin(verifier *v)
     v->asks = fli_alloc(ctx, clients(v), sizeof *v->asks);
     v->expected = fli_alloc(ctx, 2 * parameters(v), sizeof *v->expected);
     if (!v->weights || !v->asks || !v->expected) return FL_ENOMEM;
-    if (!fli_golden_numbers(given(v, "weights"), clients(v), v->weights)) return bad(v, "\"weights\" do not fit");
+    if (!golden_numbers(given(v, "weights"), clients(v), v->weights)) return bad(v, "\"weights\" do not fit");
     v->plan.exec.weights = v->weights;
     s = fli_exec_new(ctx, &v->plan.exec, &v->exec);
     return s ? s : set_start(v);
@@ -143,7 +515,7 @@ static fl_status compare(verifier *v, size_t round)
     if (!read_model(v, json_array_get(expected(v, "x"), round), json_array_get(expected(v, "y"), round), v->expected))
         return bad(v, "\"expect.x\" does not fit the model, or \"expect.y\" does not");
     double d = difference(n, fli_exec_server(v->exec)[0], v->expected);
-    if (vs && (!lower_v(v) || !fli_golden_numbers(json_array_get(vs, round), lower, v->expected)))
+    if (vs && (!lower_v(v) || !golden_numbers(json_array_get(vs, round), lower, v->expected)))
         return bad(v, "\"expect.v\" does not fit the problem");
     if (vs) d = fmax(d, difference(lower, lower_v(v), v->expected));
     note_difference(v, d, "after round", round + 1);
@@ -277,7 +649,7 @@ fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *p
     verifier v = {.tolerance = tolerance, .error = error};
     fli_clear(ctx);
     *error = NAN;
-    fl_status s = fli_golden_read(ctx, path, executor->name, &v.golden);
+    fl_status s = golden_read(ctx, path, executor->name, &v.golden);
     if (!s) {
         s = begin(&v);
         if (!s) s = run_case(&v);
@@ -287,6 +659,6 @@ fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *p
     fli_free(v.weights);
     fli_free(v.asks);
     fli_free(v.expected);
-    fli_golden_fini(&v.golden);
+    golden_fini(&v.golden);
     return s;
 }

@@ -6,7 +6,7 @@
 #ifndef FLI_FORMAT_KEYS_H
 #define FLI_FORMAT_KEYS_H
 
-#include "base/arena.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 #include <float.h>

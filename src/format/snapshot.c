@@ -6,7 +6,7 @@
  * one without contents whose length is MORE. Flipped bits, missing, swapped and additional frames are all noticed. */
 #include "format/snapshot.h"
 
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/file.h"
 
 #include <errno.h>

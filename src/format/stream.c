@@ -3,11 +3,10 @@
  * The decoders take their memory from fli_alloc too, so running out of it is an ordinary failure. */
 #include "format/stream.h"
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "format/format.h"
-#include "format/inflate.h"
-#include "base/array.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "base/text.h"
 #include "format/zip.h"
 
 #include <errno.h>
@@ -15,9 +14,132 @@
 #include <inttypes.h>
 #include <lzma.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+/* ==== mapping =============================================================================================== */
+
+static void *mapping_open(int fd, uint64_t offset, size_t n, fli_mapping *m)
+{
+    struct stat st;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (size_t)(offset % page);
+    *m = (fli_mapping){NULL, 0};
+    if (!n || fstat(fd, &st) || !S_ISREG(st.st_mode)) return NULL;
+    if (offset > (uint64_t)st.st_size || n > (uint64_t)st.st_size - offset) return NULL;
+    void *base = mmap(NULL, before + n, PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - before));
+    if (base == MAP_FAILED) return NULL;
+    *m = (fli_mapping){base, before + n};
+    return (char *)base + before;
+}
+
+void fli_mapping_close(fli_mapping *m)
+{
+    if (m->base) munmap(m->base, m->length);
+    *m = (fli_mapping){NULL, 0};
+}
+
+/* ==== format ================================================================================================ */
+
+#define FROM_PANDAS "; convert it, for instance with pandas: " /* + reader + TO_CSV */
+#define TO_CSV      ".to_csv(\"data.csv\", index=False)"
+
+#define IN_FOLDERS " here; put images into a folder per class, for `kind: image_folder`"
+
+typedef struct {
+    const char *name;
+    const char *magic; /* the first bytes */
+    size_t length;
+    const char *member; /* of zip archives: how the name of a file in it ends; NULL: no archive */
+    const char *way_out;
+} format;
+
+#define BYTES(literal) literal, sizeof literal - 1, NULL
+#define MEMBER(name)   NULL, 0, name
+#define PICKLE(protocol)                                                                                               \
+    {                                                                                                                  \
+        "a Python pickle", BYTES(protocol),                                                                            \
+            "; open it in Python and write numpy.savez(\"data.npz\", x=..., y=...), for `kind: npz`"                   \
+    }
+
+static const format known[] = {
+    {"a Parquet file", BYTES("PAR1\x15"), FROM_PANDAS "pandas.read_parquet(...)" TO_CSV},
+    {"an Arrow (Feather) file", BYTES("ARROW1\0\0"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
+    {"a Feather file", BYTES("FEA1\0\0\0\0"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
+    {"an HDF5 file", BYTES("\x89HDF\r\n\x1a\n"),
+     "; convert it, for instance with h5py: numpy.savez(\"data.npz\", x=f[\"x\"], y=f[\"y\"]), for `kind: npz`"},
+    {"a MATLAB 7.3 file", BYTES("MATLAB 7.3 MAT-file"),
+     "; it is HDF5 inside: convert it with h5py and numpy.savez(\"data.npz\", x=..., y=...), for `kind: npz`"},
+    {"a MATLAB file", BYTES("MATLAB 5.0 MAT-file"),
+     "; convert it with scipy.io.loadmat and numpy.savez(\"data.npz\", x=..., y=...), for `kind: npz`"},
+    PICKLE("\x80\2"),
+    PICKLE("\x80\3"),
+    PICKLE("\x80\4"),
+    PICKLE("\x80\5"),
+    {"a PyTorch file", MEMBER("/data.pkl"),
+     "; open it with torch.load and write numpy.savez(\"data.npz\", x=..., y=...), for `kind: npz`"},
+    {"an Excel workbook", MEMBER("[Content_Types].xml"),
+     "; save it as CSV, or convert it with pandas: pandas.read_excel(...)" TO_CSV},
+    {"an Excel workbook (or another old Office file)", BYTES("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+     "; save it as CSV, or convert it with pandas: pandas.read_excel(...)" TO_CSV},
+    {"an SQLite database", BYTES("SQLite format 3\0"), FROM_PANDAS "pandas.read_sql(...)" TO_CSV},
+    {"a PNG image", BYTES("\x89PNG\r\n\x1a\n"), IN_FOLDERS},
+    {"a JPEG image", BYTES("\xff\xd8\xff"), IN_FOLDERS},
+    {"text in UTF-16", BYTES("\xff\xfe"), "; convert it: iconv -f UTF-16 -t UTF-8"},
+    {"text in UTF-16", BYTES("\xfe\xff"), "; convert it: iconv -f UTF-16 -t UTF-8"},
+    {"compressed by bzip2", BYTES("BZh"), "; unpack it, or pack it with gzip or xz"},
+    {"compressed by zstd", BYTES("\x28\xb5\x2f\xfd"), "; unpack it, or pack it with gzip or xz"},
+};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static fl_status refuse(fl_ctx *ctx, const char *path, const format *f)
+{
+    return fli_fail(ctx, FL_EFORMAT, "%s: is %s, which is not read%s", path, f->name, f->way_out);
+}
+
+fl_status fli_format_check(fl_ctx *ctx, const char *path, const uint8_t *first, size_t n, int numpy)
+{
+    for (size_t i = 0; i < KNOWN; i++)
+        if (known[i].magic && n >= known[i].length && !memcmp(first, known[i].magic, known[i].length))
+            return refuse(ctx, path, &known[i]);
+    if (!numpy && n >= 6 && !memcmp(first, "\x93NUMPY", 6))
+        return fli_fail(ctx, FL_EFORMAT, "%s: is a NumPy array, which `kind: npy` reads", path);
+    return FL_OK;
+}
+
+static int ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && !strcmp(name + n - m, ending);
+}
+
+/* Why an archive with several files cannot be read as one: what it is, if that is known, else what it holds. */
+static fl_status format_refuse_zip(fl_ctx *ctx, const char *path, const fli_zip *zip)
+{
+    size_t arrays = 0, n = fli_zip_count(zip);
+    fli_text names;
+    for (size_t i = 0; i < n; i++) {
+        arrays += (size_t)ends_with(fli_zip_name(zip, i), ".npy");
+        for (size_t k = 0; k < KNOWN; k++)
+            if (known[k].member && ends_with(fli_zip_name(zip, i), known[k].member))
+                return refuse(ctx, path, &known[k]);
+    }
+    if (!n) return fli_fail(ctx, FL_EFORMAT, "%s: the zip archive holds no file", path);
+    fli_text_init(&names, ctx);
+    fli_zip_print_names(zip, arrays == n ? ".npy" : "", &names);
+    fl_status s = fli_text_ok(&names);
+    if (!s && arrays == n)
+        s = fli_fail(ctx, FL_EFORMAT, "%s: is a NumPy archive with the arrays %s; `kind: npz` reads it", path,
+                     fli_text_get(&names));
+    if (!s)
+        s = fli_fail(ctx, FL_EFORMAT, "%s: the zip archive holds %zu files: %s; unpack it and name the file to read",
+                     path, n, fli_text_get(&names));
+    fli_text_fini(&names);
+    return s;
+}
+
+/* ==== stream ================================================================================================ */
 
 enum { PIECE = 1 << 16, SAY_SECONDS = 10 };
 #define LONGEST_LINE ((size_t)64 << 20)
@@ -178,7 +300,7 @@ static fl_status init_zip(fli_stream *s, const char *member)
     s->refill = refill_zip;
     s->fini = fini_zip;
     if (member) return choose_member(s, member);
-    return fli_zip_count(s->zip) == 1 ? fli_zip_start(s->zip, 0) : fli_format_refuse_zip(s->ctx, s->file, s->zip);
+    return fli_zip_count(s->zip) == 1 ? fli_zip_start(s->zip, 0) : format_refuse_zip(s->ctx, s->file, s->zip);
 }
 
 /* ---- xz ------------------------------------------------------------------------------------------------- */
@@ -388,7 +510,7 @@ void *fli_stream_map(fli_stream *s, size_t n, size_t alignment, fli_mapping *m)
 {
     *m = (fli_mapping){NULL, 0};
     if (s->status != FL_OK || s->refill != refill_plain || s->offset % alignment) return NULL;
-    void *at = fli_mapping_open(s->fd, s->offset, n, m);
+    void *at = mapping_open(s->fd, s->offset, n, m);
     if (at && lseek(s->fd, (off_t)(s->offset + n), SEEK_SET) < 0) fli_mapping_close(m);
     if (!m->base) return NULL;
     s->offset += n;
@@ -519,4 +641,85 @@ fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **p
         if (s) return s;
     }
     return fli_fail(ctx, FL_EIO, "%s%s%s: no such file, nor with .gz, .xz or .zip at its end", folder, slash, name);
+}
+
+/* ==== fields ================================================================================================ */
+
+/* The line at hand. */
+typedef struct {
+    fl_ctx *ctx;
+    const char *path;
+    size_t number;
+    char separator;
+    fli_array *field;
+} splitter;
+
+static int is_blank(const splitter *l, char c) { return c == ' ' || (c == '\t' && l->separator != '\t'); }
+
+/* Undoubles the quotes of a field whose opening quote is at p; *end is behind the closing one. */
+static fl_status unquote(const splitter *l, char *p, char **end)
+{
+    char *to = p;
+    char *from = p + 1;
+    for (; *from; from++) {
+        if (*from == '"' && from[1] != '"') break;
+        if (*from == '"') from++;
+        *to++ = *from;
+    }
+    if (!*from)
+        return fli_fail(l->ctx, FL_EFORMAT, "%s:%zu: field %zu has an opening quote, but no closing one", l->path,
+                        l->number, l->field->n - 1);
+    *to = 0;
+    for (from++; is_blank(l, *from); from++) continue;
+    if (*from && *from != l->separator)
+        return fli_fail(l->ctx, FL_EFORMAT, "%s:%zu: field %zu continues after its closing quote with %s", l->path,
+                        l->number, l->field->n - 1, fli_show(from).s);
+    *end = from;
+    return FL_OK;
+}
+
+/* One field from *p on; *p is then behind the separator, NULL at the end of the line. */
+static fl_status next_field(const splitter *l, char **p)
+{
+    void *room;
+    char *start = *p, *end = start;
+    fl_status s = fli_array_add(l->ctx, l->field, 1, &room);
+    if (s) return s;
+    while (is_blank(l, *start)) start++;
+    *(char **)room = start;
+    if (*start == '"') {
+        if ((s = unquote(l, start, &end))) return s;
+        *p = *end ? end + 1 : NULL;
+        return FL_OK;
+    }
+    end = strchrnul(start, l->separator);
+    *p = *end ? end + 1 : NULL;
+    while (end > start && is_blank(l, end[-1])) end--;
+    *end = 0;
+    return FL_OK;
+}
+
+/* Blanks in any number between the fields. */
+static fl_status split_blanks(const splitter *l, char *line)
+{
+    char *save = NULL;
+    for (char *t = strtok_r(line, " \t", &save); t; t = strtok_r(NULL, " \t", &save)) {
+        void *room;
+        fl_status s = fli_array_add(l->ctx, l->field, 1, &room);
+        if (s) return s;
+        *(char **)room = t;
+    }
+    return FL_OK;
+}
+
+fl_status fli_fields_split(fl_ctx *ctx, char *line, char separator, const char *path, size_t number, fli_array *field)
+{
+    splitter l = {ctx, path, number, separator, field};
+    field->n = 0;
+    if (separator == ' ') return split_blanks(&l, line);
+    while (line) {
+        fl_status s = next_field(&l, &line);
+        if (s) return s;
+    }
+    return FL_OK;
 }

@@ -5,9 +5,36 @@
 #define FLI_FORMAT_STREAM_H
 
 #include "base/ctx.h"
-#include "format/mapping.h"
+#include "base/memory.h"
+#include "format/zip.h"
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* ==== mapping =============================================================================================== */
+
+/* A part of a file as memory that is only read. Its pages are those that the system has of the file anyway: processes
+ * on one machine share them, and they count for nobody when memory is short.
+ *
+ * For a short while alone: who reads a mapped file that another process cuts short is killed by SIGBUS. */
+
+typedef struct {
+    void *base; /* NULL: nothing is mapped */
+    size_t length;
+} fli_mapping;
+
+/* Where n bytes from this offset are, or NULL: it is no plain file, or has fewer, or the system does not map it. */
+void fli_mapping_close(fli_mapping *m);
+
+/* ==== format ================================================================================================ */
+
+/* Files that people have and that no loader reads: told apart by how they begin, so that the message can name them. */
+
+/* FL_EFORMAT with the format's name and a way out, if the first n bytes of `path` are those of a known format; `numpy`:
+ * NPY is read here, and no such format. */
+fl_status fli_format_check(fl_ctx *ctx, const char *path, const uint8_t *first, size_t n, int numpy);
+
+/* ==== stream ================================================================================================ */
 
 typedef struct fli_stream fli_stream;
 
@@ -42,5 +69,14 @@ fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n);
  * the way (a folder, a link to nothing, no permission) otherwise. Result from
  * fli_alloc. `dir` may be "", and does not count when `name` starts with a slash. */
 fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **path);
+
+/* ==== fields ================================================================================================ */
+
+/* A line of a table as fields. */
+
+/* Cuts `line` at the separator, in place; blanks around a field go, and a field may stand in double quotes (doubled
+ * within), without line breaks in it. The separator ' ' is any number of blanks. `field` is an array of char *, filled
+ * anew; path and number are for messages. */
+fl_status fli_fields_split(fl_ctx *ctx, char *line, char separator, const char *path, size_t number, fli_array *field);
 
 #endif

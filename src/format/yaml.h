@@ -10,6 +10,8 @@
 
 #include "format/keys.h"
 
+/* ==== yaml ================================================================================================== */
+
 /* Reads a file into a map. Every node knows its origin, line and column; a map's entry stands where its key does. */
 fl_status fli_yaml_load(fl_ctx *ctx, fli_arena *a, const char *path, fli_node **root);
 
@@ -27,5 +29,17 @@ const fli_node *fli_yaml_get(const fli_node *root, const char *path);
 /* Lays `over` on `base`, both maps: `over` wins, sections merge key by key unless their kinds differ. `over` is
  * copied. */
 fl_status fli_yaml_merge(fl_ctx *ctx, fli_arena *a, fli_node *base, const fli_node *over);
+
+/* ==== yaml print ============================================================================================ */
+
+/* A tree of settings as YAML again, with remarks: what changed a file says so where it did. */
+
+typedef struct {
+    const fli_node *at;
+    const char *text; /* one line */
+} fli_remark;
+
+/* `root` is a map. A remark stands behind its node's line as a comment. */
+void fli_yaml_print(fli_text *t, const fli_node *root, const fli_remark *remarks, size_t count);
 
 #endif

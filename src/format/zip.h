@@ -5,9 +5,22 @@
 #define FLI_FORMAT_ZIP_H
 
 #include "base/ctx.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <stdint.h>
+
+/* ==== inflate =============================================================================================== */
+
+/* zlib with this program's memory. */
+
+struct z_stream_s; /* zlib.h has macros that are not for everyone */
+
+/* Prepares to unpack what next_in and avail_in of `z` say; window_bits as for inflateInit2. `path` is for the message.
+ * To be ended by inflateEnd, unless it fails. */
+fl_status fli_inflate_start(fl_ctx *ctx, const char *path, int window_bits, struct z_stream_s *z);
+
+/* ==== zip =================================================================================================== */
 
 typedef struct fli_zip fli_zip;
 
@@ -25,5 +38,21 @@ void fli_zip_print_names(const fli_zip *z, const char *ending, fli_text *t);
 fl_status fli_zip_start(fli_zip *z, size_t i);
 /* The next bytes of that file, at most n and at least one before its end. */
 fl_status fli_zip_read(fli_zip *z, void *buf, size_t n, size_t *got);
+
+/* ==== npz write ============================================================================================= */
+
+/* NumPy archives as numpy.savez writes them: arrays in a zip file, not compressed. */
+
+/* An array in the machine's own byte order, row by row. */
+typedef struct {
+    const char *name; /* without .npy */
+    char kind;        /* 'u' unsigned, 'i' signed, 'f' float */
+    size_t width;     /* bytes of a value */
+    size_t dims, size[4];
+    const void *data;
+} fli_npz_array;
+
+/* FL_ECONFIG for more than 4 GiB, which would need another kind of zip file. */
+fl_status fli_npz_write(fl_ctx *ctx, const char *path, const fli_npz_array *array, size_t count);
 
 #endif

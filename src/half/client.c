@@ -1,14 +1,410 @@
 /* The clients' half of a federation in public: fl_client. Its samples, the method and the model of the terms, and what
  * it keeps between asks; fli_clients with a single client does the work. */
-#include "half/client_parts.h"
+#include "half/client.h"
+#include "base/ctx.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "format/safetensors.h"
 
+#include "base/os.h"
 #include "config/config.h"
-#include "plan/member.h"
-
-#include "base/clock.h"
-#include "data/federation/joined.h"
+#include "data/federation/remote_data.h"
+#include "plan/client_setup.h"
 
 #include <string.h>
+#include <math.h>
+
+/* ==== client limits ========================================================================================= */
+
+/* What a client lets a server ask for: fl_client_limit. Looked at before anything is computed, and before memory is
+ * taken. */
+
+/* ---- its own copy ----------------------------------------------------------------------------------------- */
+
+static void names_free(char **names)
+{
+    for (size_t i = 0; names && names[i]; i++) fli_free(names[i]);
+    fli_free(names);
+}
+
+static void client_limits_fini(fli_client_limits *l)
+{
+    names_free(l->methods);
+    names_free(l->models);
+    *l = (fli_client_limits){0};
+}
+
+static fl_status names_copy(fl_ctx *ctx, const char *const *given, char ***out)
+{
+    size_t n = fli_names_count(given);
+    if (!given) return FL_OK;
+    char **names = fli_alloc(ctx, n + 1, sizeof *names);
+    for (size_t i = 0; names && i < n; i++)
+        if (!(names[i] = fli_strdup(ctx, given[i]))) return names_free(names), FL_ENOMEM;
+    *out = names;
+    return names ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fl_client_limit(fl_client *c, const fl_client_limits *limits)
+{
+    fli_client_limits l = {0};
+    fli_clear(c->ctx);
+    fl_status s =
+        limits ? fli_take_sized(c->ctx, "fl_client_limits", limits, limits->size, &l.most, sizeof l.most) : FL_OK;
+    if (!s && !(l.most.seconds >= 0))
+        s = fli_fail(c->ctx, FL_ECONFIG, "a limit of %g seconds is no limit: 0 stands for any time", l.most.seconds);
+    if (!s) s = names_copy(c->ctx, l.most.methods, &l.methods);
+    if (!s) s = names_copy(c->ctx, l.most.models, &l.models);
+    if (s) {
+        client_limits_fini(&l);
+        return s;
+    }
+    l.most.methods = l.most.models = NULL; /* the caller's */
+    client_limits_fini(&c->limits);
+    c->limits = l;
+    return FL_OK;
+}
+
+/* ---- held against what comes ------------------------------------------------------------------------------ */
+
+/* Each FL_EREFUSED with a sentence where a limit is passed. Of any bytes, before they are looked at: */
+static fl_status client_may_read(fl_client *c, size_t n)
+{
+    uint64_t most = c->limits.most.bytes;
+    if (!most || n <= most) return FL_OK;
+    return fli_fail(c->ctx, FL_EREFUSED, "a message of %zu bytes came, and this client reads at most %llu", n,
+                    (unsigned long long)most);
+}
+
+static fl_status may_name(fl_client *c, const char *what, char *const *names, const char *name)
+{
+    if (!names) return FL_OK;
+    for (; *names; names++)
+        if (!strcmp(*names, name)) return FL_OK;
+    return fli_fail(c->ctx, FL_EREFUSED,
+                    "the federation's %s is %.100s, which is not among those that this client allows", what, name);
+}
+
+static fl_status client_may_join(fl_client *c, const fli_terms *t)
+{
+    fl_status s = may_name(c, "method", c->limits.methods, t->method);
+    return s ? s : may_name(c, "model", c->limits.models, t->model);
+}
+
+/* of terms, before anything is made of them; and of what they ask for, before memory is taken for it; */
+static fl_status client_may_hold(fl_client *c)
+{
+    uint64_t most = c->limits.most.memory;
+    double wanted = most ? fli_footprint_client(&c->spec, (size_t)c->count) : 0;
+    if (wanted <= (double)most) return FL_OK;
+    return fli_fail(c->ctx, FL_EREFUSED,
+                    "method %s and a model of %zu parameters take %.0f bytes, and this client allows %llu",
+                    c->spec.algo->name, c->spec.model->space.n, wanted, (unsigned long long)most);
+}
+
+/* Samples that the turn passes over. */
+static double effort(const fl_client *c, const fli_ask *ask)
+{
+    size_t n = fli_fed_size(c->fed, c->number), unlabelled = fli_fed_unlabelled(c->fed, c->number);
+    fli_epochs e = fli_epochs_of(c->spec.model, &c->spec.sgd, n - unlabelled, unlabelled);
+    size_t cost = fli_algo_cost(c->spec.algo, c->spec.params, &c->spec.solvers, ask, &e);
+    return (double)cost * (double)fli_batch_size(&c->spec.sgd, n);
+}
+
+/* of an ask, before anything is computed. */
+static fl_status client_may_work(fl_client *c, const fli_ask *ask)
+{
+    const fl_client_limits *most = &c->limits.most;
+    if (ask->kind != FLI_ASK_TURN) return FL_OK;
+    if (most->steps && ask->steps > most->steps)
+        return fli_fail(c->ctx, FL_EREFUSED, "client %u is asked for %llu steps, and allows %llu in a turn", c->number,
+                        (unsigned long long)ask->steps, (unsigned long long)most->steps);
+    if (!most->samples) return FL_OK;
+    /* every step is of one sample at least; and so many steps are few enough to be counted with */
+    double passes = ask->steps > most->samples ? (double)ask->steps : effort(c, ask);
+    if (passes <= (double)most->samples) return FL_OK;
+    return fli_fail(c->ctx, FL_EREFUSED,
+                    "client %u is asked for a turn that passes over %.0f samples, and allows %llu, however often each",
+                    c->number, passes, (unsigned long long)most->samples);
+}
+
+/* ==== client state ========================================================================================== */
+
+/* What a client keeps between asks, and where it can go back to.
+ *
+ * A client cannot know whether its last turn counts: its answer may have come too late, or the server may have gone
+ * back to a checkpoint. Every ask says so (fli_packet.settled), and the client goes to the place where that turn was
+ * its last. A server asks for a turn again, for a whole round again, or for what comes next; so there are three such
+ * places: before the last round, before the last turn, and now. Beside them there is the beginning: a server that has
+ * lost everything begins anew. A client whose method keeps nothing can be anywhere between two rounds, so it does not
+ * matter if it has lost its state. */
+
+/* ---- snapshots -------------------------------------------------------------------------------------------- */
+
+static void point_fini(fli_client_point *p)
+{
+    fli_free(p->bytes);
+    *p = (fli_client_point){0};
+}
+
+/* both places */
+static void client_forget(fl_client *c)
+{
+    point_fini(&c->round);
+    point_fini(&c->turn);
+}
+
+/* Whether clients of this method keep anything from round to round. */
+static int keeps_something(const fl_client *c)
+{
+    const fli_solvers *all = &c->spec.solvers;
+    if (fli_algo_client_vectors(c->spec.algo, c->spec.watch) || fli_algo_client_scalars(c->spec.algo, c->spec.watch))
+        return 1;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->at[i]->save) return 1;
+    return 0;
+}
+
+static void save_place(const fli_client_place *p, fli_saver *out)
+{
+    fli_save_count(out, p->turns);
+    fli_save_count(out, p->last);
+    fli_save_count(out, p->round);
+    fli_save_count(out, p->phase);
+    fli_save_count(out, p->stream);
+    fli_save_count(out, p->warm);
+}
+
+static fli_client_place load_place(fli_loader *in)
+{
+    fli_client_place p;
+    p.turns = fli_load_count(in, UINT64_MAX);
+    p.last = fli_load_count(in, UINT64_MAX);
+    p.round = fli_load_count(in, UINT64_MAX);
+    p.phase = fli_load_count(in, UINT32_MAX);
+    p.stream = fli_load_count(in, UINT64_MAX);
+    p.warm = fli_load_count(in, 1);
+    return p;
+}
+
+static void save_kept(fl_client *c, fli_saver *out)
+{
+    fli_save_count(out, c->recall != NULL);
+    if (c->recall) fli_recall_save(c->recall, out);
+    fli_clients_save(c->clients, out);
+}
+
+/* What a snapshot says, beside the client as it is: it takes its place when all of it is there. */
+typedef struct {
+    fli_clients *clients;
+    fli_recall *recall;
+} kept;
+
+static void kept_fini(kept *k)
+{
+    fli_clients_free(k->clients);
+    fli_recall_free(k->recall);
+}
+
+static fl_status load_kept(fl_client *c, fli_loader *in, kept *k)
+{
+    fl_status s = FL_OK;
+    if (fli_load_count(in, 1)) {
+        s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &k->recall);
+        if (!s && !k->recall) s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
+        if (!s) s = fli_recall_load(k->recall, in);
+    }
+    if (!s) s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &k->clients);
+    return s ? s : fli_clients_load(k->clients, in);
+}
+
+static fl_status load_point(fl_client *c, const fli_client_point *p, kept *k)
+{
+    fli_loader *in = NULL;
+    fl_status s = fli_loader_open_memory(c->ctx, "the state of a client", p->bytes, p->n, &in);
+    if (!s) s = load_kept(c, in, k);
+    if (!s) s = fli_loader_end(in);
+    fli_loader_close(in);
+    return s;
+}
+
+static void put_in_place(fl_client *c, const kept *k, const fli_client_place *at)
+{
+    fli_clients_free(c->clients);
+    fli_recall_free(c->recall);
+    c->clients = k->clients;
+    c->recall = k->recall;
+    c->now = *at;
+}
+
+/* ---- going back ------------------------------------------------------------------------------------------- */
+
+/* A turn is about to be taken: this place is kept. */
+static fl_status client_mark(fl_client *c, const fli_ask *ask)
+{
+    int warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
+    int new_round = !c->now.turns || ask->stream != c->now.stream || warm != (int)c->now.warm;
+    fli_client_point p = {.there = 1, .at = c->now};
+    if (c->recall || keeps_something(c)) {
+        fli_saver *saver = NULL;
+        fl_status s = fli_saver_open_memory(c->ctx, &saver);
+        if (s) return s;
+        save_kept(c, saver);
+        if ((s = fli_saver_take(saver, &p.bytes, &p.n))) return s;
+    }
+    point_fini(&c->turn);
+    if (new_round) point_fini(&c->round);
+    *(new_round ? &c->round : &c->turn) = p;
+    return FL_OK;
+}
+
+static const fli_client_place beginning;
+
+/* Where a client is of whose turns the one with that number is the last that counts; 0: none does. NULL: there is no
+ * such place. */
+static const fli_client_place *client_find(fl_client *c, uint64_t settled)
+{
+    if (c->now.last == settled) return &c->now;
+    if (c->turn.there && c->turn.at.last == settled) return &c->turn.at;
+    if (c->round.there && c->round.at.last == settled) return &c->round.at;
+    if (!settled) return &beginning;
+    if (keeps_something(c)) return NULL;
+    c->other = (fli_client_place){.turns = 1, .last = settled};
+    return &c->other;
+}
+
+static fl_status begin_anew(fl_client *c, const fli_client_place *at)
+{
+    kept k = {0};
+    fl_status s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &k.clients);
+    if (s) return s;
+    put_in_place(c, &k, at);
+    client_forget(c);
+    return FL_OK;
+}
+
+/* Goes there, so that later turns have not been. Nothing changes where that fails. */
+static fl_status client_go_back(fl_client *c, const fli_client_place *to)
+{
+    const fli_client_point *p = to == &c->turn.at ? &c->turn : &c->round;
+    kept k = {0};
+    if (to == &c->now) return FL_OK;
+    if (to == &beginning || to == &c->other) return begin_anew(c, to);
+    if (p->bytes) {
+        fl_status s = load_point(c, p, &k);
+        if (s) return kept_fini(&k), s;
+        put_in_place(c, &k, to);
+    } else {
+        fli_recall_free(c->recall);
+        c->recall = NULL;
+        c->now = *to;
+    }
+    point_fini(&c->turn);
+    return FL_OK;
+}
+
+/* That turn failed, and has not been. */
+static fl_status client_undo(fl_client *c) { return client_go_back(c, c->turn.there ? &c->turn.at : &c->round.at); }
+
+/* ---- as bytes --------------------------------------------------------------------------------------------- */
+
+static void save_point(const fli_client_point *p, fli_saver *out)
+{
+    fli_save_count(out, p->there != 0);
+    if (!p->there) return;
+    save_place(&p->at, out);
+    fli_save_count(out, p->n);
+    fli_save_bytes(out, p->bytes, p->n);
+}
+
+fl_status fl_client_state(fl_client *c, fl_bytes *out)
+{
+    fli_saver *saver = NULL;
+    unsigned char *body = NULL;
+    size_t n = 0;
+    *out = (fl_bytes){NULL, 0};
+    fli_clear(c->ctx);
+    if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
+    fl_status s = fli_saver_open_memory(c->ctx, &saver);
+    if (s) return s;
+    save_place(&c->now, saver);
+    save_kept(c, saver);
+    save_point(&c->round, saver);
+    save_point(&c->turn, saver);
+    if ((s = fli_saver_take(saver, &body, &n))) return s;
+    fli_packet p = {
+        .kind = FLI_PACKET_STATE, .client = c->number, .run = c->protocol.run, .body = body, .body_bytes = n};
+    s = fli_packet_write(c->ctx, &p, out);
+    fli_free(body);
+    return s;
+}
+
+/* A place that cannot be gone back to is found out now, not when it is needed. */
+static fl_status read_point(fl_client *c, fli_loader *in, size_t most, fli_client_point *p)
+{
+    kept trial = {0};
+    if (!fli_load_count(in, 1)) return fli_loader_status(in);
+    p->at = load_place(in);
+    p->n = (size_t)fli_load_count(in, most);
+    fl_status s = fli_loader_status(in);
+    if (s) return s;
+    p->there = 1;
+    if (!p->n) return keeps_something(c) ? fli_loader_refuse(in, "lacks what this client kept before") : FL_OK;
+    if (!(p->bytes = fli_alloc(c->ctx, p->n, 1))) return FL_ENOMEM;
+    fli_load_bytes(in, p->bytes, p->n);
+    s = fli_loader_status(in);
+    if (!s) s = load_point(c, p, &trial);
+    kept_fini(&trial);
+    return s;
+}
+
+/* All that a state says. */
+typedef struct {
+    kept kept;
+    fli_client_place now;
+    fli_client_point round, turn;
+} restored;
+
+static fl_status read_state(fl_client *c, fli_loader *in, size_t bytes, restored *r)
+{
+    r->now = load_place(in);
+    fl_status s = load_kept(c, in, &r->kept);
+    if (!s) s = read_point(c, in, bytes, &r->round);
+    if (!s) s = read_point(c, in, bytes, &r->turn);
+    if (s) return s;
+    if (r->round.at.last > r->now.last || r->turn.at.last > r->now.last)
+        return fli_loader_refuse(in, "contradicts itself: an earlier turn has a later number");
+    return fli_loader_end(in);
+}
+
+fl_status fl_client_restore(fl_client *c, const void *state, size_t n)
+{
+    fli_packet p;
+    fli_loader *in = NULL;
+    restored r = {0};
+    fli_clear(c->ctx);
+    if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
+    fl_status s = fli_packet_read(c->ctx, FLI_PACKET_STATE, state, n, &p);
+    if (!s && (p.client != c->number || !fli_digest_same(&p.run, &c->protocol.run)))
+        s = fli_fail(c->ctx, FL_EMISMATCH, "this is the state of another client, or of another run");
+    if (!s) s = fli_loader_open_memory(c->ctx, "the state of a client", p.body, p.body_bytes, &in);
+    if (!s) s = read_state(c, in, p.body_bytes, &r);
+    fli_loader_close(in);
+    if (s) {
+        kept_fini(&r.kept);
+        point_fini(&r.round);
+        point_fini(&r.turn);
+        return s;
+    }
+    put_in_place(c, &r.kept, &r.now);
+    client_forget(c);
+    c->round = r.round;
+    c->turn = r.turn;
+    return FL_OK;
+}
+
+/* ==== client ================================================================================================ */
 
 /* ---- its samples ----------------------------------------------------------------------------------------- */
 
@@ -87,7 +483,7 @@ static void part_from(fl_client *c)
 {
     fli_clients_free(c->clients);
     fli_recall_free(c->recall);
-    fli_client_forget(c);
+    client_forget(c);
     fli_eval_fini(&c->eval);
     fli_fed_free(c->fed);
     if (c->member) fli_member_builder.free(c->member);
@@ -106,7 +502,7 @@ void fl_client_free(fl_client *c)
     if (!c) return;
     part_from(c);
     fli_dataset_free(c->samples);
-    fli_client_limits_fini(&c->limits);
+    client_limits_fini(&c->limits);
     fli_arena_fini(&c->arena);
     fli_free(c);
 }
@@ -184,7 +580,7 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
 static fl_status understand(fl_client *c, const fli_terms *t)
 {
     fl_status s = fli_member_make(c->ctx, t, own_solver(c), &c->spec, &c->member);
-    if (!s) s = fli_client_may_hold(c);
+    if (!s) s = client_may_hold(c);
     if (!s) s = take_samples(c, t, fli_member_settings(c->member));
     if (s) return s;
     c->number = t->client;
@@ -206,7 +602,7 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     fli_packet p;
     fli_terms t = {0};
     fli_clear(c->ctx);
-    fl_status s = fli_client_may_read(c, n);
+    fl_status s = client_may_read(c, n);
     if (!s) s = fli_packet_read(c->ctx, FLI_PACKET_TERMS, terms, n, &p);
     if (s) return s;
     if (c->terms && c->terms_bytes == n && !memcmp(c->terms, terms, n)) return FL_OK;
@@ -214,7 +610,7 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     s = fli_terms_read(c->ctx, p.body, p.body_bytes, &t);
     if (!s && t.client != p.client) s = fli_fail(c->ctx, FL_EFORMAT, "these terms are for two clients");
     c->protocol.run = p.run;
-    if (!s) s = fli_client_may_join(c, &t);
+    if (!s) s = client_may_join(c, &t);
     if (!s) s = understand(c, &t);
     if (!s && !(c->terms = fli_alloc(c->ctx, n, 1))) s = FL_ENOMEM;
     if (s)
@@ -284,14 +680,14 @@ static fl_status take_turn(fl_client *c, fli_errand *e)
 {
     fli_exchange *x = &e->x;
     double seconds = c->limits.most.seconds;
-    fl_status s = fli_client_mark(c, &x->ask);
+    fl_status s = client_mark(c, &x->ask);
     if (s) return s;
     c->halt.until = seconds > 0 ? fli_clock_now() + seconds : 0;
     if (!(x->status = recall(c, e))) fli_clients_work(c->clients, &x, 1, 0);
     int halted = fli_halted(&c->halt), asked = atomic_exchange(&c->halt.asked, 0);
     c->halt.until = 0;
     if (!halted && !x->status) return go_on(c, e), FL_OK;
-    if ((s = fli_client_undo(c))) return part_from(c), s; /* what is left of it is not what anybody thinks it is */
+    if ((s = client_undo(c))) return part_from(c), s; /* what is left of it is not what anybody thinks it is */
     if (!halted) return FL_OK;
     if (asked) return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn was stopped", c->number);
     return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn took longer than the %g seconds that this client allows",
@@ -301,7 +697,7 @@ static fl_status take_turn(fl_client *c, fli_errand *e)
 /* Where the client has to be for this ask; nothing has changed yet. */
 static fl_status find_place(fl_client *c, const fli_errand *e, const fli_client_place **at)
 {
-    if (!(*at = fli_client_find(c, e->settled)))
+    if (!(*at = client_find(c, e->settled)))
         return fli_fail(c->ctx, FL_EMISMATCH,
                         "client %u: the server builds on its turn %llu, but its last one was %llu, and it cannot go "
                         "back to that one",
@@ -316,8 +712,8 @@ static fl_status work(fl_client *c, fli_errand *e, fl_bytes *out)
     const fli_client_place *at;
     fli_exchange *x = &e->x;
     fl_status s = find_place(c, e, &at);
-    if (!s) s = fli_client_may_work(c, &x->ask);
-    if (!s) s = fli_client_go_back(c, at);
+    if (!s) s = client_may_work(c, &x->ask);
+    if (!s) s = client_go_back(c, at);
     if (!s && x->ask.kind == FLI_ASK_TURN)
         s = take_turn(c, e);
     else if (!s)
@@ -335,7 +731,7 @@ fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
     *out = (fl_bytes){NULL, 0};
     fli_clear(c->ctx);
     if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
-    fl_status s = fli_client_may_read(c, n);
+    fl_status s = client_may_read(c, n);
     if (s) return s;
     if (!(s = fli_errand_read(c->ctx, &c->protocol, c->number, ask, n, &e))) s = work(c, &e, out);
     fli_errand_fini(&e);

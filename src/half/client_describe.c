@@ -1,13 +1,16 @@
 /* fl_client_describe: messages in words, for those who answer for the data. What leaves a client is said row by row,
  * from the bytes of the message itself; what the rows mean comes from the method's tables. */
-#include "half/client_parts.h"
-
+#include "base/ctx.h"
 #include "base/number.h"
-#include "format/safetensors.h"
 #include "base/text.h"
+#include "engine/engine.h"
+#include "format/safetensors.h"
+#include "half/client.h"
 
 #include <math.h>
 #include <string.h>
+
+/* ==== client describe ======================================================================================= */
 
 enum { NAME = 100 };
 

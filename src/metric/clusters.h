@@ -4,6 +4,15 @@
 
 #include "base/ctx.h"
 
+/* ==== matching ============================================================================================== */
+
+/* The assignment problem. */
+
+/* Each of n rows is given a column of its own; *total is the largest sum of gain (n x n, finite) that way. */
+fl_status fli_matching_best(fl_ctx *ctx, size_t n, const double *gain, double *total);
+
+/* ==== clusters ============================================================================================== */
+
 /* Of a table count (clusters x classes) of samples: */
 /* The share of samples in the class of their cluster, classes given to clusters one to one so that it is largest. */
 fl_status fli_clusters_accuracy(fl_ctx *ctx, size_t clusters, size_t classes, const double *count, double *out);

@@ -4,9 +4,11 @@
 #ifndef FLI_METRIC_METRIC_H
 #define FLI_METRIC_METRIC_H
 
-#include "engine/exec.h"
-#include "message/figures.h"
 #include "config/settings.h"
+#include "engine/engine.h"
+#include "message/exchange.h"
+
+/* ==== metric ================================================================================================ */
 
 /* What a run counts as it goes, whether it measures or not. Numbers only: a checkpoint holds it as it is. */
 typedef struct {
@@ -25,7 +27,7 @@ typedef struct {
     double potential_rise;  /* the largest so far that theory rules out; NaN: it rules out none */
 } fli_counts;
 
-/* One client's figures (message/figures.h), and what clients.csv says of them. */
+/* One client's figures (message/exchange.h), and what clients.csv says of them. */
 typedef struct {
     uint32_t client;
     size_t samples;
@@ -92,9 +94,6 @@ double fli_train_loss(const fli_moment *m, int own);
 double fli_train_accuracy(const fli_moment *m, int own);
 double fli_test_loss(const fli_moment *m, int own);
 double fli_test_accuracy(const fli_moment *m, int own);
-/* ||G_eta(x)|| (metric_mapping.c), given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
- * memory. */
-double fli_mapping_norm(fli_moment *m, const void *gradient, double eta);
 /* What this many percent of the numbers are at or below; NaN if there are none. */
 double fli_quantile(fli_sorted s, size_t percent);
 
@@ -128,11 +127,59 @@ void fli_row_count(fl_row *row, const fli_counts *c);
 /* Renews what is measured; what is not wanted becomes NaN. */
 fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m);
 /* Of the model's own metrics; those of others become NaN. */
-fl_status fli_row_measure_own(fl_row *row, fli_moment *m);
 void fli_row_clear_own(fl_row *row); /* they are not known */
 /* Whether a value is as good as the one that was wished for. */
 int fli_metric_reaches(const fli_metric *metric, double v, double wished);
 /* What targets are about. */
 const fli_metric *fli_metric_goal(const fli_metrics_settings *what);
+
+/* ==== metric list =========================================================================================== */
+
+/* The metrics there are. To add one: its file, a line here, a line in metric_list.c. */
+
+extern const fli_metric fli_metric_round;
+extern const fli_metric fli_metric_cohort;
+extern const fli_metric fli_metric_train_loss;
+extern const fli_metric fli_metric_train_accuracy;
+extern const fli_metric fli_metric_test_loss;
+extern const fli_metric fli_metric_test_accuracy;
+extern const fli_metric fli_metric_gradient2;
+extern const fli_metric fli_metric_client_q10;
+extern const fli_metric fli_metric_client_q50;
+extern const fli_metric fli_metric_client_q90;
+extern const fli_metric fli_metric_regularizer;
+extern const fli_metric fli_metric_local_train_loss;
+extern const fli_metric fli_metric_local_train_accuracy;
+extern const fli_metric fli_metric_local_test_loss;
+extern const fli_metric fli_metric_local_test_accuracy;
+extern const fli_metric fli_metric_bytes_up;
+extern const fli_metric fli_metric_bytes_down;
+extern const fli_metric fli_metric_local_steps;
+extern const fli_metric fli_metric_seconds;
+extern const fli_metric fli_metric_simulated_seconds;
+extern const fli_metric fli_metric_staleness;
+extern const fli_metric fli_metric_staleness_max;
+extern const fli_metric fli_metric_idle;
+extern const fli_metric fli_metric_idle_most;
+extern const fli_metric fli_metric_local_q10;
+extern const fli_metric fli_metric_local_q50;
+extern const fli_metric fli_metric_local_q90;
+extern const fli_metric fli_metric_local_worst;
+extern const fli_metric fli_metric_pseudo_accuracy, fli_metric_labelled_loss, fli_metric_labels_move;
+extern const fli_metric fli_metric_cluster_accuracy;
+extern const fli_metric fli_metric_cluster_nmi;
+extern const fli_metric fli_metric_communications;
+extern const fli_metric fli_metric_evaluation_bytes_up;
+extern const fli_metric fli_metric_evaluation_bytes_down;
+extern const fli_metric fli_metric_local_std;
+extern const fli_metric fli_metric_hypergradient;
+extern const fli_metric fli_metric_lower_distance;
+extern const fli_metric fli_metric_system_distance;
+extern const fli_metric fli_metric_gradient_mapping;
+extern const fli_metric fli_metric_potential;
+extern const fli_metric fli_metric_potential_rise;
+extern const fli_metric fli_metric_weighted_hypergradient;
+extern const fli_metric fli_metric_gap;
+extern const fli_metric fli_metric_local_gradient2;
 
 #endif

@@ -14,6 +14,8 @@
  * clients are the parallelism. */
 #include "model/conv.h"
 
+#ifdef FEDLOOM_ONEDNN
+
 #include "model/model.h"
 
 #include <dlfcn.h>
@@ -447,3 +449,11 @@ static const fli_conv_kind kind = {
 };
 
 const fli_conv_kind *const fli_conv_onednn = &kind;
+
+#else /* a build without oneDNN */
+
+const fli_conv_kind *const fli_conv_onednn = NULL;
+
+const char *fli_conv_library(void) { return NULL; }
+
+#endif

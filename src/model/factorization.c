@@ -19,10 +19,10 @@
  *
  * Wang, Chang: Federated matrix factorization: algorithm design and application to data clustering, IEEE TSP 2022; Wang
  * et al.: Beyond ADMM, 2023, section IV. Arthur, Vassilvitskii: k-means++, SODA 2007. */
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
 #include "model/simplex_lsq.h"
-#include "model/latent.h"
-#include "regularizer/parts.h"
+#include "model/model.h"
+#include "regularizer/regularizer.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Linear least squares, no intercept. With A (n x features) the batch and b its targets:
  *
  *     f(x) = 1/(2n) ||Ax - b||^2,   grad f(x) = A'(Ax - b)/n,   Hessian = A'A/n                                   */
-#include "model/linear.h"
+#include "model/model.h"
 
 /* The residuals, or A v. */
 static size_t scratch(const fli_model *m, size_t n)

@@ -4,7 +4,7 @@
  *     grad f(x) = A'(s - b)/n,   Hessian = A' diag(s (1-s)) A / n
  *
  * where s_j = 1/(1 + exp(-a_j'x)). */
-#include "model/linear.h"
+#include "model/model.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Multi-layer perceptron: fully connected layers of any depth and width, ReLU, mean cross-entropy. The computing is in
  * dense.c; here are its settings and its start values. */
 #include "model/dense.h"
-#include "model/init.h"
+#include "model/model.h"
 
 typedef struct {
     fli_ints hidden;

@@ -1,10 +1,13 @@
 /* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
-#include "model/latent.h"
+#include "model/model.h"
 
 #include "base/number.h"
 #include "vec/kernels.h"
 
+#include <math.h>
 #include <stdarg.h>
+
+/* ==== model ================================================================================================= */
 
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
@@ -182,4 +185,71 @@ void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const 
 {
     m->desc->hvp(m, x, b, v, out, scratch);
     if (m->weight_decay != 0) fli_axpy(&m->space, fli_model_decay(m, b->n), v, out);
+}
+
+/* ==== init ================================================================================================== */
+
+void fli_init_layer(fli_init_rule rule, size_t fan_in, size_t fan_out, size_t weights, size_t biases, fli_rng *r,
+                    double *w, double *bias)
+{
+    double in = (double)fan_in, out = (double)fan_out, bound;
+    switch (rule) {
+    case FLI_INIT_PYTORCH:
+        bound = 1 / sqrt(in);
+        for (size_t i = 0; i < weights; i++) w[i] = fli_rng_range(r, -bound, bound);
+        for (size_t i = 0; i < biases; i++) bias[i] = fli_rng_range(r, -bound, bound);
+        return;
+    case FLI_INIT_HE:
+        for (size_t i = 0; i < weights; i++) w[i] = sqrt(2 / in) * fli_rng_normal(r);
+        return;
+    case FLI_INIT_GLOROT:
+        bound = sqrt(6 / (in + out));
+        for (size_t i = 0; i < weights; i++) w[i] = fli_rng_range(r, -bound, bound);
+        return;
+    }
+}
+
+/* ==== linear ================================================================================================ */
+
+fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m)
+{
+    (void)ctx;
+    fli_tensor *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
+    if (!t) return FL_ENOMEM;
+    *t = (fli_tensor){.name = "weight", .rows = m->features};
+    m->space.n = m->features;
+    m->tensors = t;
+    m->tensor_count = 1;
+    return FL_OK;
+}
+
+/* ==== predict =============================================================================================== */
+
+/* What a trained model says of samples. */
+
+size_t fli_model_outputs(const fli_model *m)
+{
+    if (!m->desc->predict && !m->desc->logits) return 0;
+    if (m->desc->traits & FLI_MODEL_UNSUPERVISED) return m->latent->size(m);
+    return m->desc->traits & FLI_MODEL_CLASSIFIER ? m->classes : 1;
+}
+
+/* In double, so that logits of single precision keep their order. */
+static void softmax(size_t classes, double *z)
+{
+    double most = z[0], sum = 0;
+    for (size_t k = 1; k < classes; k++)
+        if (z[k] > most) most = z[k];
+    for (size_t k = 0; k < classes; k++) sum += z[k] = exp(z[k] - most);
+    for (size_t k = 0; k < classes; k++) z[k] /= sum;
+}
+
+void fli_model_predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch)
+{
+    if (m->desc->predict) {
+        m->desc->predict(m, x, b, out, scratch);
+        return;
+    }
+    m->space.ops->to_f64(b->n * m->classes, m->desc->logits(m, x, b, scratch), out);
+    for (size_t i = 0; i < b->n; i++) softmax(m->classes, out + i * m->classes);
 }

@@ -7,12 +7,14 @@
 #ifndef FLI_MODEL_MODEL_H
 #define FLI_MODEL_MODEL_H
 
-#include "format/keys.h"
-#include "base/own.h"
+#include "base/registry.h"
 #include "base/rng.h"
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
+#include "format/keys.h"
 #include "model/network.h"
 #include "vec/space.h"
+
+/* ==== model ================================================================================================= */
 
 typedef struct fli_model fli_model;
 typedef struct fli_latent fli_latent; /* latent.h */
@@ -176,5 +178,73 @@ void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const 
 
 /* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */
 size_t fli_pair_scratch(const fli_model *m, size_t n);
+
+/* ==== latent ================================================================================================ */
+
+/* The second block: objectives f_i(x, y_i) in which every sample of some kind has an unknown of its own, a point of the
+ * simplex: pseudo labels of unlabelled samples, memberships in clusters. A client holds its y_i, brings it up to date
+ * at the global model, and then trains x with y_i as it is.
+ *
+ * Rows of a batch come in two parts: first `plain` ones, which have labels, then those that have a y. */
+
+/* How `improve` improves. */
+typedef struct {
+    size_t steps;      /* projected gradient steps on f_i in each turn; 0: the best y, by a formula or exactly */
+    double lr;         /* their size; NAN without steps */
+    double smoothness; /* L of f_i in y, at the y that a client starts from */
+    int drawn;         /* a step is over a mini-batch of the samples */
+} fli_latent_steps;
+
+struct fli_latent {
+    int every; /* all samples have a y, and none a label that counts */
+    int kept;  /* y_i is improved from what it was; otherwise it is a function of x, and nobody needs to remember it */
+    size_t (*size)(const fli_model *m); /* values of y per sample */
+    /* Further reals of scratch for a batch of n, behind what grad needs. */
+    size_t (*scratch)(const fli_model *m, size_t n);
+    /* y (n x size) of the batch's samples, brought up to date at x; f_i is a mean over `all` such samples. Where y is
+     * improved, it comes in as it was; at first every row is the centre of the simplex. */
+    void (*improve)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch);
+    /* Stochastic steps in y instead: how many a turn, each over a mini-batch of this many of the samples that have one;
+     * 0: by improve, over all of them. NULL: always 0. */
+    size_t (*batch)(const fli_model *m, size_t *steps);
+    /* One such step for these samples of a mini-batch of `all`. */
+    void (*step)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch);
+    /* g = gradient in x of f_i on this batch: a mean over each of the two parts, without weight decay. Returns f_i. */
+    double (*grad)(const fli_model *m, const void *x, const fli_batch *b, size_t plain, const void *y, void *g,
+                   void *scratch);
+    /* How y is improved at x by a client with `all` such samples, some of which are in the batch. */
+    fli_latent_steps (*rule)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch);
+};
+
+/* Scratch in a batch of n behind the model's own. */
+static inline void *fli_latent_extra(const fli_model *m, size_t n, void *scratch)
+{
+    return fli_at(m->space.ops, scratch, fli_scratch_pad(m->desc->scratch(m, n)));
+}
+
+/* ==== init ================================================================================================== */
+
+/* Start values of a network's layer. Private to this folder. */
+
+typedef enum { FLI_INIT_PYTORCH, FLI_INIT_HE, FLI_INIT_GLOROT } fli_init_rule;
+
+/* The key that networks have for it. */
+#define FLI_START_WORDS "pytorch|he|glorot"
+#define FLI_START_HELP                                                                                                 \
+    "start values: pytorch is uniform +-1/sqrt(fan in) for weights and biases, he is normal with variance "            \
+    "2/fan in, glorot is uniform +-sqrt(6/(fan in + fan out)); the latter two start biases at zero"
+
+/* The weights in their order, then the biases, which come in zeroed. */
+void fli_init_layer(fli_init_rule rule, size_t fan_in, size_t fan_out, size_t weights, size_t biases, fli_rng *r,
+                    double *w, double *bias);
+
+/* ==== linear ================================================================================================ */
+
+/* What the two models with one weight per feature and no intercept share: their parameters. Private to this folder. */
+
+/* fli_model_desc.setup: a vector "weight" of `features` reals. */
+fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m);
+/* For fli_model_desc.layers: the one there is, and what is behind it. */
+void fli_linear_layers(const fli_model *m, const char *activation, fli_text *t);
 
 #endif

@@ -11,7 +11,7 @@
  * alpha_r -> 0 is the largest class alone. */
 #include "model/semi.h"
 
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 #include <math.h>
 #include <string.h>

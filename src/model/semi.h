@@ -7,7 +7,7 @@
 #ifndef FLI_MODEL_SEMI_H
 #define FLI_MODEL_SEMI_H
 
-#include "model/latent.h"
+#include "model/model.h"
 
 #define FLI_SEMI_WORDS "none|closed_form|projected"
 enum { FLI_SEMI_NONE, FLI_SEMI_CLOSED_FORM, FLI_SEMI_PROJECTED };

@@ -1,8 +1,15 @@
 #include "model_file/model_file.h"
 
-#include "base/limits.h"
+#include "base/number.h"
+#include "base/os.h"
+#include "format/yaml.h"
 
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ==== model file ============================================================================================ */
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
@@ -32,7 +39,8 @@ fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-fl_status fli_model_file_bytes(fl_ctx *ctx, const char *path, char **bytes, size_t *n)
+/* A whole file, in memory from fli_alloc. */
+static fl_status model_file_bytes(fl_ctx *ctx, const char *path, char **bytes, size_t *n)
 {
     double memory = fli_limit_memory().bytes;
     return fli_file_read(ctx, path, memory < 0x1p62 ? (size_t)memory : (size_t)1 << 62, bytes, n);
@@ -77,7 +85,9 @@ static fl_status take(fl_ctx *ctx, const char *path, const fli_safetensors *f, c
                     b->name);
 }
 
-fl_status fli_model_file_take(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, void *x)
+/* The model's parameters by name out of a file of any origin: of the same shapes up to dimensions of 1, f32 or f64, and
+ * finite. Whatever else the file has is not looked at. `path` is for messages. */
+static fl_status model_file_take(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, void *x)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < m->tensor_count; i++) s = take(ctx, path, f, m, &m->tensors[i], x);
@@ -89,10 +99,325 @@ fl_status fli_model_file_start(fl_ctx *ctx, const char *path, const fli_model *m
     char *bytes;
     size_t n;
     fli_safetensors f = {0};
-    fl_status s = fli_model_file_bytes(ctx, path, &bytes, &n);
+    fl_status s = model_file_bytes(ctx, path, &bytes, &n);
     if (!s) s = fli_safetensors_read(ctx, path, bytes, n, &f);
-    if (!s) s = fli_model_file_take(ctx, path, &f, m, x);
+    if (!s) s = model_file_take(ctx, path, &f, m, x);
     fli_safetensors_fini(&f);
     fli_free(bytes);
     return s;
 }
+
+/* ==== trained =============================================================================================== */
+
+/* From a file to a model that can be asked. Nothing in the file is trusted. */
+
+enum { DIMS = 4 }; /* of an fl_tensor */
+
+typedef struct {
+    fl_ctx *ctx;
+    const char *name; /* of the file */
+    fl_model *m;
+} loader;
+
+/* ---- texts --------------------------------------------------------------------------------------------- */
+
+static const char *note(const loader *l, const char *key) { return fli_safetensors_note(&l->m->file, key); }
+
+static fl_status wrong(const loader *l, const char *key)
+{
+    return fli_fail(l->ctx, FL_EFORMAT, "%s: what it says of %s is not what a run writes", l->name, key);
+}
+
+/* A whole number from 0 to INT32_MAX; absent: `otherwise`. */
+static fl_status read_count(const loader *l, const char *key, size_t otherwise, size_t *out)
+{
+    char *end;
+    const char *text = note(l, key);
+    *out = otherwise;
+    if (!text) return FL_OK;
+    if (*text < '0' || *text > '9') return wrong(l, key);
+    unsigned long long v = strtoull(text, &end, 10);
+    if (*end || v > INT32_MAX) return wrong(l, key);
+    *out = (size_t)v;
+    return FL_OK;
+}
+
+/* A JSON list, to be given back. NULL: there is none, or, with a status, it is no such list. */
+static fl_status read_list(const loader *l, const char *key, json_t **out)
+{
+    const char *text = note(l, key);
+    locale_t before = fli_locale_enter();
+    *out = text ? json_loads(text, 0, NULL) : NULL;
+    fli_locale_leave(before);
+    if (!text || json_is_array(*out)) return FL_OK;
+    json_decref(*out);
+    *out = NULL;
+    return wrong(l, key);
+}
+
+/* ---- samples ------------------------------------------------------------------------------------------- */
+
+static fl_status read_shape(const loader *l, size_t shape[3])
+{
+    json_t *list;
+    size_t all = 1;
+    fl_status s = read_list(l, "shape", &list);
+    if (!s && json_array_size(list) != 3) s = wrong(l, "shape");
+    for (size_t i = 0; !s && i < 3; i++) {
+        json_int_t v = json_integer_value(json_array_get(list, i));
+        if (v < 0 || v > INT32_MAX || __builtin_mul_overflow(all, (size_t)v, &all) || all > INT32_MAX)
+            s = wrong(l, "shape");
+        else
+            shape[i] = (size_t)v;
+    }
+    json_decref(list);
+    return s;
+}
+
+/* From the texts, or from a tensor; NULL where there is neither. */
+static fl_status read_scaling(const loader *l, const char *key, const char *tensor, double **out, size_t *n)
+{
+    json_t *list;
+    const fli_tensor_entry *t = fli_safetensors_find(&l->m->file, tensor);
+    fl_status s = read_list(l, key, &list);
+    *out = NULL;
+    *n = list ? json_array_size(list) : t ? fli_safetensors_count(t) : 0;
+    if (!s && (list || t) && !(*out = fli_arena_alloc(&l->m->arena, *n, sizeof **out))) s = FL_ENOMEM;
+    if (!s && !list && t && !fli_safetensors_f64(t, *out)) s = wrong(l, key);
+    for (size_t i = 0; !s && *out && i < *n; i++) {
+        const json_t *v = json_array_get(list, i);
+        if (list) (*out)[i] = json_is_number(v) ? json_number_value(v) : NAN;
+        if (!isfinite((*out)[i])) s = wrong(l, key);
+    }
+    json_decref(list);
+    return s;
+}
+
+/* One scale per feature, for samples that say which feature a value is of. */
+static fl_status spread(const loader *l)
+{
+    fl_model *m = l->m;
+    fli_dataset *d = &m->like;
+    size_t length = fli_dataset_length(d);
+    for (size_t i = 0; i < d->segments; i++) m->shifted |= d->shift[i] != 0;
+    if (!d->scale || m->shifted) return FL_OK;
+    if (!(m->each = fli_arena_alloc(&m->arena, length, sizeof *m->each))) return FL_ENOMEM;
+    for (size_t i = 0; i < length; i++) m->each[i] = d->scale[i / (length / d->segments)];
+    return FL_OK;
+}
+
+static fl_status read_normalisation(const loader *l)
+{
+    fli_dataset *d = &l->m->like;
+    const char *how = note(l, "normalize");
+    size_t shifts, length = fli_dataset_length(d);
+    fl_status s = read_scaling(l, "scale", FLI_SCALE_TENSOR, &d->scale, &d->segments);
+    if (!s) s = read_scaling(l, "shift", FLI_SHIFT_TENSOR, &d->shift, &shifts);
+    if (s) return s;
+    if (how && strcmp(how, "image")) return wrong(l, "normalize");
+    d->each = how != NULL;
+    if (!d->scale != !d->segments || (d->scale && length % d->segments)) return wrong(l, "scale");
+    if (d->shift && shifts != d->segments) return wrong(l, "shift");
+    if (d->scale && !d->shift && !(d->shift = fli_arena_alloc(&l->m->arena, d->segments, sizeof *d->shift)))
+        return FL_ENOMEM;
+    return spread(l);
+}
+
+static fl_status read_samples(const loader *l)
+{
+    fli_dataset *d = &l->m->like;
+    size_t crop;
+    fl_status s = read_shape(l, d->shape);
+    if (!s) s = read_count(l, "crop", 0, &crop);
+    if (s) return s;
+    memcpy(l->m->info.shape, d->shape, sizeof d->shape);
+    d->dim = l->m->info.dim = d->shape[0] * d->shape[1] * d->shape[2];
+    if (crop && (d->shape[1] < 2 || d->shape[2] < 2 || crop > d->shape[1] || crop > d->shape[2]))
+        return wrong(l, "crop");
+    if (crop) s = fli_dataset_crop(l->ctx, crop, d);
+    return s ? s : read_normalisation(l);
+}
+
+static fl_status read_classes(const loader *l)
+{
+    fl_model *m = l->m;
+    json_t *list;
+    fl_status s = read_count(l, "classes", 0, &m->info.classes);
+    if (!s) s = read_list(l, "class_names", &list);
+    if (s || !list) return s;
+    const char **name = fli_arena_alloc(&m->arena, json_array_size(list), sizeof *name);
+    if (!name) s = FL_ENOMEM;
+    if (json_array_size(list) != m->info.classes) s = wrong(l, "class_names");
+    for (size_t i = 0; !s && i < m->info.classes; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text)
+            s = wrong(l, "class_names");
+        else if (!(name[i] = fli_arena_strdup(&m->arena, text)))
+            s = FL_ENOMEM;
+    }
+    m->info.class_name = name;
+    json_decref(list);
+    return s;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------- */
+
+static int is_scaling(const fli_tensor_entry *t)
+{
+    return !strcmp(t->name, FLI_SCALE_TENSOR) || !strcmp(t->name, FLI_SHIFT_TENSOR);
+}
+
+/* All parameters have one type. */
+static fl_status check_tensors(const loader *l)
+{
+    const fli_safetensors *f = &l->m->file;
+    fl_model_info *info = &l->m->info;
+    for (size_t i = 0; i < f->tensors; i++) {
+        const fli_tensor_entry *t = &f->tensor[i];
+        size_t real = !strcmp(t->dtype, "F32") ? 4 : !strcmp(t->dtype, "F64") ? 8 : 0;
+        if (is_scaling(t)) continue;
+        if (!real || t->dims > DIMS || (info->real && real != info->real))
+            return fli_fail(l->ctx, FL_EFORMAT,
+                            "%s: tensor \"%s\" is not what a run writes: all are F32 or all F64, and have at most %d "
+                            "dimensions",
+                            l->name, t->name, (int)DIMS);
+        info->real = real;
+        info->parameters += fli_safetensors_count(t);
+        l->m->tensors++;
+    }
+    if (info->real) return FL_OK;
+    return fli_fail(l->ctx, FL_EFORMAT, "%s: has no tensors", l->name);
+}
+
+static void put(fl_model *m, const fli_tensor_entry *t, size_t *k, size_t *at)
+{
+    fl_tensor *out = &m->tensor[(*k)++];
+    *out = (fl_tensor){.name = t->name, .offset = *at, .dims = t->dims};
+    for (size_t i = 0; i < t->dims; i++) out->shape[i] = t->shape[i];
+    if (t->bytes) memcpy((char *)m->x + *at * m->info.real, t->data, t->bytes);
+    *at += fli_safetensors_count(t);
+}
+
+static int is_of_model(const fl_model *m, const fli_tensor_entry *t)
+{
+    for (size_t i = 0; m->model && i < m->model->tensor_count; i++)
+        if (!strcmp(m->model->tensors[i].name, t->name)) return 1;
+    return 0;
+}
+
+/* The parameters of the model come first, and in its order: x is then its vector. */
+static fl_status take_tensors(const loader *l)
+{
+    fl_model *m = l->m;
+    size_t k = 0, at = 0, own = m->model ? m->model->tensor_count : 0;
+    m->tensor = fli_arena_alloc(&m->arena, m->tensors, sizeof *m->tensor);
+    m->x = fli_alloc(l->ctx, m->info.parameters, m->info.real);
+    if (!m->tensor || !m->x) return FL_ENOMEM;
+    fl_status s = m->model ? model_file_take(l->ctx, l->name, &m->file, m->model, m->x) : FL_OK;
+    if (s) return s;
+    for (size_t i = 0; i < own; i++) put(m, fli_safetensors_find(&m->file, m->model->tensors[i].name), &k, &at);
+    for (size_t i = 0; i < m->file.tensors; i++)
+        if (!is_scaling(&m->file.tensor[i]) && !is_of_model(m, &m->file.tensor[i])) put(m, &m->file.tensor[i], &k, &at);
+    return FL_OK;
+}
+
+/* ---- the model ----------------------------------------------------------------------------------------- */
+
+static int predicts(const fli_model_desc *d) { return d->predict || d->logits; }
+
+/* It is made as for training, from the same keys. A kind that is not known here was the user's own: then there are
+ * tensors and texts, but no predictions. */
+static fl_status make_model(const loader *l)
+{
+    fl_model *m = l->m;
+    fli_item item;
+    fli_node *map = NULL;
+    const char *settings = note(l, "settings");
+    const fli_ops *ops = m->info.real == sizeof(float) ? &fli_ops_f32 : &fli_ops_f64;
+    if (!fli_item_find(fli_kind_find("model"), m->info.kind, &item) || !predicts(item.desc)) return FL_OK;
+    if (!fli_blas_thread_safe())
+        return fli_fail(l->ctx, FL_ESYSTEM,
+                        "this OpenBLAS is a serial build, which computes wrong numbers when called from several "
+                        "threads; install its pthread flavour");
+    fl_status s = FL_OK;
+    if (settings && *settings) s = fli_yaml_parse(l->ctx, &m->arena, l->name, settings, strlen(settings), &map);
+    if (!s) s = fli_settings_bind_kind(l->ctx, &m->arena, "model", m->info.kind, map, &m->kind);
+    if (!s)
+        s = fli_model_new_for(l->ctx, m->kind.item.desc, m->kind.params, ops, m->like.shape, m->info.classes, 0,
+                              &m->model);
+    if (!s) m->info.outputs = fli_model_outputs(m->model);
+    return s == FL_ECONFIG ? fli_fail_also(l->ctx, FL_EFORMAT, "%s: so no model can be made from it", l->name) : s;
+}
+
+static fl_status read_all(const loader *l)
+{
+    fl_model *m = l->m;
+    const char *format = note(l, "format");
+    m->info.kind = note(l, "model");
+    if (!format || strcmp(format, "fedloom") || !m->info.kind || !note(l, "shape"))
+        return fli_fail(l->ctx, FL_EFORMAT,
+                        "%s: is not a model that a run has written: it does not say of what kind it is, and of what "
+                        "shape its samples are",
+                        l->name);
+    fl_status s = read_samples(l);
+    if (!s) s = read_classes(l);
+    if (!s) s = check_tensors(l);
+    if (!s) s = make_model(l);
+    if (!s) s = take_tensors(l);
+    fli_free(m->file.tensor); /* what they point to will be gone */
+    m->file.tensor = NULL;
+    m->file.tensors = 0;
+    return s;
+}
+
+fl_status fli_trained_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out)
+{
+    *out = NULL;
+    fl_model *m = fli_alloc(ctx, 1, sizeof *m);
+    if (!m) return FL_ENOMEM;
+    fli_arena_init(&m->arena, ctx);
+    fl_status s = fli_safetensors_read(ctx, name, bytes, n, &m->file);
+    if (!s) s = read_all(&(loader){ctx, name, m});
+    if (s)
+        fl_model_free(m);
+    else
+        *out = m;
+    return s;
+}
+
+/* ---- for everybody ------------------------------------------------------------------------------------- */
+
+fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    *out = NULL;
+    fli_clear(ctx);
+    if (!path) return fli_fail(ctx, FL_ECONFIG, "fl_model_load: there is no path");
+    fl_status s = model_file_bytes(ctx, path, &bytes, &n);
+    if (!s) s = fli_trained_read(ctx, path, bytes, n, out);
+    fli_free(bytes);
+    return s;
+}
+
+void fl_model_free(fl_model *m)
+{
+    if (!m) return;
+    fli_model_free(m->model);
+    fli_safetensors_fini(&m->file);
+    fli_free(m->x);
+    fli_arena_fini(&m->arena);
+    fli_free(m);
+}
+
+const fl_model_info *fl_model_about(const fl_model *m) { return &m->info; }
+
+int fl_model_tensor(const fl_model *m, size_t k, fl_tensor *out, const void **data)
+{
+    if (k >= m->tensors) return 0;
+    *out = m->tensor[k];
+    if (data) *data = (const char *)m->x + out->offset * m->info.real;
+    return 1;
+}
+
+const char *fl_model_metadata(const fl_model *m, const char *key) { return fli_safetensors_note(&m->file, key); }

@@ -22,8 +22,11 @@
 #ifndef FLI_MODEL_FILE_MODEL_FILE_H
 #define FLI_MODEL_FILE_MODEL_FILE_H
 
+#include "config/settings.h"
 #include "format/safetensors.h"
 #include "model/model.h"
+
+/* ==== model file ============================================================================================ */
 
 #define FLI_SCALE_TENSOR "input.scale"
 #define FLI_SHIFT_TENSOR "input.shift"
@@ -32,12 +35,29 @@
 fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m, const void *x,
                                const fli_tensor_list *beside);
 
-/* A whole file, in memory from fli_alloc. */
-fl_status fli_model_file_bytes(fl_ctx *ctx, const char *path, char **bytes, size_t *n);
-/* The model's parameters by name out of a file of any origin: of the same shapes up to dimensions of 1, f32 or f64, and
- * finite. Whatever else the file has is not looked at. `path` is for messages. */
-fl_status fli_model_file_take(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, void *x);
 /* Both: the start model of a run. */
 fl_status fli_model_file_start(fl_ctx *ctx, const char *path, const fli_model *m, void *x);
+
+/* ==== trained =============================================================================================== */
+
+/* A model that was read from a file, and nothing else: what fl_model_* are about. Read-only once it is made. */
+
+struct fl_model {
+    fli_arena arena;
+    fli_safetensors file; /* its texts, and the names of its tensors */
+    fl_model_info info;
+    fl_tensor *tensor; /* of the model in its order, then all others */
+    size_t tensors;
+    void *x; /* all of them, one behind the other: info.parameters reals */
+    /* for predictions; the model is NULL where nobody knows how to make any */
+    fli_choice kind;
+    fli_model *model;
+    fli_dataset like; /* a set without samples: shape, crop and normalisation */
+    double *each;     /* one scale per feature, for sparse samples; NULL: none, or there is a shift as well */
+    int shifted;      /* some shift is not 0: samples are not sparse once they are normalised */
+};
+
+/* The same as fl_model_load for a file that lies in memory, which is not needed afterwards; `name` is for messages. */
+fl_status fli_trained_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out);
 
 #endif

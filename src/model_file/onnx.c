@@ -4,7 +4,7 @@
  * convolutions.
  *
  * What is written is a part of onnx.proto; the numbers of its fields are below, by message. */
-#include "model_file/trained.h"
+#include "model_file/model_file.h"
 
 #include "base/bytes.h"
 #include "base/file.h"

@@ -1,8 +1,8 @@
 /* Trained models at work: samples of any type in blocks, each made into a batch exactly as for training. */
-#include "model_file/trained.h"
+#include "model_file/model_file.h"
 
-#include "base/sized.h"
-#include "data/federation/memory.h"
+#include "base/ctx.h"
+#include "data/federation/in_memory.h"
 
 #include <math.h>
 #include <string.h>

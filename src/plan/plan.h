@@ -4,10 +4,9 @@
 #ifndef FLI_PLAN_PLAN_H
 #define FLI_PLAN_PLAN_H
 
-#include "data/federation/digest.h"
-#include "engine/exec.h"
-#include "ranks/waits.h"
-#include "config/asking.h"
+#include "data/federation/federation.h"
+#include "engine/engine.h"
+#include "ranks/ranks.h"
 #include "config/config.h"
 
 typedef struct {
@@ -57,14 +56,11 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg);
 /* Whether a run looks at samples of any client outside of that client's turns, once its plan is finished: for a start
  * model that is made from samples, or to measure whether theory promises that a potential falls. Then every rank has
  * the samples of all clients. */
-int fli_plan_needs_samples(const fli_plan *p);
 int fli_plan_needs_smoothness(const fli_plan *p); /* of it: for the largest L_i in an optimality gap (metric_gap.c) */
 /* Parts of fli_plan_finish (settle.c): gives the method's parameters that are auto their values, and logs what works but
  * probably not as meant. */
 fl_status fli_plan_settle(fli_plan *p);
 fl_status fli_plan_warn(const fli_plan *p);
-/* Refuses a plan that the machine, or whoever limits this process, has no room for (memory.c). */
-fl_status fli_plan_check_memory(fli_plan *p);
 /* A plan that is ready to be run: all of the above. Of several ranks, each has the samples of its own clients alone. */
 fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p);
 void fli_plan_fini(fli_plan *p);

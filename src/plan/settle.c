@@ -3,7 +3,7 @@
 #include "plan/plan.h"
 
 #include "base/number.h"
-#include "plan/theory_facts.h"
+#include "plan/constants.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,9 @@
 #define FLI_RANKS_RANKS_H
 
 #include "base/ctx.h"
-
 #include "fedloom_ranks.h"
+
+/* ==== ranks ================================================================================================= */
 
 static inline int fli_ranked(const fl_ranks *r) { return r && r->count > 1; }
 /* Whether this process is the one that writes: the only one, or rank 0. */
@@ -25,5 +26,18 @@ fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *b
 fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n);
 /* One status for all: that of the lowest rank that failed, with its sentence. */
 fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s);
+
+/* ==== waits ================================================================================================= */
+
+/* How long a rank waits for the others: a table that passes every call on, and looks at the clock around those that may
+ * wait. */
+
+typedef struct {
+    fl_ranks table;
+    double seconds; /* waited so far */
+} fli_waits;
+
+/* *out is that table for these ranks. Borrows `w`. */
+void fli_waits_init(fli_waits *w, const fl_ranks *ranks, fl_ranks *out);
 
 #endif

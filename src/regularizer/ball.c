@@ -2,8 +2,7 @@
  * whatever eta is: x itself inside, radius x / ||x|| outside.
  *
  * Parikh and Boyd: Proximal algorithms, 2014. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double radius;

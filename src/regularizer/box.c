@@ -2,8 +2,7 @@
  * eta is; by coordinates, z_i = min(max(x_i, low), high).
  *
  * Parikh and Boyd: Proximal algorithms, 2014. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double low, high;

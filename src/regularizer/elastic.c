@@ -6,8 +6,7 @@
  * x / (1 + eta l2) with step eta / (1 + eta l2), and the factor comes out of the threshold.
  *
  * Zou and Hastie: Regularization and variable selection via the elastic net, JRSS B 2005. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double l1, l2;

@@ -9,8 +9,7 @@
  * weight, and z = 0 is the answer where ||x|| <= eta weight.
  *
  * Yuan and Lin: Model selection and estimation in regression with grouped variables, JRSS B 2006. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double weight;

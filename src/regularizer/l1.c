@@ -7,8 +7,7 @@
  *
  * Tibshirani: Regression shrinkage and selection via the lasso, JRSS B 1996; for the prox, Parikh and Boyd: Proximal
  * algorithms, 2014. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double weight;

@@ -5,7 +5,7 @@
  * as weight z + (z - x)/eta = 0 says.
  *
  * Hoerl and Kennard: Ridge regression, Technometrics 1970. */
-#include "regularizer/list.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double weight;

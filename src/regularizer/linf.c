@@ -9,8 +9,7 @@
  *
  * Parikh and Boyd: Proximal algorithms, 2014; Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the
  * l1-ball for learning in high dimensions, ICML 2008. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double weight;

@@ -1,5 +1,5 @@
 /* Every regulariser there is. */
-#include "regularizer/list.h"
+#include "regularizer/regularizer.h"
 
 double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params)
 {

@@ -16,8 +16,7 @@
  * gamma weight^2/2: the hard threshold z = x for x > weight sqrt(eta gamma), else 0. At that x both are minimisers.
  *
  * Zhang: Nearly unbiased variable selection under minimax concave penalty, Annals of Statistics 2010. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double weight, gamma;

@@ -1,5 +1,5 @@
 /* No regulariser: g(x) = 0, and its prox is the identity. */
-#include "regularizer/list.h"
+#include "regularizer/regularizer.h"
 
 static double value(const void *params, size_t n, const double *x)
 {

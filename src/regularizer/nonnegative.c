@@ -2,7 +2,7 @@
  * eta is; by coordinates, z_i = max(x_i, 0).
  *
  * Parikh and Boyd: Proximal algorithms, 2014. */
-#include "regularizer/list.h"
+#include "regularizer/regularizer.h"
 
 #include <math.h>
 

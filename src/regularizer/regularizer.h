@@ -7,6 +7,11 @@
 
 #include "format/keys.h"
 
+#include <math.h>
+#include <stddef.h>
+
+/* ==== regularizer =========================================================================================== */
+
 typedef struct fli_regularizer {
     const char *name, *title, *citation;
     const fli_key *keys;
@@ -26,5 +31,46 @@ typedef struct fli_regularizer {
 double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params); /* 0: convex, or g is NULL */
 
 extern const fli_regularizer *const fli_regularizer_list[]; /* NULL-terminated */
+
+/* ==== list ================================================================================================== */
+
+/* The regularisers there are. To add one: its file, a line here, a line in list.c. */
+
+extern const fli_regularizer fli_reg_none;
+extern const fli_regularizer fli_reg_l1;
+extern const fli_regularizer fli_reg_l2;
+extern const fli_regularizer fli_reg_elastic;
+extern const fli_regularizer fli_reg_group;
+extern const fli_regularizer fli_reg_nonnegative;
+extern const fli_regularizer fli_reg_box;
+extern const fli_regularizer fli_reg_ball;
+extern const fli_regularizer fli_reg_simplex;
+extern const fli_regularizer fli_reg_mcp;
+extern const fli_regularizer fli_reg_linf;
+
+/* ==== parts ================================================================================================= */
+
+/* What several regularisers are made of. */
+
+/* How far outside its set, relative to the size of the set, a point may be by rounding alone. */
+#define FLI_REG_SLACK 1e-12
+
+/* Soft threshold argmin_z t|z| + 1/2 (z - x)^2 for t >= 0: x moved by t towards 0, and 0 within t of it. Not a number
+ * stays so. */
+static inline double fli_soft(double x, double t) { return fabs(x) <= t ? 0 : x - copysign(t, x); }
+
+/* ||x||_2 = *unit * (returned value), *unit a power of two near max|x_i|: neither the squares nor a use that divides by
+ * *unit overflow, even where the norm itself does. */
+double fli_norm_split(size_t n, const double *x, double *unit);
+
+/* The largest entry; not a number if an entry is not finite. */
+double fli_finite_max(size_t n, const double *x);
+
+/* tau with sum_i max(y_i - tau, 0) = 1, for entries y <= 0 of which one is 0; those of -1 and below may be left out.
+ * Destroys them. */
+double fli_simplex_threshold(size_t n, double *y);
+
+/* x <- the nearest point of {x >= 0, sum x = 1}; work: n */
+void fli_simplex_nearest(size_t n, double *x, double *work);
 
 #endif

@@ -13,8 +13,7 @@
  * Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the l1-ball for learning in high dimensions, ICML
  * 2008; the heap as in van den Berg and Friedlander: Probing the Pareto frontier for basis pursuit solutions, SIAM J.
  * Sci. Comput. 2008. */
-#include "regularizer/list.h"
-#include "regularizer/parts.h"
+#include "regularizer/regularizer.h"
 
 typedef struct {
     double total;

@@ -1,7 +1,7 @@
 #include "remote/packet.h"
 
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/number.h"
 #include "format/safetensors.h"
 

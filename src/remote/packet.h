@@ -9,8 +9,8 @@
 #ifndef FLI_REMOTE_PACKET_H
 #define FLI_REMOTE_PACKET_H
 
-#include "client/join.h"
-#include "message/wire.h"
+#include "client/card.h"
+#include "message/codec.h"
 
 #include "fedloom_halves.h"
 

@@ -1,7 +1,7 @@
 /* Linear axes tick at 1, 2 or 5 times a power of ten. Logarithmic ones tick at powers of ten; if there are too few
  * of those in the range, at 1, 2, 5 times one, or, in a range so narrow that it looks linear anyway, at the linear
  * ticks. */
-#include "report/axis.h"
+#include "report/internal.h"
 #include "base/number.h"
 
 #include <math.h>

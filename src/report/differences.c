@@ -2,10 +2,9 @@
  *
  * A resolved configuration is YAML of one shape: "key: value", sections indented by two more. So reading lines is
  * enough. */
-#include "report/page.h"
+#include "report/internal.h"
 
 #include "base/number.h"
-#include "report/markup.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
  * replaces the one before it. One run, one folder: TensorBoard takes all event files of a folder for one run. */
 #include "report/report.h"
 
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/file.h"
 
 #include <errno.h>

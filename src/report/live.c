@@ -12,7 +12,7 @@
  * for the sake of tunnels. */
 #include "report/report.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/number.h"
 
 #include <arpa/inet.h>

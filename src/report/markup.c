@@ -1,4 +1,4 @@
-#include "report/markup.h"
+#include "report/internal.h"
 
 #include <math.h>
 #include <string.h>

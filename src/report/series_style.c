@@ -1,6 +1,4 @@
-#include "report/series_style.h"
-
-#include "report/markup.h"
+#include "report/internal.h"
 
 /* The colours of Okabe and Ito, those too faint for thin lines on white darkened, without the yellow, which cannot be,
  * and the second blue; then hues that lie between them. No two are shades of one colour. */

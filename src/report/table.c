@@ -1,11 +1,98 @@
 /* The results table. What its numbers, stars and bold print mean stands below it. */
-#include "report/page.h"
-
-#include "report/markup.h"
-#include "report/noise.h"
+#include "report/internal.h"
 
 #include <math.h>
 #include <string.h>
+
+/* ==== noise ================================================================================================= */
+
+/* Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom; beyond the last, those of the normal
+ * distribution are near enough. */
+static double student(size_t freedom)
+{
+    static const double t[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                               2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                               2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+    return freedom <= sizeof t / sizeof *t ? t[freedom - 1] : 1.96 + 2.46 / (double)freedom;
+}
+
+fli_paired fli_noise_paired(const double *a, const double *b, size_t seeds)
+{
+    fli_paired p = {.half = INFINITY};
+    double squares = 0;
+    for (size_t i = 0; i < seeds; i++) {
+        double d = a[i] - b[i], before = d - p.mean;
+        if (!isfinite(d)) continue;
+        p.mean += before / (double)++p.n;
+        squares += before * (d - p.mean);
+    }
+    if (p.n > 1) p.half = student(p.n - 1) * sqrt(squares / (double)(p.n - 1) / (double)p.n);
+    return p;
+}
+
+int fli_noise_apart(const fli_paired *p) { return p->n > 1 && fabs(p->mean) > p->half; }
+
+static const double *grid_values(const fli_grid *g, size_t row, size_t column)
+{
+    return g->values + (row * g->columns + column) * g->seeds;
+}
+
+/* The numbers of a row, one per seed, and their mean over the seeds that have one; NaN: none has. */
+static double grid_mean(const fli_grid *g, size_t row, size_t column)
+{
+    const double *v = grid_values(g, row, column);
+    double mean = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < g->seeds; i++)
+        if (isfinite(v[i])) mean += (v[i] - mean) / (double)++n;
+    return n ? mean : NAN;
+}
+
+static int complete(const fli_grid *g, size_t row, size_t column)
+{
+    const double *v = grid_values(g, row, column);
+    for (size_t i = 0; i < g->seeds; i++)
+        if (!isfinite(v[i])) return 0;
+    return 1;
+}
+
+/* 1: greater numbers are better, -1: smaller ones, 0: neither. */
+static int direction(const fli_grid *g, size_t column)
+{
+    fl_better better = g->values && g->seeds && g->better ? g->better[column] : FL_BETTER_NEITHER;
+    return better == FL_BETTER_HIGH ? 1 : better == FL_BETTER_LOW ? -1 : 0;
+}
+
+/* The row of the best mean among those that have a number for every seed; SIZE_MAX: there is none. */
+static size_t noise_first(const fli_grid *g, size_t column, const unsigned char *rows)
+{
+    size_t first = SIZE_MAX;
+    int sign = direction(g, column);
+    for (size_t i = 0; sign && i + 1 < g->rows; i++) {
+        if ((rows && !rows[i]) || !complete(g, i, column)) continue;
+        if (first == SIZE_MAX || sign * grid_mean(g, i, column) > sign * grid_mean(g, first, column)) first = i;
+    }
+    return first;
+}
+
+/* Of rows below the header, numbered from 0; `rows` are those to compare (NULL: all). ranks: one per row. */
+static void noise_ranks(const fli_grid *g, size_t column, const unsigned char *rows, fli_rank *ranks)
+{
+    size_t first = noise_first(g, column, rows), tied = 0, others = 0;
+    int sign = direction(g, column);
+    for (size_t i = 0; i + 1 < g->rows; i++) {
+        ranks[i] = FLI_RANK_NONE;
+        if (first == SIZE_MAX || g->seeds < 2 || i == first || (rows && !rows[i]) || !complete(g, i, column)) continue;
+        fli_paired p = fli_noise_paired(grid_values(g, first, column), grid_values(g, i, column), g->seeds);
+        others++;
+        int behind = fli_noise_apart(&p) && sign * p.mean > 0;
+        ranks[i] = behind ? FLI_RANK_BEHIND : FLI_RANK_TIED;
+        tied += !behind;
+    }
+    if (others) ranks[first] = tied ? FLI_RANK_TIED : FLI_RANK_BEST;
+}
+
+/* ==== table ================================================================================================= */
 
 static const char *cell(const fli_grid *g, size_t row, size_t column) { return g->cells[row * g->columns + column]; }
 
@@ -52,7 +139,7 @@ static void add_text(fli_text *t, const char *s)
 
 static void add_cell(fli_text *t, const fli_grid *g, size_t row, size_t column, fli_rank rank)
 {
-    double v = g->values ? fli_grid_mean(g, row - 1, column) : NAN;
+    double v = g->values ? grid_mean(g, row - 1, column) : NAN;
     int tied = rank == FLI_RANK_TIED && column == g->goal; /* in all columns it would be too much of it */
     const char *open = rank == FLI_RANK_BEST ? "<b>" : tied ? "<span class=\"tied\">" : "";
     const char *close = rank == FLI_RANK_BEST ? "</b>" : tied ? "</span>" : "";
@@ -141,7 +228,7 @@ void fli_table_html(fli_text *t, const fli_report *r)
         t->failed = 1;
         return;
     }
-    for (size_t k = 0; k < g->columns; k++) fli_noise_ranks(g, k, NULL, ranks + k * (g->rows - 1));
+    for (size_t k = 0; k < g->columns; k++) noise_ranks(g, k, NULL, ranks + k * (g->rows - 1));
     fli_text_add(t, "<section aria-labelledby=\"results\">\n<h2 id=\"results\">Results</h2>\n"
                     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
                     "aria-labelledby=\"results\"><table class=\"results\">\n<thead><tr>");
@@ -151,5 +238,183 @@ void fli_table_html(fli_text *t, const fli_report *r)
     fli_text_add(t, "</table></div>\n");
     explain(t, g, ranks);
     fli_text_add(t, "</section>\n");
+    fli_free(ranks);
+}
+
+/* ==== verdict =============================================================================================== */
+
+/* What came out, in a sentence: who leads by what the comparison is about, and whether that is more than noise. */
+
+static const char *verdict_cell(const fli_grid *g, size_t row, size_t column)
+{
+    return g->cells[(row + 1) * g->columns + column];
+}
+
+static void verdict_name(fli_text *t, const fli_grid *g, size_t row)
+{
+    fli_text_add(t, "<b>");
+    fli_markup_text(t, verdict_cell(g, row, 0));
+    fli_text_add(t, "</b>");
+}
+
+static void add_value(fli_text *t, const fli_grid *g, size_t row)
+{
+    fli_text_add(t, " (");
+    fli_markup_text(t, verdict_cell(g, row, g->goal));
+    fli_text_add(t, ")");
+}
+
+/* The best of the chosen rows with this rank (NONE: any) that come after `before` by their means; SIZE_MAX: none. A row
+ * that lacks a number for some seed is not compared; with one seed there are no ranks. */
+static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, size_t before)
+{
+    size_t next = SIZE_MAX;
+    int sign = g->better[g->goal] == FL_BETTER_HIGH ? 1 : -1;
+    double bound = sign * grid_mean(g, before, g->goal);
+    for (size_t i = 0; i + 1 < g->rows; i++) {
+        double v = sign * grid_mean(g, i, g->goal);
+        if (i == before || isnan(v) || (g->chosen && !g->chosen[i]) || (rank && ranks[i] != rank)) continue;
+        if (g->seeds > 1 && ranks[i] == FLI_RANK_NONE) continue;
+        if (v > bound || (v == bound && i < before)) continue;
+        if (next == SIZE_MAX || v > sign * grid_mean(g, next, g->goal)) next = i;
+    }
+    return next;
+}
+
+static void add_alone(fli_text *t, const fli_grid *g, size_t first)
+{
+    verdict_name(t, g, first);
+    fli_text_add(t, " ends at ");
+    fli_markup_text(t, verdict_cell(g, first, g->goal));
+    fli_text_add(t, " (");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_add(t, ").");
+}
+
+/* One seed, and the same number for both as far as it is shown. */
+static int are_alike(const fli_grid *g, size_t a, size_t b)
+{
+    return !strcmp(verdict_cell(g, a, g->goal), verdict_cell(g, b, g->goal));
+}
+
+static void add_alike(fli_text *t, const fli_grid *g, size_t first, size_t next)
+{
+    verdict_name(t, g, first);
+    fli_text_add(t, " and ");
+    verdict_name(t, g, next);
+    add_value(t, g, next);
+    fli_text_add(t, " come out alike in ");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_add(t, ".");
+}
+
+static void add_unjudged(fli_text *t, const fli_grid *g, size_t first, size_t next)
+{
+    verdict_name(t, g, first);
+    add_value(t, g, first);
+    fli_text_add(t, " comes out first in ");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_add(t, ", before ");
+    verdict_name(t, g, next);
+    add_value(t, g, next);
+    fli_text_add(t, ". With one seed it cannot be judged whether that is more than noise; <code>--seeds 5</code> "
+                    "would tell.");
+}
+
+static void add_leader(fli_text *t, const fli_grid *g, size_t first, size_t next)
+{
+    fli_paired p = fli_noise_paired(grid_values(g, first, g->goal), grid_values(g, next, g->goal), g->seeds);
+    verdict_name(t, g, first);
+    add_value(t, g, first);
+    fli_text_add(t, " leads in ");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_add(t, ", ahead of ");
+    verdict_name(t, g, next);
+    add_value(t, g, next);
+    fli_text_addf(t, " by %.3g \xc2\xb1 %.2g, which is more than noise.", fabs(p.mean), p.half);
+}
+
+static size_t count_rank(const fli_grid *g, const fli_rank *ranks, fli_rank rank)
+{
+    size_t n = 0;
+    for (size_t i = 0; i + 1 < g->rows; i++) n += ranks[i] == rank;
+    return n;
+}
+
+/* Those that cannot be told from the first, from the best on. */
+static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size_t first)
+{
+    enum { NAMED_MAX = 4 };
+    size_t tied = count_rank(g, ranks, FLI_RANK_TIED) - 1, behind = count_rank(g, ranks, FLI_RANK_BEHIND), at = first;
+    size_t named = tied > NAMED_MAX ? NAMED_MAX - 1 : tied;
+    verdict_name(t, g, first);
+    add_value(t, g, first);
+    fli_text_add(t, " comes out first in ");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_add(t, ", but not beyond noise: ");
+    for (size_t i = 0; i < named; i++) {
+        at = next_of(g, ranks, FLI_RANK_TIED, at);
+        if (at == SIZE_MAX) break;
+        fli_text_add(t, i == 0 ? "" : i + 1 == tied ? " and " : ", ");
+        verdict_name(t, g, at);
+        add_value(t, g, at);
+    }
+    if (named < tied) fli_text_addf(t, " and %zu others", tied - named);
+    fli_text_addf(t, " cannot be told from it with %zu seeds.", g->seeds);
+    if (behind) fli_text_addf(t, " %s behind.", behind == 1 ? "One is" : "The others are");
+}
+
+/* The best is no better than a model that looks at no features. */
+static void add_chance(fli_text *t, const fli_grid *g, size_t first)
+{
+    int above = grid_mean(g, first, g->goal) > g->chance, alone = g->rows == 2;
+    fli_text_add(t, above ? "It cannot be told whether anything was learnt: " : "Nothing was learnt: ");
+    if (!alone) fli_text_add(t, "the best, ");
+    verdict_name(t, g, first);
+    fli_text_add(t, alone ? " ends at " : ", ends at ");
+    fli_markup_text(t, verdict_cell(g, first, g->goal));
+    fli_text_add(t, " (");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_addf(t, "), not above %.4g, which a model has that always answers the largest class of the test samples",
+                  g->chance);
+    if (above) fli_text_addf(t, ", by more than noise (%.2g with this number of test samples)", g->chance_noise);
+    fli_text_add(t, ".");
+}
+
+static void add_judgement(fli_text *t, const fli_grid *g, fli_rank *ranks)
+{
+    size_t first = noise_first(g, g->goal, g->chosen);
+    noise_ranks(g, g->goal, g->chosen, ranks);
+    size_t next = next_of(g, ranks, FLI_RANK_NONE, first);
+    if (g->chance > 0 && grid_mean(g, first, g->goal) <= g->chance + g->chance_noise)
+        add_chance(t, g, first);
+    else if (next == SIZE_MAX)
+        add_alone(t, g, first);
+    else if (ranks[first] == FLI_RANK_BEST)
+        add_leader(t, g, first, next);
+    else if (ranks[first] == FLI_RANK_TIED)
+        add_ties(t, g, ranks, first);
+    else if (are_alike(g, first, next))
+        add_alike(t, g, first, next);
+    else
+        add_unjudged(t, g, first, next);
+}
+
+void fli_verdict_html(fli_text *t, const fli_report *r)
+{
+    const fli_grid *g = &r->table;
+    if (!g->goal || !g->values || noise_first(g, g->goal, g->chosen) == SIZE_MAX) return;
+    fli_rank *ranks = fli_alloc(t->ctx, g->rows, sizeof *ranks);
+    if (!ranks) {
+        t->failed = 1;
+        return;
+    }
+    fli_text_add(t, "<p class=\"verdict\" id=\"verdict\">");
+    if (r->stopped && !r->live)
+        fli_text_addf(t, "Stopped on request %s. ", r->stopped);
+    else if (r->runs_done < r->runs_planned)
+        fli_text_add(t, "So far: ");
+    add_judgement(t, g, ranks);
+    fli_text_add(t, "</p>\n");
     fli_free(ranks);
 }

@@ -1,13 +1,10 @@
 /* Checkpoints of a run: when, under which number, and what of that the ranks of a run do together. Rank 0 alone looks
  * into folders, makes and removes them; every rank writes and reads files in them. */
-#include "run/checkpoint.h"
-
-#include "base/clock.h"
 #include "base/file.h"
-#include "run/checkpoint_files.h"
-#include "run/checkpoint_state.h"
-#include "run/folder.h"
-#include "run/standing.h"
+#include "base/number.h"
+#include "base/os.h"
+#include "run/output.h"
+#include "run/state.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +12,301 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ==== checkpoint files ====================================================================================== */
+
+const char fli_checkpoint_suffix[] = ".checkpoint", fli_checkpoint_config[] = "config.yaml";
+
+/* A number from 1 without zeros before it; 0 if there is none. */
+static size_t read_number(const char *text, char **end)
+{
+    return *text >= '1' && *text <= '9' ? (size_t)strtoull(text, end, 10) : 0;
+}
+
+/* 17 of "17.checkpoint" and, with *part 3, of "17.3.checkpoint"; 0 for any other name. */
+static size_t number_of(const char *name, size_t *part)
+{
+    char *end = NULL;
+    size_t n = read_number(name, &end);
+    *part = n && *end == '.' ? read_number(end + 1, &end) : 0;
+    return n && !strcmp(end, fli_checkpoint_suffix) ? n : 0;
+}
+
+static int is_ours(const char *name)
+{
+    size_t n = strlen(name), tail = strlen(".tmp"), part;
+    char whole[64];
+    if (number_of(name, &part) || !strcmp(name, fli_checkpoint_config) || !strcmp(name, ".") || !strcmp(name, ".."))
+        return 1;
+    if (n <= tail || n >= sizeof whole || strcmp(name + n - tail, ".tmp")) return 0;
+    fli_snprintf(whole, sizeof whole, "%.*s", (int)(n - tail), name); /* of a run that was killed */
+    return number_of(whole, &part) || !strcmp(whole, fli_checkpoint_config);
+}
+
+/* Where the checkpoints of a result lie. */
+static char *checkpoint_folder(fl_ctx *ctx, const char *output)
+{
+    return fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, fli_checkpoint_suffix);
+}
+
+/* The path of a number, or of one of its parts, from 1. */
+static char *checkpoint_file(fl_ctx *ctx, const char *folder, size_t number, size_t part)
+{
+    return part ? fli_strf(ctx, "%s/%zu.%zu%s", folder, number, part, fli_checkpoint_suffix)
+                : fli_strf(ctx, "%s/%zu%s", folder, number, fli_checkpoint_suffix);
+}
+
+/* The largest number below `limit`, 0 if there is none. *alien, unless NULL: something else is in the folder. */
+static size_t checkpoint_newest(const char *folder, size_t limit, int *alien)
+{
+    size_t best = 0, part;
+    DIR *dir = opendir(folder);
+    if (alien) *alien = 0;
+    if (!dir) return 0;
+    for (struct dirent *e; (e = readdir(dir));) {
+        size_t n = number_of(e->d_name, &part);
+        if (!part && n > best && n < limit) best = n;
+        if (alien && !is_ours(e->d_name)) *alien = 1;
+    }
+    closedir(dir);
+    return best;
+}
+
+/* Removes all but these two, and their parts. */
+static void checkpoint_keep(const char *folder, size_t number, size_t other)
+{
+    size_t part;
+    DIR *dir = opendir(folder);
+    if (!dir) return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        size_t n = number_of(e->d_name, &part);
+        if (n && n != number && n != other) unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    closedir(dir);
+}
+
+/* ==== checkpoint state ====================================================================================== */
+
+/* What the rest of the file relies on. */
+enum { SIZES = 2 };
+static void sizes_of(const fl_run *run, uint64_t sizes[SIZES])
+{
+    const fli_space *space = &run->plan.model->space;
+    const uint64_t all[SIZES] = {space->n, space->ops->size};
+    memcpy(sizes, all, sizeof all);
+}
+
+static fl_status print_settings(const fl_run *run, fli_text *text)
+{
+    fli_settings_print_essence(text, &run->plan.settings);
+    return fli_text_ok(text);
+}
+
+/* The metrics of a row, in their order: rows are of no use to a build that has others. */
+static fl_status print_metrics(const fl_run *run, fli_text *text)
+{
+    fli_columns c = fli_columns_of(run->plan.model);
+    for (size_t k = 0; k < c.n; k++) fli_text_addf(text, "%s%s", k ? "," : "", fli_metric_at(c.at[k])->is.name);
+    return fli_text_ok(text);
+}
+
+static void save_row(const fl_row *row, const fli_columns *c, fli_saver *out)
+{
+    double value[FL_METRICS_MAX];
+    for (size_t k = 0; k < c->n; k++) value[k] = row->value[c->at[k]];
+    fli_save_bytes(out, value, c->n * sizeof *value);
+}
+
+static void load_row(fl_row *row, const fli_columns *c, fli_loader *in)
+{
+    double value[FL_METRICS_MAX];
+    fli_load_bytes(in, value, c->n * sizeof *value);
+    fli_row_clear_own(row);
+    for (size_t k = 0; k < c->n; k++) row->value[c->at[k]] = value[k];
+}
+
+static void save_progress(const fl_run *run, fli_saver *out)
+{
+    size_t targets = run->plan.settings.metrics.targets.n;
+    fli_columns c = fli_columns_of(run->plan.model);
+    fli_save_part(out, "progress");
+    fli_save_count(out, run->round);
+    fli_save_count(out, run->empty);
+    fli_save_count(out, run->empty_row);
+    fli_save_count(out, run->warm != 0);
+    fli_save_count(out, run->news != 0);
+    fli_save_real(out, run->arrived);
+    fli_save_real(out, run->ages);
+    fli_save_real(out, run->oldest);
+    for (size_t i = 0; i < targets; i++) fli_save_count(out, run->target_round[i]);
+    fli_save_bytes(out, &run->counts, sizeof run->counts);
+    save_row(&run->now, &c, out);
+    fli_save_count(out, run->row_count);
+    for (size_t i = 0; i < run->row_count; i++) save_row(&run->rows[i], &c, out);
+}
+
+/* All that changes, but of clients those of this rank alone; whoever calls it closes the file. */
+static fl_status checkpoint_write(fl_run *run, const char *path, fli_saver **file)
+{
+    uint64_t sizes[SIZES];
+    fli_text settings, metrics;
+    fli_saver *out = NULL;
+    fli_text_init(&settings, run->ctx);
+    fli_text_init(&metrics, run->ctx);
+    fl_status s = print_settings(run, &settings);
+    if (!s) s = print_metrics(run, &metrics);
+    if (!s) s = fli_saver_open(run->ctx, path, &out);
+    if (s) goto done;
+    sizes_of(run, sizes);
+    fli_save_text(out, FL_VERSION);
+    fli_save_text(out, fli_text_get(&settings));
+    fli_save_text(out, fli_text_get(&metrics));
+    fli_save_bytes(out, run->plan.data.byte, sizeof run->plan.data.byte);
+    fli_save_bytes(out, sizes, sizeof sizes);
+    fli_save_bytes(out, run->kernels, sizeof run->kernels);
+    save_progress(run, out);
+    fli_exec_save(run->exec, out);
+    if (run->async) fli_async_save(run->async, out);
+    *file = out;
+done:
+    fli_text_fini(&settings);
+    fli_text_fini(&metrics);
+    return s;
+}
+
+static fl_status load_rows(fl_run *run, fli_loader *in)
+{
+    enum { PIECE = 1024 };
+    fl_status s = fli_loader_status(in);
+    fli_columns c = fli_columns_of(run->plan.model);
+    size_t count = (size_t)fli_load_count(in, run->round + 1);
+    while (!s && run->row_count < count) {
+        size_t more = count - run->row_count < PIECE ? count - run->row_count : PIECE;
+        if (run->row_count + more > run->row_capacity) {
+            size_t room = 2 * (run->row_count + more);
+            if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, room, sizeof *run->rows))) return s;
+            run->row_capacity = room;
+        }
+        for (size_t i = 0; i < more; i++) load_row(&run->rows[run->row_count++], &c, in);
+        s = fli_loader_status(in);
+    }
+    return s;
+}
+
+static fl_status load_progress(fl_run *run, fli_loader *in)
+{
+    size_t targets = run->plan.settings.metrics.targets.n;
+    fli_columns c = fli_columns_of(run->plan.model);
+    fli_load_part(in, "progress");
+    run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings.top.rounds);
+    run->empty = (size_t)fli_load_count(in, run->round);
+    run->empty_row = (size_t)fli_load_count(in, run->empty);
+    run->warm = (int)fli_load_count(in, 1);
+    run->news = (int)fli_load_count(in, 1);
+    run->arrived = fli_load_real(in);
+    run->ages = fli_load_real(in);
+    run->oldest = fli_load_real(in);
+    for (size_t i = 0; i < targets; i++) run->target_round[i] = (size_t)fli_load_count(in, SIZE_MAX);
+    fli_load_bytes(in, &run->counts, sizeof run->counts);
+    load_row(&run->now, &c, in);
+    return load_rows(run, in);
+}
+
+/* Whether it is one of those, which are separated by semicolons. */
+static int lists(const char *those, const char *one)
+{
+    size_t n = strlen(one);
+    for (const char *at = those; at; at = strstr(at, "; ") ? strstr(at, "; ") + 2 : NULL)
+        if (!strncmp(at, one, n) && (!at[n] || !strncmp(at + n, "; ", 2))) return 1;
+    return 0;
+}
+
+/* Another processor or device may go on with a run, but not to the same bits. */
+static void load_kernels(fl_run *run, fli_loader *in)
+{
+    char before[sizeof run->kernels], now[FLI_COMPUTED_WITH];
+    fli_run_computed_with(run, now);
+    fli_load_bytes(in, before, sizeof before);
+    before[sizeof before - 1] = 0;
+    if (fli_loader_status(in) || !strcmp(before, now)) return;
+    fli_log(run->ctx, FL_LOG_WARNING,
+            "the run was begun with kernels for %s and goes on with those for %s: its last digits will not be those of "
+            "a run that was never stopped",
+            before, now);
+    if (lists(before, now))
+        memcpy(run->kernels, before, sizeof before);
+    else
+        fli_snprintf(run->kernels, sizeof run->kernels, "%s; %s", before, now);
+}
+
+static fl_status checkpoint_read(fl_run *run, const char *path)
+{
+    uint64_t sizes[SIZES];
+    fli_digest data;
+    fli_text settings, metrics;
+    fli_loader *in = NULL;
+    fli_text_init(&settings, run->ctx);
+    fli_text_init(&metrics, run->ctx);
+    fl_status s = print_settings(run, &settings);
+    if (!s) s = print_metrics(run, &metrics);
+    if (!s) s = fli_loader_open(run->ctx, path, &in);
+    if (s) goto done;
+    sizes_of(run, sizes);
+    fli_load_same(in, FL_VERSION, "was made by another version of fedloom than this one, " FL_VERSION);
+    fli_load_same(in, fli_text_get(&settings), "was made with other settings than those of this run");
+    fli_load_same(in, fli_text_get(&metrics), "was made by a fedloom that has other metrics than this one");
+    fli_load_bytes(in, data.byte, sizeof data.byte);
+    if (!fli_digest_same(&data, &run->plan.data))
+        fli_loader_refuse(in, "was made from other data: values, labels, who holds what or a trace have changed since");
+    for (size_t i = 0; i < SIZES; i++)
+        fli_load_equal(in, sizes[i], "was made with a model of another size than this run's");
+    load_kernels(run, in);
+    s = load_progress(run, in);
+    if (!s) s = fli_exec_load(run->exec, in);
+    if (!s && run->async) s = fli_async_load(run->async, in);
+    if (!s) s = fli_loader_end(in);
+done:
+    fli_loader_close(in);
+    fli_text_fini(&settings);
+    fli_text_fini(&metrics);
+    return s;
+}
+
+/* ---- the clients of one rank ------------------------------------------------------------------------------- */
+
+/* The clients of this rank, in a file beside that one. */
+static fl_status checkpoint_write_part(fl_run *run, const char *path, fli_seal *out)
+{
+    fli_saver *file = NULL;
+    fl_status s = fli_saver_open(run->ctx, path, &file);
+    if (s) return s;
+    fli_save_part(file, "rank");
+    fli_save_count(file, run->plan.ranks.rank);
+    fli_save_count(file, run->plan.ranks.count);
+    fli_exec_save_clients(run->exec, file);
+    return fli_saver_close(file, out);
+}
+
+/* Who has which clients follows from the number of ranks: if that is the same, another rank's part is not for this
+ * one. */
+static fl_status checkpoint_read_part(fl_run *run, const char *path, size_t part)
+{
+    const fl_ranks *r = &run->plan.ranks;
+    fli_loader *in = NULL;
+    fl_status s = fli_loader_open(run->ctx, path, &in);
+    if (s) return s;
+    fli_load_part(in, "rank");
+    fli_load_equal(in, part, "does not fit this run: it is the part of another rank");
+    uint64_t count = fli_load_count(in, UINT32_MAX);
+    if (!(s = fli_loader_status(in)) && (count != r->count || part == r->rank)) {
+        s = fli_exec_load_clients(run->exec, in);
+        if (!s) s = fli_loader_end(in);
+    }
+    fli_loader_close(in);
+    return s;
+}
+
+/* ==== checkpoint ============================================================================================ */
 
 static int is_first(const fl_run *run) { return fli_ranks_first(&run->plan.ranks); }
 
@@ -39,7 +331,7 @@ static fl_status name_folder(fl_run *run)
     if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.mailbox)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
-    run->checkpoints = fli_checkpoint_folder(run->ctx, output);
+    run->checkpoints = checkpoint_folder(run->ctx, output);
     return run->checkpoints ? FL_OK : FL_ENOMEM;
 }
 
@@ -60,10 +352,10 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints_ready) return FL_OK;
-    char *folder = fli_checkpoint_folder(run->ctx, output);
+    char *folder = checkpoint_folder(run->ctx, output);
     if (!folder) return FL_ENOMEM;
     fl_status s = FL_OK;
-    if (fli_checkpoint_newest(folder, SIZE_MAX, NULL) && !replace)
+    if (checkpoint_newest(folder, SIZE_MAX, NULL) && !replace)
         s = fli_fail(
             run->ctx, FL_EIO,
             "%s: has checkpoints of an earlier run; `fedloom resume` continues from them, or ask to replace them "
@@ -80,7 +372,7 @@ fl_status fli_checkpoint_make(fl_run *run, int replace)
     if (!s) s = fli_folder_lock(run);
     if (s || run->checkpoints_ready) return s;
     const char *folder = run->checkpoints;
-    fli_checkpoint_newest(folder, SIZE_MAX, &alien);
+    checkpoint_newest(folder, SIZE_MAX, &alien);
     if (alien)
         return fli_fail(run->ctx, FL_EIO, "%s: is not used for checkpoints, because something else is in it", folder);
     if ((s = fli_checkpoint_discard(run, replace)) || (s = fli_make_folders(run->ctx, folder))) return s;
@@ -105,9 +397,9 @@ fl_status fli_checkpoint_remove(fl_run *run)
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 {
     int alien;
-    char *folder = fli_checkpoint_folder(ctx, output);
+    char *folder = checkpoint_folder(ctx, output);
     if (!folder) return FL_ENOMEM;
-    fli_checkpoint_newest(folder, 0, &alien);
+    checkpoint_newest(folder, 0, &alien);
     fl_status s = alien || fli_path_kind(folder) != 1 ? FL_OK : fli_remove_folder(ctx, folder);
     fli_free(folder);
     return s;
@@ -118,21 +410,21 @@ fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 /* This rank's file. */
 static char *own_file(const fl_run *run, size_t number)
 {
-    return fli_checkpoint_file(run->ctx, run->checkpoints, number, is_first(run) ? 0 : run->plan.ranks.rank);
+    return checkpoint_file(run->ctx, run->checkpoints, number, is_first(run) ? 0 : run->plan.ranks.rank);
 }
 
 /* One more than the newest, for all ranks. */
 static fl_status next_number(fl_run *run, size_t *number)
 {
-    *number = is_first(run) ? fli_checkpoint_newest(run->checkpoints, SIZE_MAX, NULL) + 1 : 0;
+    *number = is_first(run) ? checkpoint_newest(run->checkpoints, SIZE_MAX, NULL) + 1 : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
 /* Rank 0 has a file that waits for the seals of the others, *file; theirs are whole. */
 static fl_status write_own(fl_run *run, const char *path, fli_saver **file, fli_seal *seal)
 {
-    if (!is_first(run)) return fli_checkpoint_write_part(run, path, seal);
-    fl_status s = fli_checkpoint_write(run, path, file);
+    if (!is_first(run)) return checkpoint_write_part(run, path, seal);
+    fl_status s = checkpoint_write(run, path, file);
     return s || !fli_ranked(&run->plan.ranks) ? s : fli_save_end(*file);
 }
 
@@ -185,7 +477,7 @@ static fl_status write_next(fl_run *run, uint64_t *bytes)
     if (!s) s = next_number(run, &number);
     if (!s) s = write_files(run, number, bytes);
     if (s) return s;
-    if (is_first(run)) fli_checkpoint_keep(run->checkpoints, number, run->checkpoint);
+    if (is_first(run)) checkpoint_keep(run->checkpoints, number, run->checkpoint);
     run->checkpoint = number;
     run->checkpoint_round = run->round;
     return FL_OK;
@@ -233,14 +525,14 @@ fl_status fli_checkpoint_due(fl_run *run, int asked)
 /* The newest below `limit`, as rank 0 finds it. */
 static fl_status newest_below(fl_run *run, size_t limit, size_t *number)
 {
-    *number = is_first(run) ? fli_checkpoint_newest(run->checkpoints, limit, NULL) : 0;
+    *number = is_first(run) ? checkpoint_newest(run->checkpoints, limit, NULL) : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
 static fl_status check_part(fl_run *run, size_t number, size_t part, const fli_seal *seal)
 {
     fli_seals found = {0};
-    char *path = fli_checkpoint_file(run->ctx, run->checkpoints, number, part);
+    char *path = checkpoint_file(run->ctx, run->checkpoints, number, part);
     fl_status s = path ? fli_snapshot_check(run->ctx, path, &found) : FL_ENOMEM;
     if (!s && (found.own.bytes != seal->bytes || found.own.checksum != seal->checksum))
         s = fli_fail(run->ctx, FL_EFORMAT, "%s: is not the part that %zu%s was made with", path, number,
@@ -256,7 +548,7 @@ static fl_status check_files(fl_run *run, size_t number, size_t *parts)
     const fl_ranks *r = &run->plan.ranks;
     size_t rank = fli_ranked(r) ? r->rank : 0, ranks = fli_ranked(r) ? r->count : 1;
     fli_seals seals = {0};
-    char *path = fli_checkpoint_file(run->ctx, run->checkpoints, number, 0);
+    char *path = checkpoint_file(run->ctx, run->checkpoints, number, 0);
     fl_status s = path ? fli_snapshot_check(run->ctx, path, &seals) : FL_ENOMEM;
     for (size_t i = rank; !s && i < seals.count; i += ranks) s = check_part(run, number, i + 1, &seals.others[i]);
     *parts = seals.count;
@@ -282,8 +574,8 @@ static fl_status read_files(fl_run *run, size_t number, size_t parts)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i <= parts; i++) {
-        char *path = fli_checkpoint_file(run->ctx, run->checkpoints, number, i);
-        s = !path ? FL_ENOMEM : i ? fli_checkpoint_read_part(run, path, i) : fli_checkpoint_read(run, path);
+        char *path = checkpoint_file(run->ctx, run->checkpoints, number, i);
+        s = !path ? FL_ENOMEM : i ? checkpoint_read_part(run, path, i) : checkpoint_read(run, path);
         fli_free(path);
     }
     return agree(run, s);
@@ -357,7 +649,7 @@ static size_t result_length(const char *folder)
 static fl_status no_config(fl_ctx *ctx, const char *output)
 {
     struct stat st;
-    char *folder = fli_checkpoint_folder(ctx, output);
+    char *folder = checkpoint_folder(ctx, output);
     int hidden = folder && lstat(folder, &st) && errno != ENOENT && errno != ENOTDIR;
     fl_status s = !folder ? FL_ENOMEM : hidden || fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
     fli_free(folder);

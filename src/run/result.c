@@ -1,17 +1,204 @@
 /* What a result consists of: the files, their columns, the manifest. Where they go is folder.c's business. */
 #include "base/file.h"
 #include "base/number.h"
+#include "base/os.h"
 #include "format/stream.h"
-#include "run/checkpoint.h"
-#include "run/folder.h"
-#include "run/idle.h"
-#include "run/model_save.h"
+#include "model_file/model_file.h"
+#include "run/output.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ==== idle ================================================================================================== */
+
+/* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
+static double waited(const fl_run *run)
+{
+    int real = run->async && run->plan.settings.top.clock == FLI_CLOCK_REAL;
+    return real ? fli_async_idle(run->async) : run->plan.waits.seconds;
+}
+
+void fli_idle_begin(fl_run *run)
+{
+    run->spell.seconds -= fli_clock_now();
+    run->spell.waited -= waited(run);
+}
+
+void fli_idle_end(fl_run *run)
+{
+    run->spell.seconds += fli_clock_now();
+    run->spell.waited += waited(run);
+}
+
+static double share(const fli_spell *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
+
+/* What a rank has, among those of all. */
+static fl_status gather(fl_run *run, fli_spell *all)
+{
+    const fl_ranks *r = &run->plan.ranks;
+    size_t *at = fli_alloc(run->ctx, r->count + 1, sizeof *at);
+    if (!at) return FL_ENOMEM;
+    for (uint32_t i = 0; i <= r->count; i++) at[i] = i * sizeof *all;
+    all[r->rank] = run->spell;
+    fl_status s = fli_ranks_gather(run->ctx, r, all, at);
+    fli_free(at);
+    return s;
+}
+
+fl_status fli_idle_take(fl_run *run)
+{
+    const fl_ranks *r = &run->plan.ranks;
+    if (!fli_ranked(r)) return FL_OK;
+    if (!run->spells && !(run->spells = fli_alloc(run->ctx, r->count, sizeof *run->spells))) return FL_ENOMEM;
+    fli_spell *now = fli_alloc(run->ctx, r->count, sizeof *now);
+    fl_status s = now ? gather(run, now) : FL_ENOMEM;
+    double sum = 0, most = 0, passed = 0;
+    for (uint32_t i = 0; !s && i < r->count; i++) {
+        sum += share(&now[i]);
+        most = fmax(most, share(&now[i]));
+        passed += now[i].seconds;
+        run->spells[i].seconds += now[i].seconds;
+        run->spells[i].waited += now[i].waited;
+    }
+    run->counts.idle = passed > 0 ? sum / r->count : NAN;
+    run->counts.idle_most = passed > 0 ? most : NAN;
+    run->spell = (fli_spell){0};
+    fli_free(now);
+    return s;
+}
+
+void fli_idle_report(const fl_run *run)
+{
+    uint32_t count = run->plan.ranks.count, worst = 0;
+    double sum = 0;
+    if (!run->spells) return;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += share(&run->spells[i]);
+        if (share(&run->spells[i]) > share(&run->spells[worst])) worst = i;
+    }
+    fli_log(run->ctx, FL_LOG_INFO, "%u ranks: idle %.1f%% of the time, rank %u the most, %.1f%%", count,
+            100 * sum / count, worst, 100 * share(&run->spells[worst]));
+}
+
+static void idle_csv(fli_text *t, const fl_run *run)
+{
+    const fli_plan *p = &run->plan;
+    fli_text_add(t, "rank,clients,samples,seconds_at_work,seconds_idle\n");
+    for (uint32_t i = 0; run->spells && i < p->ranks.count; i++) {
+        const fli_spell *s = &run->spells[i];
+        fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->shards.of[i].clients, p->shards.of[i].samples,
+                      s->seconds - s->waited, s->waited);
+    }
+}
+
+/* ==== model save ============================================================================================ */
+
+/* What a model file says beside its tensors; model_file.h lists it. */
+
+enum { NOTES = 20, LONGEST = 1024 }; /* scales that are written as text, at most */
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_tensor_note note[NOTES];
+    fli_text text[NOTES]; /* the values */
+    size_t count;
+    fli_tensor_entry scaling[2];
+    size_t scalings;
+} notes;
+
+static fli_text *add(notes *n, const char *key)
+{
+    fli_text *t = &n->text[n->count];
+    n->note[n->count++].key = key;
+    fli_text_init(t, n->ctx);
+    return t;
+}
+
+static void add_reals(notes *n, const char *key, const char *tensor, const double *v, size_t count)
+{
+    if (count > LONGEST) {
+        n->scaling[n->scalings++] =
+            (fli_tensor_entry){.name = tensor, .dtype = "F64", .dims = 1, .shape = {count}, .data = v};
+        return;
+    }
+    fli_text *t = add(n, key);
+    for (size_t i = 0; i < count; i++) fli_text_addf(t, "%s%.17g", i ? ", " : "[", v[i]);
+    fli_text_add(t, "]");
+}
+
+/* `samples` are those trained on, or others like them; NULL: made on demand, plain rows. */
+static void add_samples(notes *n, const fli_dataset *samples, const fli_model *m)
+{
+    const size_t *shape = m->shape, *frame = samples && samples->frame[0] ? samples->frame : m->shape + 1;
+    fli_text_addf(add(n, "shape"), "[%zu, %zu, %zu]", shape[0], frame[0], frame[1]);
+    if (!samples) return;
+    if (samples->frame[0]) fli_text_addf(add(n, "crop"), "%zu", shape[1]);
+    if (samples->each) fli_text_add(add(n, "normalize"), "image");
+    if (samples->each || !samples->scale) return;
+    size_t runs = fli_dataset_sparse(samples) ? samples->dim : samples->segments;
+    add_reals(n, "scale", FLI_SCALE_TENSOR, samples->scale, runs);
+    if (samples->shift && !fli_dataset_sparse(samples)) add_reals(n, "shift", FLI_SHIFT_TENSOR, samples->shift, runs);
+}
+
+static void add_classes(notes *n, const fli_dataset *samples, const fli_model *m)
+{
+    fli_text_addf(add(n, "classes"), "%zu", m->classes);
+    if (!samples || !samples->class_name || samples->classes != m->classes) return;
+    fli_text *t = add(n, "class_names");
+    for (size_t i = 0; i < m->classes; i++) {
+        fli_text_add(t, i ? ", " : "[");
+        fli_text_json(t, samples->class_name[i]);
+    }
+    fli_text_add(t, "]");
+}
+
+static void add_model(notes *n, const fli_settings *s, const fli_model *m)
+{
+    fli_text_add(add(n, "format"), "fedloom");
+    fli_text_add(add(n, "version"), FL_VERSION);
+    fli_text_add(add(n, "model"), s->objective.item.name);
+    fli_settings_print_kind(add(n, "settings"), &s->objective);
+    if (m->desc->layers && !m->bilevel) m->desc->layers(m, add(n, "layers"));
+    fli_text_addf(add(n, "parameters"), "%zu", m->space.n);
+    fli_text_add(add(n, "precision"), m->space.ops->size == sizeof(float) ? "f32" : "f64");
+    if (m->bilevel) fli_text_add(add(n, "bilevel"), s->levels.item.name);
+}
+
+static void add_origin(notes *n, const fl_run *run)
+{
+    char digest[FLI_DIGEST_TEXT];
+    fli_digest_print(&run->plan.data, digest);
+    fli_text_add(add(n, "algorithm"), run->plan.algo->name);
+    fli_text_addf(add(n, "round"), "%zu", run->round);
+    fli_text_addf(add(n, "seed"), "%llu", (unsigned long long)run->plan.exec.seed);
+    fli_text_add(add(n, "data"), digest);
+}
+
+/* The global model of a run, as model_file.h says. */
+static fl_status model_save(fl_run *run, const char *path)
+{
+    const fli_model *m = run->plan.model;
+    const fli_dataset *samples = run->plan.fed->train;
+    notes n = {.ctx = run->ctx};
+    fl_status s = FL_OK;
+    add_model(&n, &run->plan.settings, m);
+    add_samples(&n, samples, m);
+    add_classes(&n, samples, m);
+    add_origin(&n, run);
+    for (size_t i = 0; i < n.count; i++) {
+        n.note[i].value = fli_text_get(&n.text[i]);
+        if (fli_text_ok(&n.text[i])) s = FL_ENOMEM;
+    }
+    fli_tensor_list beside = {n.note, n.count, n.scaling, n.scalings};
+    if (!s) s = fli_model_file_write(run->ctx, path, m, fli_exec_server(run->exec)[0], &beside);
+    for (size_t i = 0; i < n.count; i++) fli_text_fini(&n.text[i]);
+    return s;
+}
+
+/* ==== result ================================================================================================ */
 
 /* A number, or `missing` when it was not measured. */
 static void add_number(fli_text *t, double v, const char *missing)
@@ -160,7 +347,7 @@ static const struct {
     int (*wanted)(const fl_run *run); /* NULL: every result has it */
 } files[] = {
     {"config.yaml", config_yaml, NULL},      {"metrics.csv", metrics_csv, NULL}, {"metrics.jsonl", metrics_jsonl, NULL},
-    {"clients.csv", clients_csv, NULL},      {"result.json", result_json, NULL}, {"ranks.csv", fli_idle_csv, of_ranks},
+    {"clients.csv", clients_csv, NULL},      {"result.json", result_json, NULL}, {"ranks.csv", idle_csv, of_ranks},
     {"report.html", report_html, with_page},
 };
 enum { FILES = sizeof files / sizeof *files };
@@ -192,7 +379,7 @@ static fl_status write_model(fl_run *run)
 {
     char *path = fli_strf(run->ctx, "%s/%s", run->partial, model_name);
     if (!path) return FL_ENOMEM;
-    fl_status s = fli_model_save(run, path);
+    fl_status s = model_save(run, path);
     fli_free(path);
     return s;
 }
@@ -289,7 +476,7 @@ static fl_status write_files(fl_run *run)
 fl_status fl_run_save_model(fl_run *run, const char *path)
 {
     fli_clear(run->ctx);
-    fl_status s = fli_ranks_first(&run->plan.ranks) ? fli_model_save(run, path) : FL_OK;
+    fl_status s = fli_ranks_first(&run->plan.ranks) ? model_save(run, path) : FL_OK;
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 

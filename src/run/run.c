@@ -1,13 +1,335 @@
 /* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. What others may see of a run
  * is in inside.c. */
-#include "run/checkpoint.h"
-#include "run/folder.h"
-#include "run/idle.h"
-#include "run/advance.h"
-#include "metric/metric_list.h"
-#include "run/on_device.h"
+#include "base/number.h"
+#include "metric/metric.h"
+#include "plan/constants.h"
+#include "run/output.h"
+#include "run/state.h"
+#include "vec/kernels.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
+
+/* ==== watch ================================================================================================= */
+
+/* Runs whose loss grows instead of falling: said once, and ended before a night is spent on them. */
+
+/* ==== divergence ============================================================================================ */
+
+enum { FAR = 10 }; /* times the start: worth a word */
+
+/* The loss that is watched: the training loss where it is measured. */
+static double watched_loss(const fl_run *run, const fl_row *row)
+{
+    return fli_row_get(row, run->plan.settings.metrics.train ? &fli_metric_train_loss : &fli_metric_test_loss);
+}
+
+static fl_status diverged(fl_run *run, double loss, double start)
+{
+    const fli_algo *a = run->plan.algo;
+    const char *which = run->plan.settings.metrics.train ? "training" : "test";
+    if (!isfinite(loss) && !run->round)
+        return fli_fail(run->ctx, FL_EDIVERGED,
+                        "round 0: the %s loss of the start model is not finite, before anything was trained", which);
+    if (!isfinite(loss))
+        return fli_fail(run->ctx, FL_EDIVERGED, "round %zu: the %s loss is no longer finite; %s diverges, try %s",
+                        run->round, which, a->name, fli_algo_remedy(a));
+    return fli_fail(run->ctx, FL_EDIVERGED,
+                    "round %zu: the %s loss is %.4g, which is %.3g times the %.4g it began with; %s diverges, try %s "
+                    "(stop.diverged is %g)",
+                    run->round, which, loss, loss / start, start, a->name, fli_algo_remedy(a),
+                    run->plan.settings.stop.diverged);
+}
+
+/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the
+ * start gives no measure: then only numbers that are not finite end it. */
+fl_status fli_run_check_loss(fl_run *run)
+{
+    double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
+    double start = watched_loss(run, &run->rows[0]);
+    if (!fli_measure_heard(run->measure)) return FL_OK;
+    if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
+        start = fmax(start, watched_loss(run, &run->rows[1]));
+    int measured = run->plan.settings.metrics.train || (run->row_count > 1 && !isnan(start));
+    if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
+    if (!(start > 0)) return FL_OK;
+    if (most > 0 && loss > most * start) return diverged(run, loss, start);
+    if (!(loss > FAR * start)) return FL_OK;
+    if (!run->climbing)
+        fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
+                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
+    run->climbing = 1;
+    return FL_OK;
+}
+
+/* Features of very different sizes leave no step that suits them: that is not the method's fault. */
+static fl_status run_explain(fl_run *run)
+{
+    enum { LARGE = 10000 };
+    double largest;
+    if (!fli_fed_magnitude(run->ctx, run->plan.fed, &largest) && largest > LARGE)
+        fli_fail_also(run->ctx, FL_EDIVERGED,
+                      "features are as large as %.3g: data.normalize, for instance unit or standard, scales them",
+                      largest);
+    return FL_EDIVERGED;
+}
+
+/* ==== potential ============================================================================================= */
+
+/* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that optimality
+ * gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures. */
+
+static fl_status potential_begin(fl_run *run)
+{
+    int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
+    if (run->plan.mailbox) return FL_OK; /* constants are measured on samples, and those are elsewhere */
+    if (!run->plan.exec.watch || !all || !isnan(run->counts.potential_rise)) return FL_OK;
+    fl_status s = fli_theory_falls(&run->plan, &falls);
+    if (!s && falls) run->counts.potential_rise = 0;
+    return s;
+}
+
+/* Sums over samples have about as many digits as that, of the largest terms there were. */
+static double rounding(const fl_run *run, double scale)
+{
+    static const double digits[] = {
+        [FLI_PRECISION_F32] = 2e-5, [FLI_PRECISION_F64] = 1e-11, [FLI_PRECISION_TF32] = 5e-3};
+    return digits[run->plan.settings.top.precision] * scale;
+}
+
+static void potential_note(fl_run *run, const fl_row *before)
+{
+    const fli_metric *m = &fli_metric_potential;
+    size_t after = run->plan.algo->theory.potential.after;
+    if (isnan(run->counts.potential_rise)) return;
+    run->counts.potential_rise = before ? fli_row_get(before, &fli_metric_potential_rise) : 0;
+    if (before && fl_row_round(before) >= after) {
+        double now = fli_row_get(&run->now, m), last = fli_row_get(before, m);
+        double scale = fmax(fmax(fabs(now), fabs(last)), fabs(fli_row_get(&run->rows[0], m)));
+        if (now - last > rounding(run, scale))
+            run->counts.potential_rise = fmax(run->counts.potential_rise, now - last);
+    }
+    fli_row_count(&run->now, &run->counts);
+}
+
+/* The method's potential, where it is measured (potential.c): what theory promises of it, before the first measurement;
+ * what a new row says, after the row before it, if any; a warning at the end, if there is need of one. */
+static void potential_report(const fl_run *run)
+{
+    size_t i = 0;
+    while (i < run->row_count && !(fli_row_get(&run->rows[i], &fli_metric_potential_rise) > 0)) i++;
+    if (i == run->row_count) return;
+    fli_log(run->ctx, FL_LOG_WARNING,
+            "the potential, %s, first rose in round %zu, and by %.3g at most, although theory promises that it never "
+            "does with these settings and the constants that `fedloom check` measures",
+            run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------------------- */
+
+/* What the method's optimality gap is made of beside what clients measure (metric_gap.c), before the first
+ * measurement. */
+static fl_status gap_begin(fl_run *run)
+{
+    double smoothness = NAN;
+    if (run->plan.mailbox || !fli_plan_needs_smoothness(&run->plan))
+        return FL_OK; /* samples are elsewhere, or no matter */
+    fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
+    fli_measure_smooth(run->measure, smoothness);
+    return s;
+}
+
+/* ==== on device ============================================================================================= */
+
+/* Where `memory` is auto and clients may come to keep more than half of what is free there, that half is the budget:
+ * the rest goes to plain memory, instead of ending the run when the device is full. */
+static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
+{
+    fli_engine_info now;
+    double each = (double)(fli_algo_client_vectors(spec->algo, spec->watch) * fli_bytes(&spec->model->space));
+    if (spec->memory || each == 0) return FL_OK;
+    fl_status s = d->backend->describe(run->ctx, d->which, &now);
+    if (!s && each * (double)spec->fed->clients > now.free / 2) spec->memory = (size_t)(now.free / 2);
+    return s;
+}
+
+/* Opens the device of the plan and puts it into the spec; for device: cpu nothing happens. */
+static fl_status run_open_device(fl_run *run, fli_exec_spec *spec)
+{
+    const fli_plan *p = &run->plan;
+    fli_device_spec d = {.tf32 = p->settings.top.precision == FLI_PRECISION_TF32,
+                         .model = p->model,
+                         .fed = p->fed,
+                         .sgd = spec->sgd,
+                         .memory = p->there};
+    if (!fli_settings_on_device(&p->settings)) return FL_OK;
+    if (p->mailbox)
+        return fli_fail(
+            run->ctx, FL_ECONFIG,
+            "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
+            p->settings.top.device);
+    fl_status s = fli_device_find(run->ctx, p->settings.top.device, &d.backend, &d.which);
+    if (!s && fli_ranked(&p->ranks))
+        d.which = fli_device_of_rank(p->settings.top.device, d.backend, d.which, p->ranks.local);
+    if (!s) s = fli_device_new(run->ctx, &d, &run->device);
+    if (!s) s = budget(run, &d, spec);
+    if (s) return s;
+    run->site = fli_device_site(run->device);
+    spec->site = &run->site;
+    return FL_OK;
+}
+
+fl_status fli_run_same_kernels(fl_ctx *ctx, const fl_ranks *ranks, const char own[FLI_COMPUTED_WITH])
+{
+    if (!fli_ranked(ranks)) return FL_OK;
+    char(*all)[FLI_COMPUTED_WITH] = fli_alloc(ctx, ranks->count, sizeof *all);
+    size_t *at = fli_alloc(ctx, ranks->count + 1, sizeof *at);
+    fl_status s = all && at ? FL_OK : FL_ENOMEM;
+    if (!s) {
+        for (uint32_t r = 0; r <= ranks->count; r++) at[r] = r * sizeof *all;
+        memcpy(all[ranks->rank], own, sizeof *all);
+        s = fli_ranks_gather(ctx, ranks, all, at);
+    }
+    for (uint32_t r = 1; !s && r < ranks->count; r++)
+        if (strcmp(all[r], all[0]))
+            s = fli_fail(ctx, FL_ECONFIG,
+                         "rank %u computes with kernels for %s, but rank 0 with those for %s: the last digits would "
+                         "depend on who has which client; FEDLOOM_KERNELS, such as v2, and OPENBLAS_CORETYPE in the "
+                         "environment of all of them make processors alike",
+                         r, all[r], all[0]);
+    fli_free(all);
+    fli_free(at);
+    return s;
+}
+
+void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH])
+{
+    if (run->device)
+        fli_snprintf(out, FLI_COMPUTED_WITH, "%s on %s", fli_kernels_all(), fli_device_name(run->device));
+    else
+        fli_snprintf(out, FLI_COMPUTED_WITH, "%s", fli_kernels_all());
+}
+
+/* ==== inside ================================================================================================ */
+
+/* What others may see of a run, and the start model, which is all that they may change. */
+
+/* ---- what it is, and how far ---------------------------------------------------------------------------- */
+
+const char *fl_run_name(const fl_run *run) { return run->plan.settings.top.name; }
+const char *fl_run_output(const fl_run *run) { return run->plan.settings.top.output; }
+const char *fl_run_algorithm(const fl_run *run) { return run->plan.algo->name; }
+size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.rounds; }
+size_t fl_run_round(const fl_run *run) { return run->round; }
+int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
+size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
+double fl_run_memory(const fl_run *run) { return run->plan.memory; }
+size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
+fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
+
+const char *fl_stop_text(fl_stop stop)
+{
+    static const char *const text[] = {"not finished", "rounds", "target", "gradient", "time", "asked"};
+    return (size_t)stop < sizeof text / sizeof *text ? text[stop] : "unknown";
+}
+
+const fl_row *fl_run_row(const fl_run *run) { return run->row_count ? &run->rows[run->row_count - 1] : NULL; }
+
+size_t fl_run_rows(const fl_run *run, const fl_row **rows)
+{
+    *rows = run->rows;
+    return run->row_count;
+}
+
+int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
+{
+    const fli_reals *targets = &run->plan.settings.metrics.targets;
+    if (k >= targets->n) return 0;
+    *accuracy = targets->v[k];
+    *round = run->target_round[k];
+    return 1;
+}
+
+/* ---- vectors --------------------------------------------------------------------------------------------- */
+
+size_t fl_run_model(const fl_run *run, double *out, size_t capacity)
+{
+    const fli_space *s = &run->plan.model->space;
+    size_t n = s->n < capacity ? s->n : capacity;
+    if (out) s->ops->to_f64(n, fli_exec_server(run->exec)[0], out);
+    return s->n;
+}
+
+fl_status fl_run_start(fl_run *run, const double *x, size_t n)
+{
+    const fli_space *space = &run->plan.model->space;
+    void *model = fli_exec_server(run->exec)[0];
+    fli_clear(run->ctx);
+    if (run->begun || run->round || run->warm)
+        return fli_fail(run->ctx, FL_ECONFIG, "fl_run_start: the run has begun, its start model is no longer needed");
+    if (!x || n != space->n)
+        return fli_fail(run->ctx, FL_ECONFIG, "fl_run_start: the model has %zu parameters, not %zu", space->n,
+                        x ? n : 0);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]) || (space->ops->size == sizeof(float) && fabs(x[i]) > (double)FLT_MAX))
+            return fli_fail(run->ctx, FL_ECONFIG, "fl_run_start: parameter %zu is %g, which precision %s does not hold",
+                            i, x[i], space->ops->size == sizeof(float) ? "f32" : "f64");
+    space->ops->from_f64(n, x, model);
+    fli_exec_server_changed(run->exec);
+    return FL_OK;
+}
+
+static fl_vector vector_of(const fl_run *run, const char *name, const void *data)
+{
+    const fli_space *s = &run->plan.model->space;
+    return (fl_vector){.name = name, .data = data, .n = s->n, .real = s->ops->size};
+}
+
+int fl_run_vector(const fl_run *run, size_t k, fl_vector *out)
+{
+    const fli_algo *a = run->plan.algo;
+    if (k >= fli_names_count(a->server)) return 0;
+    *out = vector_of(run, a->server[k], fli_exec_server(run->exec)[k]);
+    return 1;
+}
+
+int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out)
+{
+    const fli_algo *a = run->plan.algo;
+    const fli_space *s = &run->plan.model->space;
+    int there = 0;
+    fli_clear(run->ctx);
+    if (k >= fli_names_count(a->client)) return 0;
+    if (!run->seen && !(run->seen = fli_alloc(run->ctx, s->n, s->ops->size))) return -1;
+    if (fli_exec_peek(run->exec, client, k, run->seen, NULL, &there)) return -1;
+    *out = vector_of(run, a->client[k], there ? run->seen : NULL);
+    return 1;
+}
+
+size_t fl_run_client_scalars(fl_run *run, size_t client, double *out, size_t capacity)
+{
+    size_t n = run->plan.algo->client_scalars;
+    int there = 0;
+    fli_clear(run->ctx);
+    double *all = fli_alloc(run->ctx, n, sizeof *all);
+    fl_status s = all ? fli_exec_peek(run->exec, client, 0, NULL, all, &there) : FL_ENOMEM;
+    if (!s && there && out) memcpy(out, all, (n < capacity ? n : capacity) * sizeof *out);
+    fli_free(all);
+    return s ? SIZE_MAX : there ? n : 0;
+}
+
+int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out)
+{
+    const fli_model *m = run->plan.model;
+    if (k >= m->tensor_count) return 0;
+    const fli_tensor *t = &m->tensors[k];
+    *out = (fl_tensor){.name = t->name, .offset = t->offset};
+    out->dims = fli_tensor_shape(t, out->shape);
+    return 1;
+}
+
+/* ==== run =================================================================================================== */
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -17,7 +339,7 @@ static fl_status start(fl_run *run)
     const fli_plan *p = &run->plan;
     size_t targets = p->settings.metrics.targets.n;
     fli_exec_spec spec = p->exec;
-    fl_status status = fli_ranks_agree(run->ctx, &p->ranks, fli_run_open_device(run, &spec));
+    fl_status status = fli_ranks_agree(run->ctx, &p->ranks, run_open_device(run, &spec));
     fli_run_computed_with(run, run->kernels);
     if (!status) status = fli_run_same_kernels(run->ctx, &p->ranks, run->kernels);
     if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
@@ -123,7 +445,7 @@ static fl_status measure(fl_run *run)
         if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
         run->row_capacity = more;
     }
-    fli_potential_note(run, kept ? &run->rows[kept - 1] : NULL);
+    potential_note(run, kept ? &run->rows[kept - 1] : NULL);
     run->row_count = kept;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
@@ -232,7 +554,7 @@ static fl_status finish(fl_run *run)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
     report_missed(run);
-    fli_potential_report(run);
+    potential_report(run);
     fl_status s = report_state(run);
     if (s) return s;
     fli_idle_report(run);
@@ -261,8 +583,8 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
         fli_idle_end(run);
     }
     run->warm = !s;
-    if (!s) s = fli_potential_begin(run);
-    if (!s) s = fli_gap_begin(run);
+    if (!s) s = potential_begin(run);
+    if (!s) s = gap_begin(run);
     return s ? s : look(run, observer, arg);
 }
 
@@ -289,7 +611,7 @@ static fl_status go(fl_run *run, size_t most, fl_observer_fn *observer, void *ar
     while (!s && most-- && run->stopped == FL_STOP_NONE) s = advance(run, observer, arg);
     if (run->begun) run->failed = s;
     if (s != FL_EDIVERGED) return s;
-    s = fli_result_keep_metrics(run, fli_run_explain(run)); /* which is rank 0's business, and all say the same */
+    s = fli_result_keep_metrics(run, run_explain(run)); /* which is rank 0's business, and all say the same */
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 

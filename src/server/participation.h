@@ -2,9 +2,18 @@
 #ifndef FLI_SERVER_PARTICIPATION_H
 #define FLI_SERVER_PARTICIPATION_H
 
-#include "format/keys.h"
+#include "base/ctx.h"
 #include "base/rng.h"
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
+#include "format/keys.h"
+
+/* ==== chances =============================================================================================== */
+
+/* How likely clients take part, as it changes over the rounds: read from a file. */
+
+typedef struct fli_chances fli_chances;
+
+/* ==== participation ========================================================================================= */
 
 typedef struct fli_participation fli_participation;
 

@@ -4,12 +4,167 @@
  *
  * by the Cholesky factor of gram.c, of the smaller one of samples and features, which is kept between the client's
  * turns. What would be too much to keep is solved by conjugate gradients, cg.c. */
-#include "solver/exact.h"
-
 #include "solver/gram.h"
 
 #include <cblas.h>
+#include <limits.h>
+#include <math.h>
 #include <stdint.h>
+
+/* ==== cg ==================================================================================================== */
+
+/* Conjugate gradients for least-squares problems whose factor would be too large to keep:
+ *
+ *     H z = r,   H = A'A/n + lam I,   r = A'b/n + rho anchor - shift,   from p->start, until ||r - H z|| <= 1e-12 ||r||
+ *
+ * all in double. H is never formed: A comes row by row out of the client's samples, a few at a time, so memory is a
+ * handful of vectors for the length of one turn and nothing afterwards. The residual that the recurrence carries
+ * drifts from the true one; when it has arrived, the true one is computed, and if that has not, the iteration starts
+ * again from there. */
+
+enum { PIECE = 1 << 18 }; /* doubles of A at a time: 2 MB */
+
+static const double tolerance = 1e-12;
+
+typedef struct {
+    const fli_view *v;
+    size_t n, k, rows; /* rows: of A at a time */
+    double lam;
+    double *a, *s;        /* rows x k; rows */
+    double *rhs, *z;      /* k each */
+    double *r, *dir, *hd; /* residual, direction, H dir */
+    size_t steps, most;   /* products with H */
+    const fli_halt *halt;
+} equations;
+
+static void equations_fini(equations *q)
+{
+    fli_free(q->a);
+    fli_free(q->s);
+    fli_free(q->rhs);
+}
+
+/* One block for all vectors of length k. */
+static fl_status equations_init(fl_ctx *ctx, equations *q)
+{
+    q->a = fli_alloc(ctx, q->rows * q->k, sizeof *q->a);
+    q->s = fli_alloc(ctx, q->rows, sizeof *q->s);
+    q->rhs = fli_alloc(ctx, 5 * q->k, sizeof *q->rhs);
+    if (!q->a || !q->s || !q->rhs) return FL_ENOMEM;
+    q->z = q->rhs + q->k;
+    q->r = q->z + q->k;
+    q->dir = q->r + q->k;
+    q->hd = q->dir + q->k;
+    return FL_OK;
+}
+
+/* out += A'(A x)/n, or A'b/n when x is NULL */
+static void add_product(const equations *q, const double *x, double *out)
+{
+    int k = (int)q->k;
+    for (size_t at = 0; at < q->n; at += q->rows) {
+        int rows = (int)(q->n - at < q->rows ? q->n - at : q->rows);
+        for (int i = 0; i < rows; i++) {
+            uint32_t sample = q->v->train[at + (size_t)i];
+            fli_dataset_row(q->v->ds, sample, q->a + (size_t)i * q->k);
+            if (!x) q->s[i] = q->v->ds->target[sample];
+        }
+        if (x) cblas_dgemv(CblasRowMajor, CblasNoTrans, rows, k, 1, q->a, k, x, 1, 0, q->s, 1);
+        cblas_dgemv(CblasRowMajor, CblasTrans, rows, k, 1 / (double)q->n, q->a, k, q->s, 1, 1, out, 1);
+    }
+}
+
+/* out = H x */
+static void product(equations *q, const double *x, double *out)
+{
+    for (size_t j = 0; j < q->k; j++) out[j] = q->lam * x[j];
+    add_product(q, x, out);
+    q->steps++;
+}
+
+static void right_side(equations *q, const fli_space *space, const fli_problem *p)
+{
+    int k = (int)q->k;
+    for (size_t j = 0; j < q->k; j++) q->rhs[j] = 0;
+    add_product(q, NULL, q->rhs);
+    if (p->anchor) {
+        space->ops->to_f64(q->k, p->anchor, q->dir);
+        cblas_daxpy(k, p->rho, q->dir, 1, q->rhs, 1);
+    }
+    if (p->shift) {
+        space->ops->to_f64(q->k, p->shift, q->dir);
+        cblas_daxpy(k, -1, q->dir, 1, q->rhs, 1);
+    }
+}
+
+/* r = rhs - H z; returns its norm. */
+static double residual(equations *q)
+{
+    product(q, q->z, q->r);
+    cblas_dscal((int)q->k, -1, q->r, 1);
+    cblas_daxpy((int)q->k, 1, q->rhs, 1, q->r, 1);
+    return cblas_dnrm2((int)q->k, q->r, 1);
+}
+
+/* From the true residual in r until the carried one is small enough, or there is no way further. */
+static void iterate(equations *q, double goal)
+{
+    int k = (int)q->k;
+    double rr = cblas_ddot(k, q->r, 1, q->r, 1);
+    cblas_dcopy(k, q->r, 1, q->dir, 1);
+    while (sqrt(rr) > goal && q->steps < q->most && !fli_halted(q->halt)) {
+        product(q, q->dir, q->hd);
+        double curvature = cblas_ddot(k, q->dir, 1, q->hd, 1), before = rr;
+        if (!(curvature > 0)) return;
+        cblas_daxpy(k, rr / curvature, q->dir, 1, q->z, 1);
+        cblas_daxpy(k, -rr / curvature, q->hd, 1, q->r, 1);
+        rr = cblas_ddot(k, q->r, 1, q->r, 1);
+        if (!isfinite(rr)) return;
+        cblas_dscal(k, rr / before, q->dir, 1);
+        cblas_daxpy(k, 1, q->r, 1, q->dir, 1);
+    }
+}
+
+/* Without rounding, `order` steps are enough. */
+static size_t most_steps(const fli_problem *p, size_t order)
+{
+    return p->stop.most_steps ? p->stop.most_steps : 2 * order + 100;
+}
+
+/* By conjugate gradients; lam is the sum of weight decay and rho. See cg.c. */
+static fl_status cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam)
+{
+    const fli_view *v = t->view;
+    const fli_problem *p = &t->problem;
+    const fli_space *space = &w->model->space;
+    size_t n = v->n_train, k = space->n, rows = PIECE / k;
+    if (k > INT_MAX)
+        return fli_fail(ctx, FL_ECONFIG, "a client with %zu features is too large for the exact solver", k);
+    rows = rows < 1 ? 1 : rows < n ? rows : n;
+    equations q = {
+        .v = v, .n = n, .k = k, .rows = rows, .lam = lam, .most = most_steps(p, n < k ? n : k), .halt = w->halt};
+    fl_status s = equations_init(ctx, &q);
+    if (s) goto done;
+    right_side(&q, space, p);
+    double goal = tolerance * cblas_dnrm2((int)k, q.rhs, 1), left, before = INFINITY;
+    if (goal > 0) space->ops->to_f64(k, p->start, q.z); /* otherwise 0 is the solution, and only 0 is accurate */
+    left = residual(&q);
+    while (left > goal && left < before / 2 && q.steps < q.most && !fli_halted(q.halt)) {
+        before = left;
+        iterate(&q, goal / 2);
+        left = residual(&q);
+    }
+    space->ops->from_f64(k, q.z, t->z);
+    t->answer = (fli_answer){.z = t->z,
+                             .weight = (double)p->steps,
+                             .steps = q.steps * fli_epoch_steps(&w->spec, n),
+                             .missed = !(left <= goal)};
+done:
+    equations_fini(&q);
+    return s;
+}
+
+/* ==== exact ================================================================================================= */
 
 enum { LARGEST = 2048 }; /* order of a factor that is kept: 32 MB */
 
@@ -77,7 +232,7 @@ fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit)
 {
     double rho = t->problem.anchor ? t->problem.rho : 0;
     if (!fli_gram_fits(t->view->n_train, w->model->features, limit))
-        return fli_cg_solve(ctx, w, t, fli_model_decay(w->model, t->view->n_train) + rho);
+        return cg_solve(ctx, w, t, fli_model_decay(w->model, t->view->n_train) + rho);
     return factored_solve(ctx, w, t, rho);
 }
 

@@ -11,7 +11,7 @@
  * so that A is needed once in the beginning and once in the end, whatever their number. All in double. */
 #include "solver/gram.h"
 
-#include "solver/lanczos.h"
+#include "solver/curvature.h"
 
 #include <cblas.h>
 #include <float.h>

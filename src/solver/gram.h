@@ -7,8 +7,11 @@
 #define FLI_SOLVER_GRAM_H
 
 #include "base/rng.h"
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
 #include "model/model.h"
+#include "solver/worker.h"
+
+/* ==== gram ================================================================================================== */
 
 typedef struct fli_gram fli_gram;
 
@@ -36,5 +39,19 @@ size_t fli_gram_taken(const fli_gram *g);
 void fli_gram_set_taken(fli_gram *g, size_t taken);
 /* About this many steps cost what the eigenvalues cost. */
 size_t fli_gram_patience(size_t samples, size_t features);
+
+/* ==== exact ================================================================================================= */
+
+/* The two ways of the exact solver. Private to this folder and its tests. */
+
+/* The exact solver, with factors up to the order `limit`. */
+fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit);
+
+/* ==== linearised ============================================================================================ */
+
+/* The linearised solver with its choice laid open. Private to this folder, its tests and benchmarks. */
+
+/* fli_solver_gram, with the patience of fli_gram_steps: 0 uses eigenvalues from the first step on, SIZE_MAX never. */
+fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t patience);
 
 #endif

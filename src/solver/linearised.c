@@ -11,12 +11,10 @@
  * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix, for softmax regression a
  * bound on its Hessian at every model (smoothness.h) or, for others, the largest eigenvalue of the Hessian over the
  * client's samples at the model of its first turn. Whichever it is: computed once, and kept. */
-#include "solver/linearised.h"
-
 #include "solver/gram.h"
-#include "solver/lanczos.h"
-#include "solver/pieces.h"
-#include "solver/smoothness.h"
+
+#include "solver/curvature.h"
+#include "solver/minibatch.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Every solver that comes with fedloom. Methods choose among them; a configuration chooses those that have a title. */
-#include "solver/local.h"
+#include "solver/solver.h"
 
 const fli_solver *const fli_solver_list[] = {
     &fli_solver_sgd,

@@ -9,9 +9,7 @@
  * out, never trained on, and the mix is the one under which they are most likely. Their log-likelihood
  * sum log(mix a + (1 - mix) b), with a and b the two models' probabilities of the right class, is concave in mix, so
  * its maximum is found by bisection. It stays off 0 and 1, where one of the models would no longer learn or matter. */
-#include "solver/latents.h"
 #include "solver/minibatch.h"
-#include "solver/pieces.h"
 #include "model/semi.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "solver/worker.h"
 
-#include "model/latent.h"
+#include "model/model.h"
 
 void *fli_worker_vector(const fli_worker *w, size_t i)
 {

@@ -3,7 +3,7 @@
 #ifndef FLI_SOLVER_WORKER_H
 #define FLI_SOLVER_WORKER_H
 
-#include "solver/local.h"
+#include "solver/solver.h"
 
 typedef struct {
     const fli_model *model;

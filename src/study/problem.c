@@ -3,7 +3,7 @@
 #include "study/study.h"
 
 #include "base/number.h"
-#include "run/manifest.h"
+#include "run/output.h"
 
 #include <math.h>
 #include <string.h>

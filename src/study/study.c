@@ -1,7 +1,396 @@
 /* A comparison's life: trials that share data, and results of an earlier call that are taken over (reuse.c). */
 #include "study/study.h"
 
+#include "base/file.h"
+#include "base/number.h"
+#include "run/output.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ==== claim ================================================================================================= */
+
+fl_status fli_claim_take(fli_claim *c)
+{
+    fl_status status = c->lock ? FL_OK : fli_lock_take(c->ctx, c->folder, &c->lock);
+    return status ? status : fli_make_folders(c->ctx, c->folder);
+}
+
+void fli_claim_leave(fli_claim *c)
+{
+    fli_lock_leave(c->lock);
+    c->lock = NULL;
+}
+
+static fl_status not_ours(const fli_claim *c, const char *path)
+{
+    return fli_fail(c->ctx, FL_EIO,
+                    "%s: was not written by fedloom, or was changed since; move it away, or choose another output",
+                    path);
+}
+
+/* The existing manifest, or an empty one. A file with its name that is not a manifest belongs to somebody else. */
+static fl_status read_manifest(const fli_claim *c, fli_manifest *m)
+{
+    char *path = fli_strf(c->ctx, "%s/%s", c->folder, FLI_MANIFEST_NAME);
+    fli_manifest_init(m, c->ctx);
+    fl_status status = path ? FL_OK : FL_ENOMEM;
+    if (!status && fli_path_kind(path)) status = fli_manifest_read(m, c->folder);
+    if (status && status != FL_ENOMEM) {
+        fli_clear(c->ctx);
+        status = not_ours(c, path);
+    }
+    fli_free(path);
+    return status;
+}
+
+static fl_status check_file(const fli_claim *c, const fli_manifest *m, const char *name)
+{
+    int ours = 1;
+    fl_status status = FL_OK;
+    char *path = fli_strf(c->ctx, "%s/%s", c->folder, name);
+    if (!path) return FL_ENOMEM;
+    if (fli_path_kind(path)) status = fli_manifest_knows(m, c->folder, name, &ours);
+    if (!status && !ours) status = not_ours(c, path);
+    fli_free(path);
+    return status;
+}
+
+static fl_status check_kind(const fli_claim *c, const fli_manifest *m, const char *sign)
+{
+    if (!m->count || fli_manifest_lists(m, sign)) return FL_OK;
+    return fli_fail(c->ctx, FL_EIO, "%s: has results of another kind (%s); choose another output", c->folder,
+                    m->file[0].name);
+}
+
+fl_status fli_claim_check(const fli_claim *c, const char *const *names)
+{
+    fli_manifest m;
+    fl_status status = read_manifest(c, &m);
+    if (!status) status = check_kind(c, &m, names[0]);
+    for (; *names && !status; names++) status = check_file(c, &m, *names);
+    fli_manifest_fini(&m);
+    return status;
+}
+
+/* Adds what the files are about to become. */
+static fl_status add_files(fli_manifest *m, const char *const *names, const fli_text *texts)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; names[i] && !status; i++) {
+        fli_hash h;
+        fli_hash_init(&h);
+        fli_hash_bytes(&h, fli_text_get(&texts[i]), texts[i].n);
+        fli_digest digest = fli_hash_end(&h);
+        status = fli_manifest_add_known(m, names[i], texts[i].n, &digest);
+    }
+    return status;
+}
+
+static fl_status replace_files(const fli_claim *c, const char *const *names, const fli_text *texts)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; names[i] && !status; i++) {
+        char *path = fli_strf(c->ctx, "%s/%s", c->folder, names[i]);
+        status = path ? fli_file_replace(c->ctx, path, fli_text_get(&texts[i]), texts[i].n) : FL_ENOMEM;
+        fli_free(path);
+    }
+    return status;
+}
+
+/* Removes what the old manifest lists and the new one does not, unless it was changed since. */
+static fl_status remove_stale(const fli_claim *c, const fli_manifest *old, const fli_manifest *new)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; i < old->count && !status; i++) {
+        int ours = 0;
+        const char *name = old->file[i].name;
+        if (fli_manifest_lists(new, name)) continue;
+        char *path = fli_strf(c->ctx, "%s/%s", c->folder, name);
+        status = path ? fli_manifest_knows(old, c->folder, name, &ours) : FL_ENOMEM;
+        if (!status && ours && unlink(path))
+            status = fli_fail(c->ctx, FL_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+        else if (!status && ours)
+            fli_log(c->ctx, FL_LOG_INFO, "%s: is not among the results any more, and was removed", path);
+        fli_free(path);
+    }
+    return status;
+}
+
+/* First a manifest that knows the old files and the new ones, so that whenever the program is killed what is there is
+ * known as ours. */
+fl_status fli_claim_write(const fli_claim *c, const char *const *names, const fli_text *texts)
+{
+    fli_manifest both, new;
+    fl_status status = fli_claim_check(c, names);
+    if (status) return status;
+    fli_manifest_init(&new, c->ctx);
+    status = read_manifest(c, &both);
+    if (!status) status = add_files(&both, names, texts);
+    if (!status) status = add_files(&new, names, texts);
+    if (!status) status = fli_manifest_write(&both, c->folder);
+    if (!status) status = replace_files(c, names, texts);
+    if (!status) status = remove_stale(c, &both, &new);
+    if (!status) status = fli_manifest_write(&new, c->folder);
+    fli_manifest_fini(&both);
+    fli_manifest_fini(&new);
+    return status;
+}
+
+/* ==== reuse ================================================================================================= */
+
+/* Runs that are there already. A finished trial is a result folder like any other: after an interruption those that are
+ * whole, with the settings and from the data that are wanted, count as done. Finished runs that are something else are
+ * replaced only on request. */
+
+static fl_status read_rows(fl_ctx *ctx, const char *folder, fli_outcome *o)
+{
+    char *path = fli_strf(ctx, "%s/metrics.jsonl", folder);
+    fl_status status = path ? fli_rows_read(ctx, path, &o->rows, &o->count) : FL_ENOMEM;
+    fli_free(path);
+    o->capacity = o->count;
+    return status;
+}
+
+/* Whether the rows go forward to at most the last round. */
+static int in_order(const fli_trial *t, const fli_outcome *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (fl_row_round(&o->rows[i]) > t->rounds || (i && fl_row_round(&o->rows[i]) <= fl_row_round(&o->rows[i - 1])))
+            return 0;
+    return o->count > 0;
+}
+
+/* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked
+ * at. */
+static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_standing *out)
+{
+    fli_arena scratch;
+    fli_settings settings;
+    fli_digest data;
+    fli_arena_init(&scratch, s->ctx);
+    fl_status status = fli_settings_bind(s->ctx, &scratch, t->cfg->root, &settings);
+    if (!status && samples) status = fli_plan_digest(s->ctx, &settings, samples, &data);
+    if (!status) status = fli_standing_find(s->ctx, t->folder, &settings, samples ? &data : NULL, out);
+    fli_arena_fini(&scratch);
+    return status;
+}
+
+/* The trial must be run. */
+static void reopen(fli_outcome *o, fli_standing standing)
+{
+    fli_free(o->rows);
+    fli_free(o->clients);
+    *o = (fli_outcome){.data = o->data, .standing = standing};
+}
+
+/* Looks into an open trial's folder and takes its result over, if it is the one that is wanted. */
+static fl_status reuse_find(fl_study *s, size_t i)
+{
+    const fli_trial *t = &s->x.trials[i];
+    fli_outcome *o = &s->outcomes[i];
+    if (o->state != FLI_TRIAL_OPEN) return FL_OK;
+    fl_status status = look(s, t, NULL, &o->standing);
+    if (status || o->standing != FLI_STANDS_SAME) return status;
+    fli_free(o->rows); /* of a run that was stopped */
+    status = read_rows(s->ctx, t->folder, o);
+    if (!status && in_order(t, o)) {
+        o->state = FLI_TRIAL_DONE;
+        return FL_OK;
+    }
+    reopen(o, FLI_STANDS_BROKEN);
+    if (status != FL_ENOMEM) fli_clear(s->ctx);
+    return status == FL_ENOMEM ? status : FL_OK;
+}
+
+/* ---- the data they were made from ------------------------------------------------------------------------- */
+
+/* Data that are gone do not make a result worthless: a table can still be printed. */
+static fl_status not_known(fl_study *s, const char *place, fli_standing *standing)
+{
+    fli_log(s->ctx, FL_LOG_WARNING, "%s: it is not known whether it was made from the current data: %s", place,
+            fl_ctx_error(s->ctx));
+    fli_clear(s->ctx);
+    *standing = FLI_STANDS_SAME;
+    return FL_OK;
+}
+
+static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samples)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; i < s->x.count && !status; i++) {
+        fli_standing standing;
+        fli_outcome *o = &s->outcomes[i];
+        if (o->data != shared || o->state != FLI_TRIAL_DONE || o->checked) continue;
+        status = look(s, &s->x.trials[i], samples, &standing);
+        if (status == FL_EIO) status = not_known(s, s->x.trials[i].folder, &standing);
+        o->checked = !status;
+        if (!status && standing != FLI_STANDS_SAME) reopen(o, standing);
+    }
+    return status;
+}
+
+/* The first trial of shared data that was taken over and not looked at yet; x.count if there is none. */
+static size_t unchecked(const fl_study *s, size_t shared)
+{
+    for (size_t i = 0; i < s->x.count; i++)
+        if (s->outcomes[i].data == shared && s->outcomes[i].state == FLI_TRIAL_DONE && !s->outcomes[i].checked)
+            return i;
+    return s->x.count;
+}
+
+static fl_status check_data(fl_study *s, size_t shared)
+{
+    size_t first = unchecked(s, shared);
+    fli_plan plan;
+    fli_standing unused;
+    if (first == s->x.count) return FL_OK;
+    fl_status status = fli_plan_data(s->x.trials[first].cfg, NULL, &plan);
+    if (status && status != FL_ENOMEM)
+        status = not_known(s, s->x.output, &unused);
+    else if (!status) {
+        status = check_trials(s, shared, &plan.samples);
+        if (!status && !shared && !s->histogram.all_clients)
+            status = fli_holdings_take(s->ctx, plan.fed, &s->histogram);
+    }
+    fli_plan_fini(&plan);
+    return status;
+}
+
+/* ---- what may go ------------------------------------------------------------------------------------------ */
+
+static size_t count_standing(const fl_study *s, fli_standing standing, const char **first)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->x.count; i++)
+        if (s->outcomes[i].state == FLI_TRIAL_OPEN && s->outcomes[i].standing == standing && !n++)
+            *first = s->x.trials[i].folder;
+    return n;
+}
+
+static fl_status check_replaced(fl_study *s)
+{
+    static const struct {
+        fli_standing standing;
+        int keep; /* unless replacing was requested */
+        const char *what;
+    } rows[] = {{FLI_STANDS_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
+                {FLI_STANDS_OTHER_VERSION, 1, "is a result of another version of fedloom"},
+                {FLI_STANDS_OTHER_SETTINGS, 1, "is a finished run with other settings"},
+                {FLI_STANDS_OTHER_DATA, 1, "is a finished run from data that have changed since"},
+                {FLI_STANDS_STOPPED, 0, "is from a run that was stopped"},
+                {FLI_STANDS_BROKEN, 0, "is not a complete result"}};
+    fl_status status = FL_OK;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const char *first = NULL, *what = rows[k].what;
+        size_t n = count_standing(s, rows[k].standing, &first);
+        if (!n) continue;
+        if (rows[k].keep && !s->options.force)
+            status = fli_fail_also(s->ctx, FL_EIO,
+                                   "%s: %s (%zu such here); choose another output, or ask to replace them (--force)",
+                                   first, what, n);
+        else
+            fli_log(s->ctx, FL_LOG_INFO, "%s: %s (%zu such here), and is run again", first, what, n);
+    }
+    return status;
+}
+
+fl_status fli_reuse_settle(fl_study *s)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; i < s->x.count && !status; i++) status = reuse_find(s, i); /* another process may have run */
+    for (size_t k = 0; k < s->shared_count && !status; k++) status = check_data(s, k);
+    for (size_t i = 0; i < s->x.count && !status; i++) /* of a run that was killed just before its end */
+        if (s->outcomes[i].state == FLI_TRIAL_DONE) status = fli_checkpoint_clear(s->ctx, s->x.trials[i].folder);
+    return status ? status : check_replaced(s);
+}
+
+/* ==== ends ================================================================================================== */
+
+/* What the result of a finished run says of its end: clients.csv and the number of parameters. */
+
+enum { MOST_BYTES = 1 << 26 };
+
+/* Cell `k` of a line of numbers; NaN: it is empty. */
+static double number(const char *line, size_t k)
+{
+    char *end;
+    for (; k; k--) {
+        line += strcspn(line, ",\n");
+        if (*line == ',') line++;
+    }
+    double v = fli_strtod(line, &end);
+    return end == line || *line == '\n' ? NAN : v;
+}
+
+static size_t count(const char *line, size_t k)
+{
+    double v = number(line, k);
+    return v >= 0 && v < 4e9 ? (size_t)v : 0;
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t n = 0;
+    while ((text = strchr(text, '\n'))) n++, text++;
+    return n;
+}
+
+/* client,samples,train_loss,accuracy,own_accuracy,own_mix: where clients have models of their own, these count. */
+static fl_status take_clients(fl_ctx *ctx, const char *text, fli_outcome *o)
+{
+    size_t lines = lines_of(text);
+    if (lines < 2) return FL_OK;
+    o->clients = fli_alloc(ctx, lines - 1, sizeof *o->clients);
+    if (!o->clients) return FL_ENOMEM;
+    for (const char *line = strchr(text, '\n') + 1; *line && o->client_count < lines - 1;) {
+        double own = number(line, 4);
+        o->clients[o->client_count++] =
+            (fli_client_end){(uint32_t)count(line, 0), count(line, 1), isfinite(own) ? own : number(line, 3)};
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return FL_OK;
+}
+
+static void take_parameters(const char *text, size_t n, fli_outcome *o)
+{
+    json_error_t e;
+    locale_t before = fli_locale_enter();
+    json_t *json = json_loadb(text, n, 0, &e);
+    fli_locale_leave(before);
+    json_int_t count = json_integer_value(json_object_get(json, "parameters"));
+    o->parameters = count > 0 ? (size_t)count : 0;
+    json_decref(json);
+}
+
+static fl_status read_file(fl_ctx *ctx, const char *folder, const char *name, char **text, size_t *n)
+{
+    char *path = fli_strf(ctx, "%s/%s", folder, name);
+    fl_status status = path ? fli_file_read(ctx, path, MOST_BYTES, text, n) : FL_ENOMEM;
+    fli_free(path);
+    return status;
+}
+
+void fli_ends_need(fl_study *s, size_t trial)
+{
+    fli_outcome *o = &s->outcomes[trial];
+    const char *folder = s->x.trials[trial].folder;
+    char *clients = NULL, *result = NULL;
+    size_t n;
+    if (o->ends_known || o->state != FLI_TRIAL_DONE || !folder) return;
+    o->ends_known = 1;
+    if (!read_file(s->ctx, folder, "clients.csv", &clients, &n)) take_clients(s->ctx, clients, o);
+    if (!read_file(s->ctx, folder, "result.json", &result, &n)) take_parameters(result, n, o);
+    fli_free(clients);
+    fli_free(result);
+    fli_clear(s->ctx);
+}
+
+/* ==== study ================================================================================================= */
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -60,7 +449,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
         goto failed;
     }
     for (size_t i = 0; i < s->x.count; i++)
-        if ((status = fli_reuse_find(s, i))) goto failed;
+        if ((status = reuse_find(s, i))) goto failed;
     *out = s;
     return FL_OK;
 failed:

@@ -2,16 +2,40 @@
 #ifndef FLI_STUDY_STUDY_H
 #define FLI_STUDY_STUDY_H
 
+#include "base/file.h"
+#include "base/text.h"
 #include "format/json.h"
+#include "metric/metric.h"
 #include "report/report.h"
-#include "metric/metric_list.h"
-#include "run/run.h"
-#include "run/standing.h"
-#include "study/claim.h"
+#include "run/output.h"
+#include "run/state.h"
 #include "study/experiment.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+/* ==== claim ================================================================================================= */
+
+/* A folder of results: one process at a time writes there, and nothing is overwritten that this program did not write.
+ * Which files those are is said by a manifest in the folder: a file that is not listed, or has been changed since, is
+ * somebody's own. A folder has results of one kind: the manifest of a comparison is not overwritten by a tuning. */
+
+typedef struct {
+    fl_ctx *ctx;
+    const char *folder;
+    fli_lock *lock; /* NULL: not taken */
+} fli_claim;
+
+/* Nobody else writes there from now on. Makes the folder. */
+fl_status fli_claim_take(fli_claim *c);
+void fli_claim_leave(fli_claim *c);
+/* Refuses to overwrite what this program has not written, and results of another kind. `names` ends with NULL; the
+ * first one is in every folder of this kind, and in no other. */
+fl_status fli_claim_check(const fli_claim *c, const char *const *names);
+/* Writes all the files, one text each. Those of an earlier call that are not among them are removed. */
+fl_status fli_claim_write(const fli_claim *c, const char *const *names, const fli_text *texts);
+
+/* ==== study ================================================================================================= */
 
 typedef enum { FLI_TRIAL_OPEN, FLI_TRIAL_RUNNING, FLI_TRIAL_DONE, FLI_TRIAL_FAILED } fli_trial_state;
 
@@ -100,8 +124,6 @@ fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out);
 
 /* ---- what is there already (reuse.c) -------------------------------------------------------------------------- */
 
-/* Looks into an open trial's folder and takes its result over, if it is the one that is wanted. */
-fl_status fli_reuse_find(fl_study *s, size_t trial);
 /* Before anything is run: which results count, also by their data, and whether those that would be replaced may be. */
 fl_status fli_reuse_settle(fl_study *s);
 

@@ -1,6 +1,6 @@
 /* `fedloom check` of an experiment: every method and setting is held against its theorem, at the first seed, and with
  * --fix the experiment is written again with what each method has to change among its own keys. */
-#include "theory/theory_fix.h"
+#include "theory/check.h"
 #include "format/yaml.h"
 #include "study/experiment.h"
 

@@ -2,10 +2,10 @@
  * of one seed share the loaded data and the partition. */
 #include "study/study.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/file.h"
 #include "base/number.h"
-#include "run/checkpoint.h"
+#include "run/output.h"
 
 #include <stdlib.h>
 #include <string.h>

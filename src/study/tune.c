@@ -1,13 +1,336 @@
 /* Tuning from rung to rung: how many candidates and seeds each has, running it, who goes on. */
 #include "study/tune.h"
+#include "algo/algo.h"
 
 #include "base/file.h"
 #include "base/number.h"
-#include "base/sized.h"
+#include "base/ctx.h"
 #include "format/yaml.h"
-#include "study/variants.h"
+#include "study/experiment.h"
 
 #include <string.h>
+#include <math.h>
+
+/* ==== tune points =========================================================================================== */
+
+/* The candidates of a method: points that fill its box evenly, the same ones every time. They are the first ones of a
+ * sequence, so that a larger budget adds to those of a smaller one. */
+
+enum { TRIES = 64 }; /* points looked at for each that is wanted: whole numbers and choices repeat */
+
+/* The generalised golden ratio: the root of x^(d+1) = x + 1. Multiples of its powers, modulo 1, are spread evenly in d
+ * dimensions whatever their number (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018). */
+static double golden(size_t d)
+{
+    double x = 2;
+    for (int i = 0; i < 64; i++) x = pow(1 + x, 1 / ((double)d + 1));
+    return x;
+}
+
+/* Coordinate j of point k, in [0, 1). */
+static double coordinate(double phi, size_t k, size_t j)
+{
+    double whole;
+    return modf(0.5 + (double)k * pow(phi, -(double)(j + 1)), &whole);
+}
+
+/* Three digits are enough to try, and read well. */
+static void write_number(const fli_span *r, double u, char *text, size_t size)
+{
+    double v = r->log ? r->from * pow(r->to / r->from, u) : r->from + u * (r->to - r->from);
+    if (r->whole) {
+        v = fmin(fmax(round(v), ceil(r->from)), floor(r->to));
+        fli_snprintf(text, size, "%.0f", v);
+        return;
+    }
+    fli_snprintf(text, size, "%.3g", v);
+    double read = fli_strtod(text, NULL);
+    if (read < r->from) fli_snprintf(text, size, "%.15g", r->from);
+    if (read > r->to) fli_snprintf(text, size, "%.15g", r->to);
+}
+
+/* The value of a range at u, as a node that knows where the range stands. */
+static fli_node *value_at(fl_tune *t, const fli_span *r, double u)
+{
+    char text[64];
+    fli_node *n;
+    if (r->values) {
+        const fli_node *v = r->values->first;
+        for (size_t pick = (size_t)(u * (double)r->count); pick-- && v->next;) v = v->next;
+        if (!(n = fli_arena_alloc(&t->arena, 1, sizeof *n))) return NULL;
+        *n = *v;
+        n->next = NULL;
+    } else {
+        write_number(r, u, text, sizeof text);
+        if (!(n = fli_node_new(&t->arena, FLI_NODE_SCALAR, NULL, text))) return NULL;
+        if (r->at) n->origin = r->at->origin, n->line = r->at->line, n->column = r->at->column;
+    }
+    n->key = r->key;
+    return n;
+}
+
+static fli_node *point_at(fl_tune *t, const fli_contest *c, size_t k)
+{
+    fli_node *point = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL);
+    double phi = golden(c->range_count);
+    for (size_t j = 0; point && j < c->range_count; j++) {
+        fli_node *v = value_at(t, &c->ranges[j], coordinate(phi, k, j));
+        if (!v) return NULL;
+        fli_node_append(point, v);
+    }
+    return point;
+}
+
+/* A candidate's values as one text, the same for the same values. Numbers count as such: the file may write 0.10. */
+static fl_status describe(fl_tune *t, const fli_contest *c, const fli_candidate *k, const char **out)
+{
+    fl_status s = FL_OK;
+    fli_text all;
+    fli_text_init(&all, t->ctx);
+    for (size_t j = 0; j < c->range_count && !s; j++) {
+        char *end;
+        fli_text value;
+        fli_text_init(&value, t->ctx);
+        fli_candidate_value(c, k, c->ranges[j].key, &value);
+        double v = fli_strtod(fli_text_get(&value), &end);
+        if (value.n && !*end)
+            fli_text_addf(&all, "%.17g\n", v);
+        else
+            fli_text_addf(&all, "%s\n", fli_text_get(&value));
+        s = fli_text_ok(&value);
+        fli_text_fini(&value);
+    }
+    if (!s) s = fli_text_ok(&all);
+    if (!s && !(*out = fli_arena_strdup(&t->arena, fli_text_get(&all)))) s = FL_ENOMEM;
+    fli_text_fini(&all);
+    return s;
+}
+
+static int is_new(const fli_contest *c, const char *values)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (!strcmp(c->candidates[i].values, values)) return 0;
+    return 1;
+}
+
+fl_status fli_tune_candidates(fl_tune *t, fli_contest *c, size_t count)
+{
+    c->candidates = fli_arena_alloc(&t->arena, count, sizeof *c->candidates);
+    c->field = fli_arena_alloc(&t->arena, count, sizeof *c->field);
+    if (!c->candidates || !c->field) return FL_ENOMEM;
+    if (!(c->candidates[0].point = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
+    fl_status s = describe(t, c, &c->candidates[0], &c->candidates[0].values);
+    c->count = 1;
+    for (size_t k = 0; c->count < count && k < TRIES * count && !s; k++) {
+        fli_candidate next = {.point = point_at(t, c, k)};
+        s = next.point ? describe(t, c, &next, &next.values) : FL_ENOMEM;
+        if (!s && is_new(c, next.values)) c->candidates[c->count++] = next;
+    }
+    if (s) return s;
+    if (c->count < count)
+        fli_log(t->ctx, FL_LOG_INFO, "%s has only %zu different settings", c->method->label, c->count);
+    for (size_t i = 0; i < c->count; i++) c->field[i] = i;
+    c->field_count = c->count;
+    return FL_OK;
+}
+
+/* ==== tune goal ============================================================================================= */
+
+/* What makes a setting better than another. */
+
+/* ---- what the file says --------------------------------------------------------------------------------- */
+
+static fl_status wrong_goal(fl_tune *t, const fli_node *at, const char *what, const char *text)
+{
+    char where[512];
+    return fli_fail(t->ctx, FL_ECONFIG, "%stune.goal is %s; %s", fli_node_where(at, where, sizeof where), text, what);
+}
+
+/* fl_name_fn */
+static const char *metric_name(const void *unused, size_t i)
+{
+    const fl_metric *m = fl_metric_at(i);
+    (void)unused;
+    return m ? m->name : NULL;
+}
+
+static const fli_metric *find_metric(const char *name, size_t n)
+{
+    const fli_metric *m;
+    for (size_t k = 0; (m = fli_metric_at(k)); k++)
+        if (strlen(m->is.name) == n && !strncmp(m->is.name, name, n)) return m;
+    return NULL;
+}
+
+/* What grows as a run goes on, and the less the better. The machine's seconds differ from run to run. */
+static const fli_metric *find_cost(const char *name, size_t n)
+{
+    const fli_metric *m = n == 6 && !strncmp(name, "rounds", 6) ? &fli_metric_round : find_metric(name, n);
+    return m && m->count && m->is.better == FL_BETTER_LOW && m != &fli_metric_seconds && m != &fli_metric_potential_rise
+               ? m
+               : NULL;
+}
+
+/* `text` behind " to ": a number, and " of METRIC" if it is not about accuracy. */
+static fl_status read_target(fl_tune *t, const fli_node *node, const char *text, fli_goal *g)
+{
+    char *end;
+    g->target = fli_strtod(text, &end);
+    if (end == text || !isfinite(g->target)) return wrong_goal(t, node, "after `to` stands a number", node->text);
+    if (!strncmp(end, " of ", 4))
+        g->value = find_metric(end + 4, strlen(end + 4));
+    else if (*end)
+        return wrong_goal(t, node, "after the number may stand ` of ` and a metric", node->text);
+    else
+        g->value = fli_metric_goal(&t->contests[0].settings->metrics);
+    return FL_OK;
+}
+
+/* A goal that no run can have, or none can miss, chooses nothing: that is said before anything is run. */
+static fl_status check_possible(fl_tune *t, const fli_node *node)
+{
+    const fli_goal *g = &t->goal;
+    int clock = g->value == &fli_metric_simulated_seconds || g->cost == &fli_metric_simulated_seconds;
+    for (size_t i = 0; i < t->x.method_count && clock; i++)
+        if (!strcmp(t->contests[i].settings->devices.item.name, "none"))
+            return wrong_goal(t, node, "simulated seconds need a `system`, which these runs have not", node->text);
+    if (g->cost && g->value->is.unit == FL_UNIT_SHARE && !(g->target >= 0 && g->target <= 1))
+        return wrong_goal(t, node, "the target is a share, so it must be from 0 to 1", node->text);
+    return FL_OK;
+}
+
+static fl_status not_a_metric(fl_tune *t, const fli_node *node)
+{
+    const char *of = strstr(node->text, " of ");
+    char what[256], meant[FLI_MEANT_LEN];
+    fli_snprintf(what, sizeof what, "that is not a metric to choose by%s docs/reference.md lists the metrics",
+                 *fli_meant(fl_nearest(of ? of + 4 : node->text, metric_name, NULL), meant) ? meant : ";");
+    return wrong_goal(t, node, what, node->text);
+}
+
+/* Reads "train_loss", "communications to 0.9" or "rounds to 0.1 of test_loss". */
+static fl_status goal_read(fl_tune *t, const fli_node *node)
+{
+    fli_goal g = {.target = NAN};
+    fl_status s = FL_OK;
+    if (!node) return FL_OK;
+    if (node->type != FLI_NODE_SCALAR)
+        return wrong_goal(t, node, "it must be a metric, such as train_loss, or `rounds to 0.9`", "no text");
+    const char *to = strstr(node->text, " to ");
+    if (to) {
+        if (!(g.cost = find_cost(node->text, (size_t)(to - node->text))))
+            return wrong_goal(t, node, "before `to` stands what is counted: rounds, communications, bytes_up, ...",
+                              node->text);
+        s = read_target(t, node, to + 4, &g);
+    } else
+        g.value = find_metric(node->text, strlen(node->text));
+    if (s) return s;
+    if (!g.value || g.value->is.better == FL_BETTER_NEITHER || g.value == &fli_metric_seconds)
+        return not_a_metric(t, node);
+    t->goal = g;
+    return check_possible(t, node);
+}
+
+/* ---- where it does not ---------------------------------------------------------------------------------- */
+
+/* Whether some finished run has a value of it at its end. */
+static int was_measured(const fl_tune *t, const fli_metric *m)
+{
+    for (size_t i = 0; i < t->study->x.count; i++) {
+        const fli_outcome *o = &t->study->outcomes[i];
+        if (o->state == FLI_TRIAL_DONE && o->count && isfinite(fli_row_get(&o->rows[o->count - 1], m))) return 1;
+    }
+    return 0;
+}
+
+static double highest_target(const fli_settings *s)
+{
+    double best = s->stop.target > 0 ? s->stop.target : NAN;
+    for (size_t k = 0; k < s->metrics.targets.n; k++) best = fmax(isnan(best) ? 0 : best, s->metrics.targets.v[k]);
+    return best;
+}
+
+static void say_test(const fl_tune *t)
+{
+    const char *name = t->goal.value->is.name;
+    if (strncmp(name, "test", 4) && strncmp(name, "local_test", 10)) return;
+    fli_log(t->ctx, FL_LOG_INFO,
+            "settings are chosen by %s, on the test samples themselves; tune: {goal: train_loss} chooses without them",
+            name);
+}
+
+static fl_status goal_settle(fl_tune *t)
+{
+    const fli_settings *s = t->contests[0].settings;
+    fli_goal *g = &t->goal;
+    if (!g->value) {
+        *g = (fli_goal){.value = fli_metric_goal(&s->metrics), .target = highest_target(s)};
+        if (!isnan(g->target)) g->cost = &fli_metric_round;
+        if (!was_measured(t, g->value)) *g = (fli_goal){.value = &fli_metric_train_loss, .target = NAN};
+    }
+    if (!was_measured(t, g->value))
+        return fli_fail(t->ctx, FL_ECONFIG, "settings would be chosen by %s, which these runs do not measure",
+                        g->value->is.name);
+    say_test(t);
+    return FL_OK;
+}
+
+void fli_goal_words(fli_text *text, const fli_goal *g)
+{
+    if (g->cost)
+        fli_text_addf(text, "%s to %s %g", g->cost->is.title, g->value->is.title, g->target);
+    else
+        fli_text_add(text, g->value->is.title);
+}
+
+/* ---- scores --------------------------------------------------------------------------------------------- */
+
+static void take_run(const fli_goal *g, const fli_outcome *o, fli_score *out)
+{
+    size_t k = 0;
+    const fl_row *last = &o->rows[o->count - 1];
+    fli_stat_take(&out->value, fli_row_get(last, g->value));
+    fli_stat_take(&out->loss, fli_row_get(last, &fli_metric_train_loss));
+    if (!g->cost) return;
+    while (k < o->count && !fli_metric_reaches(g->value, fli_row_get(&o->rows[k], g->value), g->target)) k++;
+    if (k == o->count) return;
+    out->reached++;
+    fli_stat_take(&out->cost, fli_row_get(&o->rows[k], g->cost));
+}
+
+/* The score of the method's setting `at` (its place among the field) in the rung that has just been run. */
+static void goal_score(const fl_tune *t, size_t method, size_t at, fli_score *out)
+{
+    const fl_study *s = t->study;
+    for (size_t i = 0; i < method; i++) at += s->x.methods[i].settings;
+    *out = (fli_score){0};
+    for (size_t i = at; i < s->x.count; i += fli_study_stride(s)) {
+        const fli_outcome *o = &s->outcomes[i];
+        out->seeds++;
+        out->failed += o->state == FLI_TRIAL_FAILED;
+        if (o->state == FLI_TRIAL_DONE && o->count) take_run(&t->goal, o, out);
+    }
+    fli_stat_finish(&out->value);
+    fli_stat_finish(&out->cost);
+    fli_stat_finish(&out->loss);
+}
+
+/* -1: a is better, 1: b is, 0: neither. One that has no value is the worse one. */
+static int compare(const fl_metric *m, const fli_stat *a, const fli_stat *b)
+{
+    if (!a->n || !b->n) return (a->n == 0) - (b->n == 0);
+    return fl_metric_beats(m, b->mean, a->mean) - fl_metric_beats(m, a->mean, b->mean);
+}
+
+int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b)
+{
+    int order = (a->failed > b->failed) - (a->failed < b->failed);
+    if (!order && g->cost) order = (a->reached < b->reached) - (a->reached > b->reached);
+    if (!order && g->cost) order = compare(&g->cost->is, &a->cost, &b->cost);
+    if (!order) order = compare(&g->value->is, &a->value, &b->value);
+    if (!order) order = compare(&fli_metric_train_loss.is, &a->loss, &b->loss);
+    return order < 0;
+}
 
 enum { KEEP = 3, MOST_CANDIDATES = 1000 }; /* one in KEEP goes on, but at least one, and the file's own setting */
 
@@ -189,7 +512,7 @@ static fl_status judge(fl_tune *t, size_t method)
     if (!order) return FL_ENOMEM;
     for (size_t i = 0; i < c->field_count; i++) {
         fli_candidate *k = &c->candidates[c->field[i]];
-        fli_goal_score(t, method, i, &k->score);
+        goal_score(t, method, i, &k->score);
         k->rung = t->rung;
         k->stays = t->rung + 1 == t->rungs;
     }
@@ -215,7 +538,7 @@ static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *who
     *whole = !t->asked;
     for (size_t i = 0; i < t->study->x.count; i++) *whole &= t->study->outcomes[i].state != FLI_TRIAL_OPEN;
     if (s || !*whole) return s;
-    if (!(s = check_failures(t)) && !t->rung) s = fli_goal_settle(t);
+    if (!(s = check_failures(t)) && !t->rung) s = goal_settle(t);
     for (size_t i = 0; i < t->x.method_count && !s; i++) s = judge(t, i);
     fl_study_free(t->study);
     t->study = NULL;
@@ -344,7 +667,7 @@ static fl_status prepare(fl_tune *t, const fl_tune_options *o)
     if (!s && !(t->contests = fli_arena_alloc(&t->arena, t->x.method_count, sizeof *t->contests))) s = FL_ENOMEM;
     for (size_t i = 0; i < t->x.method_count && !s; i++) t->contests[i].method = &t->x.methods[i];
     if (!s) s = fli_tune_ranges(t);
-    if (!s) s = fli_goal_read(t, fli_node_find(t->x.tune, "goal"));
+    if (!s) s = goal_read(t, fli_node_find(t->x.tune, "goal"));
     if (!s) s = spend(t);
     for (size_t i = 0; i < t->x.method_count && !s; i++) s = fli_tune_candidates(t, &t->contests[i], t->field_at[0]);
     return s ? s : make_rung(t);

@@ -100,14 +100,9 @@ fl_status fli_tune_candidates(fl_tune *t, fli_contest *c, size_t count);
 
 /* ---- tune_goal.c -------------------------------------------------------------------------------------------- */
 
-/* Reads "train_loss", "communications to 0.9" or "rounds to 0.1 of test_loss". */
-fl_status fli_goal_read(fl_tune *t, const fli_node *node);
 /* Where the file does not say: rounds to its highest target; else what runs have, test accuracy before training loss.
  * After the first rung. */
-fl_status fli_goal_settle(fl_tune *t);
 void fli_goal_words(fli_text *text, const fli_goal *g);
-/* The score of the method's setting `at` (its place among the field) in the rung that has just been run. */
-void fli_goal_score(const fl_tune *t, size_t method, size_t at, fli_score *out);
 /* Whether a is better than b. */
 int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 
@@ -126,11 +121,6 @@ void fli_tune_warn(fl_tune *t);
 
 /* ---- tune_json.c -------------------------------------------------------------------------------------------- */
 
-void fli_tune_json(fli_text *text, const fl_tune *t);
-
 /* ---- tune_picture.c ----------------------------------------------------------------------------------------- */
-
-/* What was tried: the goal against each key, a panel per method and key. */
-fl_status fli_tune_picture(fl_tune *t, fli_arena *a, fli_text *out);
 
 #endif

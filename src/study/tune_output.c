@@ -1,14 +1,173 @@
 /* What a tuning leaves: a table, what was tried, the winners as files to run. */
-#include "study/tune.h"
-
 #include "base/file.h"
 #include "base/number.h"
 #include "format/yaml.h"
-#include "format/yaml_print.h"
-#include "study/variants.h"
+#include "report/internal.h"
+#include "study/experiment.h"
+#include "study/tune.h"
 
 #include <math.h>
 #include <string.h>
+
+/* ==== tune picture ========================================================================================== */
+
+/* What was tried, as a picture. */
+
+/* Which of the panel's words a text is; NaN: none of them. */
+static double choice_of(const fli_panel *p, const char *text)
+{
+    for (size_t k = 0; k < p->word_count; k++)
+        if (!strcmp(p->words[k], text)) return (double)k;
+    return NAN;
+}
+
+static fl_status x_of(fl_tune *t, const fli_contest *c, const fli_candidate *k, const fli_panel *p, double *out)
+{
+    char *end;
+    fli_text text;
+    fli_text_init(&text, t->ctx);
+    fli_candidate_value(c, k, p->x_title, &text);
+    *out = fli_strtod(fli_text_get(&text), &end);
+    if (*end || !text.n || (p->log && !(*out > 0))) *out = NAN;
+    if (p->words) *out = choice_of(p, fli_text_get(&text));
+    fl_status s = fli_text_ok(&text);
+    fli_text_fini(&text);
+    return s;
+}
+
+static double y_of(const fl_tune *t, const fli_candidate *k)
+{
+    const fli_stat *st = t->goal.cost ? &k->score.cost : &k->score.value;
+    return st->n && !k->score.failed ? st->mean : NAN;
+}
+
+static fl_status words_of(fl_tune *t, fli_arena *a, const fli_span *r, fli_panel *out)
+{
+    const char **words = fli_arena_alloc(a, r->count, sizeof *words);
+    if (!words) return FL_ENOMEM;
+    for (const fli_node *v = r->values->first; v; v = v->next) {
+        fli_text text;
+        fli_text_init(&text, t->ctx);
+        fli_value_words(&text, v);
+        const char *word = text.failed ? NULL : fli_arena_strdup(a, fli_text_get(&text));
+        fli_text_fini(&text);
+        if (!word) return FL_ENOMEM;
+        words[out->word_count++] = word;
+    }
+    out->words = words;
+    return FL_OK;
+}
+
+static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_contest *c, const fli_span *r, fli_panel *out)
+{
+    fli_spot *dots = fli_arena_alloc(a, c->count, sizeof *dots);
+    if (!dots) return FL_ENOMEM;
+    *out = (fli_panel){.title = c->method->label, .x_title = r->key, .from = r->from, .to = r->to, .log = r->log};
+    fl_status s = r->values ? words_of(t, a, r, out) : FL_OK;
+    for (size_t i = 0; i < c->count && !s; i++) {
+        const fli_candidate *k = &c->candidates[i];
+        dots[i] = (fli_spot){.y = y_of(t, k), .rung = k->rung};
+        dots[i].mark = k->standing == 1 ? FLI_SPOT_WINNER : i ? FLI_SPOT_PLAIN : FLI_SPOT_OWN;
+        s = x_of(t, c, k, out, &dots[i].x);
+    }
+    out->dots = dots;
+    out->count = c->count;
+    return s;
+}
+
+/* What was tried: the goal against each key, a panel per method and key. */
+static fl_status tune_picture(fl_tune *t, fli_arena *a, fli_text *out)
+{
+    fl_status s = FL_OK;
+    fli_text goal;
+    fli_panels p = {.title = t->x.name, .seeds = t->seeds_at, .rungs = t->rungs};
+    p.y = t->goal.cost ? &t->goal.cost->is : &t->goal.value->is;
+    for (size_t i = 0; i < t->x.method_count; i++)
+        if (t->contests[i].range_count > p.columns) p.columns = t->contests[i].range_count;
+    p.count = t->x.method_count * p.columns;
+    fli_panel *panels = fli_arena_alloc(a, p.count, sizeof *panels);
+    if (!panels) return FL_ENOMEM;
+    for (size_t i = 0; i < t->x.method_count; i++)
+        for (size_t j = 0; j < t->contests[i].range_count && !s; j++)
+            s = make_panel(t, a, &t->contests[i], &t->contests[i].ranges[j], &panels[i * p.columns + j]);
+    p.panels = panels;
+    fli_text_init(&goal, t->ctx);
+    fli_goal_words(&goal, &t->goal);
+    p.y_title = fli_text_get(&goal);
+    if (!s) s = fli_text_ok(&goal);
+    if (!s) s = fli_panels_svg(out, &p);
+    fli_text_fini(&goal);
+    return s;
+}
+
+/* ==== tune json ============================================================================================= */
+
+/* The table of a tuning as JSON: per method what the file's own setting and the best one have shown. */
+
+static void put_setting(fli_json *j, const fli_contest *c, const fli_candidate *k)
+{
+    fli_json_map(j, "setting");
+    for (size_t i = 0; i < c->range_count; i++) {
+        fli_text value;
+        fli_text_init(&value, j->t->ctx);
+        fli_candidate_value(c, k, c->ranges[i].key, &value);
+        fli_json_text(j, c->ranges[i].key, fli_text_get(&value));
+        j->t->failed |= value.failed;
+        fli_text_fini(&value);
+    }
+    fli_json_end(j);
+}
+
+static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const fli_contest *c, const fli_candidate *k)
+{
+    fli_json_map(j, key);
+    fli_json_whole(j, "seeds", k->score.seeds);
+    fli_json_whole(j, "diverged", k->score.failed);
+    fli_stat_json(j, t->goal.value->is.name, &k->score.value);
+    if (t->goal.cost) {
+        fli_json_whole(j, "reached", k->score.reached);
+        fli_stat_json(j, "cost", &k->score.cost);
+    }
+    put_setting(j, c, k);
+    fli_json_end(j);
+}
+
+static void put_method(fli_json *j, const fl_tune *t, const fli_contest *c)
+{
+    fli_json_map(j, NULL);
+    fli_json_text(j, "method", c->method->label);
+    fli_json_whole(j, "tried", c->count);
+    fli_json_whole(j, "runs", c->runs);
+    put_candidate(j, "as_it_was", t, c, &c->candidates[0]);
+    if (c->lost)
+        fli_json_text(j, "best", NULL);
+    else
+        put_candidate(j, "best", t, c, fli_contest_winner(c));
+    fli_json_end(j);
+}
+
+static void tune_json(fli_text *text, const fl_tune *t)
+{
+    fli_json j;
+    fli_json_init(&j, text);
+    fli_json_map(&j, NULL);
+    fli_json_text(&j, "fedloom", FL_VERSION);
+    fli_json_text(&j, "name", t->x.name);
+    fli_json_map(&j, "goal");
+    fli_json_text(&j, "metric", t->goal.value->is.name);
+    fli_json_text(&j, "cost", t->goal.cost ? t->goal.cost->is.name : NULL);
+    fli_json_real(&j, "target", t->goal.target);
+    fli_json_end(&j);
+    fli_json_whole(&j, "budget", t->budget);
+    fli_json_whole(&j, "first_seed", t->first_seed);
+    fli_json_whole(&j, "seeds", t->seeds);
+    fli_json_list(&j, "methods");
+    for (size_t i = 0; i < t->x.method_count; i++) put_method(&j, t, &t->contests[i]);
+    fli_json_end(&j);
+    fli_json_end(&j);
+}
+
+/* ==== tune output =========================================================================================== */
 
 const fli_candidate *fli_contest_winner(const fli_contest *c)
 {
@@ -327,7 +486,7 @@ static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
-static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, fli_tune_picture, make_best};
+static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, tune_picture, make_best};
 static const char *const made[] = {"tried.csv", "tried.svg", "best.yaml"};
 enum { MADE = sizeof made / sizeof *made };
 
@@ -457,7 +616,7 @@ fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
     if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
     fli_text_init(&text, t->ctx);
     if (fli_wants_json(t->ctx))
-        fli_tune_json(&text, t);
+        tune_json(&text, t);
     else
         s = add_table(t, &text);
     if (!s) s = fli_text_ok(&text);

@@ -1,4 +1,4 @@
-#include "study/variants.h"
+#include "study/experiment.h"
 
 #include "format/yaml.h"
 

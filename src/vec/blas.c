@@ -2,7 +2,7 @@
  * touches. */
 #include "vec/ops.h"
 
-#include "base/limits.h"
+#include "base/os.h"
 #include "base/number.h"
 
 #include <cblas.h>

@@ -1,4 +1,4 @@
-/* Register tiles: what cpu.inc and the two kernels of tile.inc agree on. Included after real_f32.h or real_f64.h. */
+/* Register tiles: what cpu.c and the two kernels of tile.c agree on. Included after precision.h. */
 #ifndef FLI_VEC_TILE_H
 #define FLI_VEC_TILE_H
 
@@ -17,8 +17,8 @@ enum { TILES_PAY = 1, OUTER_ROWS = 8, OUTER_VECS = 3, INNER_ROWS = 6 };
 #define TILE_BYTES 16
 enum { TILES_PAY = 0, OUTER_ROWS = 4, OUTER_VECS = 2, INNER_ROWS = 2 };
 #endif
-#define LANES (TILE_BYTES / REAL_SIZE)
-#define TILE  static inline __attribute__((always_inline))
+#define TILE_LANES (TILE_BYTES / REAL_SIZE)
+#define TILE       static inline __attribute__((always_inline))
 /* for every i below n, unrolled early: what the loop indexes can then become registers */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (size_t i = 0; i < (n); i++)
 
@@ -28,8 +28,8 @@ typedef REAL four_anywhere __attribute__((vector_size(4 * REAL_SIZE), aligned(RE
 typedef REAL_BITS bits_anywhere __attribute__((vector_size(TILE_BYTES), aligned(REAL_SIZE), may_alias));
 
 enum {
-    PANEL = OUTER_VECS * LANES, /* columns of an outer tile */
-    DEPTH = 256,                /* longest common dimension of an outer tile: a panel of B fits into the first cache */
+    PANEL = OUTER_VECS * TILE_LANES, /* columns of an outer tile */
+    DEPTH = 256, /* longest common dimension of an outer tile: a panel of B fits into the first cache */
     INNER_COLS = 4,
     CHUNK =
         192 << 10 /* bytes of A that an inner product passes over for a few rows of B: they stay in the second cache */
@@ -50,7 +50,7 @@ typedef struct {
  * from `next` on is fetched meanwhile, a row at a time: all at once, it would keep the other loads waiting. */
 void STEP_TILE(size_t k, const REAL *a, size_t row_step, size_t col_step, const REAL *panel, const STEP *s, size_t at,
                size_t next);
-/* C = A B' on one tile: `rows` x INNER_COLS; A has rows of k >= LANES, b points at as many rows of B as there are
+/* C = A B' on one tile: `rows` x INNER_COLS; A has rows of k >= TILE_LANES, b points at as many rows of B as there are
  * columns. */
 void INNER_TILE(size_t rows, size_t k, const REAL *a, const REAL *const *b, REAL *c, size_t ldc);
 

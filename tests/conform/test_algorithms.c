@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
-#include "run/advance.h"
+#include "run/state.h"
 
 #include <ctype.h>
 

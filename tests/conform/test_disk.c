@@ -6,10 +6,9 @@
 #include "runs.h"
 
 #include "base/file.h"
-#include "net/client/keep.h"
+#include "net/client/client_store.h"
 #include "net/server/roster.h"
-#include "run/folder.h"
-#include "run/manifest.h"
+#include "run/output.h"
 
 typedef struct {
     fixture *f;

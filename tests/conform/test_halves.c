@@ -8,7 +8,7 @@
 
 #include "algo/algo.h"
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/digest.h"
 typedef enum { IN_ORDER, BACKWARDS, ANEW, AGAIN, THREADS, WAYS } way;
 
 /* ---- a federation in halves -------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "fixture.h"
 
 #include "data/source.h"
-#include "run/run.h"
+#include "run/state.h"
 
 enum { SAMPLES = 144, FEATURES = 4, C = 3, CLIENTS = 6 };
 

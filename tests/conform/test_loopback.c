@@ -2,11 +2,10 @@
  * although it works where client and server share memory. Beside it the byte forms that all executors share. */
 #include "runs.h"
 
-#include "engine/exec.h"
-#include "message/figures.h"
-#include "message/wire.h"
-#include "run/run.h"
-#include "run/advance.h"
+#include "engine/engine.h"
+#include "message/exchange.h"
+#include "message/codec.h"
+#include "run/state.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 #include "row.h"
 #include "studies.h"
 
-#include "metric/metric_list.h"
+#include "metric/metric.h"
 
 /* ---- the rows -------------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * implementation, below. */
 #include "check.h"
 
-#include "solver/smoothness.h"
+#include "solver/curvature.h"
 
 /* ---- a model with random data ---------------------------------------------------------------------------- */
 

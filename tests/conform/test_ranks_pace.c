@@ -1,9 +1,9 @@
 /* How fast ranks go together: who waits for whom, the real clock, and how a run ends. */
 #include "ranked.h"
 
-#include "ranks/waits.h"
-#include "run/folder.h"
-#include "run/on_device.h"
+#include "ranks/ranks.h"
+#include "run/output.h"
+#include "run/state.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
-#include "base/clock.h"
+#include "base/os.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 /* Layers of units against plain loops in double precision. */
-#include "cuda/kernels/dense.h"
+#include "cuda/kernels/kernels.h"
 #include "device_memory.h"
 #include "order.h"
 

@@ -1,5 +1,5 @@
 /* The backend `cuda` as the logic above it uses it: memory, both ways, tapes, answers, errors. */
-#include "cuda/host/heap.h"
+#include "cuda/host/host.h"
 #include "device/engine.h"
 #include "device_memory.h"
 #include "fails.h"

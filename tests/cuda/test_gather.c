@@ -2,8 +2,7 @@
 #include "device_memory.h"
 #include "order.h"
 
-#include "cuda/host/data.h"
-#include "cuda/host/open.h"
+#include "cuda/host/host.h"
 
 /* ---- an engine that can hold data, and no more --------------------------------------------------------- */
 

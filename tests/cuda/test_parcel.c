@@ -2,7 +2,7 @@
  * each other. */
 #include "fixture.h"
 
-#include "cuda/host/parcel.h"
+#include "cuda/host/host.h"
 
 enum { MEGA = 1 << 20, LANES = 10 };
 

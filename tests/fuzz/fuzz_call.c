@@ -1,7 +1,7 @@
 /* Fuzz target: a client's call from any bytes that a server answers with. It ends, takes no more than it was told to,
  * and says why if nothing came of it. The first byte says how the bytes are dressed: as they are, or as headers, or as
  * the body of an answer that is right otherwise. */
-#include "net/client/call.h"
+#include "net/client/http_client.h"
 #include "net/common/protocol.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: a manifest, from any bytes. Either a sentence, or a list of plain names that can be written and read
  * back. */
 #include "base/rng.h"
-#include "run/manifest.h"
+#include "run/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: a model file, from any bytes. Either a sentence, or a model that can be looked at, and asked about a
  * sample if it is a small one. */
 #include "base/rng.h"
-#include "model_file/trained.h"
+#include "model_file/model_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: what a server says to a client before it joins, from any bytes: its federation, and replies in JSON. */
 #include "base/rng.h"
-#include "net/client/call.h"
-#include "net/common/offer.h"
+#include "net/client/http_client.h"
+#include "net/common/federation_info.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * sentence, and what was refused has changed nothing: the client keeps the same, the server still takes the true
  * answer. Lengths and checksums can be put right first, so that what lies behind them is met as well. */
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/rng.h"
 #include "half/client.h"
 

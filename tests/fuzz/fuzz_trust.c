@@ -3,8 +3,7 @@
  * request for one. Either a sentence, or something that is as it should be; and however a certificate is changed,
  * nobody comes in under a name that the authority did not sign. */
 #include "base/file.h"
-#include "net/cert/cert_index.h"
-#include "net/cert/issue.h"
+#include "net/cert/cert.h"
 #include "net/cert/trust.h"
 #include "net/cert/x509.h"
 

@@ -2,10 +2,9 @@
  * lists of names, a server's roster and what a client keeps. The first byte says which. What is taken is as it should
  * be, and is the same when it was written and is read again. */
 #include "base/file.h"
-#include "net/common/address.h"
-#include "net/client/call.h"
-#include "net/client/keep.h"
 #include "net/common/protocol.h"
+#include "net/client/http_client.h"
+#include "net/client/client_store.h"
 #include "net/server/roster.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Every function of the table that src/mpi fills, on however many ranks mpirun started. Each rank prints what fails on
  * it; the last line counts over all of them. */
-#include "mpi/carry.h"
+#include "mpi/mpi_ranks.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * Over plain HTTP. It ends well if the server said what it should to each of them: its last line counts them. */
 #include "base/number.h"
 #include "fedloom_halves.h"
-#include "net/client/call.h"
-#include "net/common/glance.h"
+#include "net/client/http_client.h"
+#include "net/common/packet_peek.h"
 #include "net/common/protocol.h"
 
 #include <stdio.h>

@@ -2,10 +2,8 @@
 #include "context.h"
 #include "fake_server.h"
 
-#include "base/clock.h"
-#include "net/client/backoff.h"
-#include "net/client/call.h"
-#include "net/client/line.h"
+#include "base/os.h"
+#include "net/client/http_client.h"
 #include "net/common/protocol.h"
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\n"

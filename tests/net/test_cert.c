@@ -1,8 +1,7 @@
 /* Certificates: what is in them, who may read the files, what is refused, and that the index survives anything. */
 #include "data_files.h"
 
-#include "net/cert/cert_index.h"
-#include "net/cert/issue.h"
+#include "net/cert/cert.h"
 #include "net/cert/trust.h"
 #include "net/cert/x509.h"
 

@@ -1,9 +1,9 @@
 /* Who is asked what, without any network: connections here are numbers that are marked when they are woken. */
 #include "net/federation.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "net/server/dispatch.h"
-#include "net/common/glance.h"
+#include "net/common/packet_peek.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* What clients that are let in, or people who are not, may try beyond sending rubbish. */
 #include "net/federation.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 
 /* ---- one name from two connections -------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* A client's own file: its keys, its limits, and what a server says of its federation. */
 #include "context.h"
 
-#include "net/common/offer.h"
-#include "net/client/join_settings.h"
+#include "net/common/federation_info.h"
+#include "net/client/join.h"
 
 static fl_status take(context *c, const char *text, fli_join_settings *out)
 {

@@ -2,7 +2,7 @@
 #include "context.h"
 
 #include "base/file.h"
-#include "net/client/keep.h"
+#include "net/client/client_store.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

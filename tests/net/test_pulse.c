@@ -2,7 +2,7 @@
 #include "context.h"
 #include "fake_server.h"
 
-#include "net/client/pulse.h"
+#include "net/client/heartbeat.h"
 
 #define ALIVE(wanted) "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\nContent-Length: 16\r\n\r\n{\"wanted\":" wanted "}"
 

@@ -1,7 +1,7 @@
 /* A federation served over HTTP gives the simulation's bits, whatever else knocks at its door. */
 #include "net/federation.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 
 /* ---- raw connections ----------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * hostile after it; and no page says anything to those whom its authority has not signed for. */
 #include "net/secured.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/digest.h"
 
 #include <errno.h>

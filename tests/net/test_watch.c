@@ -1,7 +1,7 @@
 /* Whoever asks a server how it stands, and what it makes of answers that are none. */
 #include "context.h"
 #include "fake_server.h"
-#include "net/client/watch.h"
+#include "net/client/status_client.h"
 
 #define HEAD "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\n"
 

@@ -3,7 +3,7 @@
  * within its radius, and FedNest and FBO-AggITD find the hypergradient that LFedNest misses. */
 #include "quadratic_levels.h"
 
-#include "metric/hypergradient.h"
+#include "metric/measure.h"
 
 enum { CLIENTS = 5 };
 

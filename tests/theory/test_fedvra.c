@@ -4,7 +4,7 @@
 #include "fixture.h"
 
 #include "algo/family_vra.h"
-#include "run/run.h"
+#include "run/state.h"
 
 enum { DIM = 3, N = 6, MOST = 8 /* steps */ };
 static const size_t sizes[N] = {8, 12, 20, 9, 15, 30};

@@ -4,9 +4,8 @@
  * and that a resumed run has the same. */
 #include "runs.h"
 
-#include "metric/hypergradient.h"
 #include "metric/measure.h"
-#include "theory/theory_check.h"
+#include "theory/check.h"
 
 enum { C = 3, DIM = 4, PARAMETERS = C * DIM + C, CLIENTS = 4, MOST = 40 };
 

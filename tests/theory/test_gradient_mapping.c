@@ -2,7 +2,7 @@
  * raw samples, for composite and plain problems, through every executor. */
 #include "runs.h"
 
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
 
 #define LINREG                                                                                                         \
     "seed: 3\nrounds: 12\nthreads: 2\nprecision: f64\ndata: {kind: linreg, clients: 6, features: 4}\n"                 \

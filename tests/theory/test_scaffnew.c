@@ -2,7 +2,7 @@
  * the exact optimum of clients that differ, where FedAvg with the same steps stops short of it. */
 #include "fixture.h"
 
-#include "run/advance.h"
+#include "run/state.h"
 
 enum { DIM = 4, N = 6 };
 static const size_t sizes[N] = {8, 12, 20, 9, 15, 30};

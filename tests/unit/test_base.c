@@ -1,10 +1,10 @@
 /* The ground floor: context, memory, text, arena, files, thread pool. */
 #include "check.h"
-#include "base/arena.h"
-#include "base/clock.h"
+#include "base/memory.h"
+#include "base/os.h"
 #include "base/file.h"
 #include "base/pool.h"
-#include "base/sized.h"
+#include "base/ctx.h"
 #include "base/text.h"
 
 #include <errno.h>

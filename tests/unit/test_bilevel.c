@@ -2,8 +2,8 @@
  * the lower level solved, and the split of a client's samples. */
 #include "quadratic_levels.h"
 
-#include "solver/smoothness.h"
-#include "metric/hypergradient.h"
+#include "solver/curvature.h"
+#include "metric/measure.h"
 
 #include "solve.h"
 

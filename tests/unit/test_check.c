@@ -2,7 +2,7 @@
  * probability of taking part, lists with one value per client. */
 #include "theory_problem.h"
 
-#include "algo/conditions.h"
+#include "algo/theory.h"
 #include "server/participation.h"
 
 /* ---- conditions ---------------------------------------------------------------------------------------- */

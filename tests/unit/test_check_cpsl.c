@@ -2,8 +2,8 @@
  * own models, and one over four times the smoothness of pseudo labels' steps. */
 #include "fixture.h"
 
-#include "algo/conditions.h"
-#include "algo/list.h"
+#include "algo/theory.h"
+#include "algo/algo.h"
 #include "model/semi.h"
 
 static const fli_condition_seen *find(const fli_conditions *c, fli_condition_kind kind, const char *name)

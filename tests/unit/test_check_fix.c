@@ -1,7 +1,7 @@
 /* `fl_check_fix`: settings changed until the theorem applies, for every method that has one. */
 #include "theory_problem.h"
 
-#include "algo/conditions.h"
+#include "algo/theory.h"
 
 /* Settings that no theorem likes, where a method has the key. */
 static const char *bad_settings(const fli_algo *a)

@@ -4,9 +4,9 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "format/snapshot.h"
-#include "run/run.h"
+#include "run/state.h"
 #include "solver/worker.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
 #include "remote/packet.h"

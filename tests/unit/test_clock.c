@@ -2,7 +2,7 @@
  * clients whose turns last as long as one can say by hand. */
 #include "fixture.h"
 
-#include "run/run.h"
+#include "run/state.h"
 
 enum { CLIENTS = 5, STEPS = 3, DIM = 3, BYTES = DIM * 8 };
 

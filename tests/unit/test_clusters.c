@@ -3,7 +3,6 @@
 
 #include "base/rng.h"
 #include "metric/clusters.h"
-#include "metric/matching.h"
 
 /* The best total over all ways to give rows from `row` on a column that is not used. */
 static double brute(size_t n, const double *gain, size_t row, unsigned used)

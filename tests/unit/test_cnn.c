@@ -3,7 +3,7 @@
  * tests/conform/test_models.c. */
 #include "runs.h"
 
-#include "model/layers.h"
+#include "model/cnn.h"
 #include "model_file/model_file.h"
 
 /* ---- the line ---------------------------------------------------------------------------------------------- */

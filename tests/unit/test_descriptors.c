@@ -3,7 +3,7 @@
 #include "runs.h"
 
 #include "base/file.h"
-#include "client/spill.h"
+#include "client/store.h"
 
 #include <fcntl.h>
 

@@ -3,7 +3,7 @@
 #include "tasks.h"
 
 #include "device/device.h"
-#include "solver/latents.h"
+#include "solver/minibatch.h"
 
 static const way ways[] = {
     {"sgd", &fli_solver_sgd, "softmax", CLASSES, {7, 0.5}},

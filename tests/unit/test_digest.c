@@ -2,7 +2,7 @@
 #include "fixture.h"
 
 #include "base/digest.h"
-#include "data/federation/digest.h"
+#include "data/federation/federation.h"
 
 #include <sys/stat.h>
 

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "row.h"
 
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "report/report.h"
 

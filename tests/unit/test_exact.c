@@ -2,7 +2,7 @@
  * factoring, what it keeps between turns, how it fails, and conjugate gradients where a factor would be too large. */
 #include "fixture.h"
 
-#include "solver/exact.h"
+#include "solver/gram.h"
 #include "solve.h"
 
 enum { DIM = 60 };

@@ -2,10 +2,10 @@
  * optimality conditions, the start, and whole runs. */
 #include "fixture.h"
 
-#include "engine/exec.h"
+#include "engine/engine.h"
 #include "model/simplex_lsq.h"
-#include "model/latent.h"
-#include "run/run.h"
+#include "model/model.h"
+#include "run/state.h"
 
 enum { F = 5, K = 3, N = 7 };
 

@@ -1,7 +1,7 @@
 #include "bound.h"
 
-#include "base/clock.h"
-#include "data/federation/fed.h"
+#include "base/os.h"
+#include "data/federation/federation.h"
 #include "data/partition/partition.h"
 #include "data/source.h"
 

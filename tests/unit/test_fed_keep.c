@@ -3,7 +3,7 @@
 #include "context.h"
 
 #include "base/file.h"
-#include "data/federation/digest.h"
+#include "data/federation/federation.h"
 #include "data/partition/partition.h"
 #include "data/source.h"
 

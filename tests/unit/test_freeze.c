@@ -1,7 +1,7 @@
 /* FedCPSL's last rounds with the global model as it is ([CPSL] Remark 3): own models go on, nothing is sent up. */
 #include "fixture.h"
 
-#include "run/run.h"
+#include "run/state.h"
 
 enum { P = 4 * 3 + 3, CLIENTS = 6, MOST = 40 };
 

@@ -1,7 +1,7 @@
 /* Threads that work while whoever hands things over goes on. */
 #include "fixture.h"
 
-#include "base/hands.h"
+#include "base/pool.h"
 
 #include <stdatomic.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #include "data_files.h"
 #include "pictures.h"
 
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
 #include "fedloom.h"
 
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 /* What a model sees of stored images: crops, moves, mirror images, each image by its own scale. */
 #include "runs.h"
 
-#include "data/images.h"
-#include "data/federation/normalize.h"
+#include "data/dataset.h"
+#include "data/federation/federation.h"
 
 /* ---- padded crops ------------------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #include "fixture.h"
 
 #include "fedloom_halves.h"
-#include "half/joined_run.h"
+#include "half/server.h"
 
 #include <sys/stat.h>
 

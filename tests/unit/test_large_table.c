@@ -2,7 +2,7 @@
  * memory than there is. The machine and its clock are this file's. */
 #include "data_files.h"
 
-#include "base/limits.h"
+#include "base/os.h"
 
 #include <dlfcn.h>
 #include <math.h>

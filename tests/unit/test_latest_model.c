@@ -2,7 +2,7 @@
  * middle holds up nobody. */
 #include "check.h"
 
-#include "engine/latest_model.h"
+#include "engine/async.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -3,8 +3,8 @@
 #include "runs.h"
 
 #include "algo/algo.h"
-#include "base/limits.h"
-#include "engine/footprint.h"
+#include "base/os.h"
+#include "engine/engine.h"
 
 #include <malloc.h>
 #include <sys/resource.h>

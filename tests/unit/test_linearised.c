@@ -3,9 +3,7 @@
 #include "fixture.h"
 
 #include "solver/gram.h"
-#include "solver/lanczos.h"
-#include "solver/linearised.h"
-#include "solver/smoothness.h"
+#include "solver/curvature.h"
 #include "solve.h"
 
 enum { DIM = 40 };

@@ -1,7 +1,7 @@
 /* The local solver: which samples a step uses, what the step does, and that long batches in pieces change nothing. */
 #include "fixture.h"
 
-#include "solver/pieces.h"
+#include "solver/minibatch.h"
 #include "solve.h"
 
 /* ---- a client whose gradient reveals the samples --------------------------------------------------------- */

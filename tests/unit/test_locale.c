@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "run/run.h"
+#include "run/state.h"
 
 #include <locale.h>
 #include <pthread.h>

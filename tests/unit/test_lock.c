@@ -1,7 +1,7 @@
 /* Who may write to a place: one run at a time, of this process or another, until it ends, however it ends. */
 #include "runs.h"
 
-#include "base/lock.h"
+#include "base/file.h"
 
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,9 +1,7 @@
 /* Manifests: what they say of a folder, what they notice, what is refused. And what stands where a result is to go. */
 #include "runs.h"
 
-#include "run/folder.h"
-#include "run/manifest.h"
-#include "run/standing.h"
+#include "run/output.h"
 
 #include <sys/stat.h>
 

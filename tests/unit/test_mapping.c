@@ -1,9 +1,9 @@
 /* Samples that stay in their file until it is known which of them are needed. */
 #include "data_files.h"
 
-#include "base/arena.h"
+#include "base/memory.h"
 #include "bound.h"
-#include "data/federation/fed.h"
+#include "data/federation/federation.h"
 
 enum { N = 6, DIM = 4 };
 

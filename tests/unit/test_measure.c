@@ -2,7 +2,7 @@
  * that do not; and rows that come from elsewhere than a measurement. */
 #include "fixture.h"
 
-#include "run/run.h"
+#include "run/state.h"
 
 /* ---- FedDR by hand --------------------------------------------------------------------------------------- */
 

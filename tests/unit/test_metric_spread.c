@@ -1,7 +1,7 @@
 /* local_std, by hand. */
 #include "check.h"
 
-#include "metric/metric_list.h"
+#include "metric/metric.h"
 
 #include <math.h>
 

@@ -2,7 +2,6 @@
  * the number of samples, and what clients remember of their pseudo labels. */
 #include "fixture.h"
 
-#include "solver/latents.h"
 #include "solver/minibatch.h"
 #include "model/semi.h"
 #include "solve.h"

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "data/federation/normalize.h"
+#include "data/federation/federation.h"
 
 static fl_ctx *ctx;
 

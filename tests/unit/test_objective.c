@@ -3,8 +3,8 @@
  * models are trained unless a file says otherwise. */
 #include "fixture.h"
 
-#include "regularizer/parts.h"
-#include "run/run.h"
+#include "regularizer/regularizer.h"
+#include "run/state.h"
 
 enum { DIM = 3, C = 3, P = DIM * C + C, CLIENTS = 4, ROUNDS = 4, MOST = 40 };
 

@@ -2,7 +2,7 @@
  * that poses for it. */
 #include "own.h"
 
-#include "solver/own_solver.h"
+#include "solver/user_solver.h"
 
 #define EXACT  SMALL "precision: f64\n"
 #define WALKER "local={solver: walker, batch: 5, lr: 0.1}"

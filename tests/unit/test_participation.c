@@ -1,7 +1,7 @@
 /* Who takes part, and how much they do. */
 #include "fixture.h"
 
-#include "server/local_steps.h"
+#include "server/system.h"
 #include "server/participation.h"
 
 /* ---- a way under test ---------------------------------------------------------------------------------- */

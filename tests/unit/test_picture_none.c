@@ -2,7 +2,7 @@
  * of the library. */
 #include "check.h"
 
-#include "data/source/picture_none.c"
+#include "data/source/picture.c"
 
 static void says_what_is_missing(void **state)
 {

@@ -2,8 +2,8 @@
  * samples and of normalisation. */
 #include "runs.h"
 
-#include "model/latent.h"
-#include "model_file/trained.h"
+#include "model/model.h"
+#include "model_file/model_file.h"
 
 #include <pthread.h>
 

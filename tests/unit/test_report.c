@@ -1,12 +1,7 @@
 /* Curves, axes, charts and the page, without a browser (tests/page has one). */
 #include "check.h"
 #include "row.h"
-#include "report/axis.h"
-#include "report/series_style.h"
-#include "report/markup.h"
-#include "report/noise.h"
-#include "report/page.h"
-#include "report/panels.h"
+#include "report/internal.h"
 #include "report/report.h"
 
 #include <float.h>

@@ -2,7 +2,7 @@
  * happens. */
 #include "studies.h"
 
-#include "run/manifest.h"
+#include "run/output.h"
 
 #include <sys/stat.h>
 

@@ -4,7 +4,7 @@
 
 #include "fedloom_extend.h"
 #include "config/config.h"
-#include "config/rules.h"
+#include "config/settings.h"
 
 /* Plans a run of these settings over the ones that break no rule. */
 static fl_status planned(fixture *f, const char *over)

@@ -3,7 +3,7 @@
 #include "row.h"
 #include "runs.h"
 
-#include "message/figures.h"
+#include "message/exchange.h"
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 

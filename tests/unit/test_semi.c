@@ -2,7 +2,7 @@
  * pseudo labels by what makes them best, and predictions that are as sure as numbers allow. */
 #include "fixture.h"
 
-#include "model/latent.h"
+#include "model/model.h"
 #include "model/semi.h"
 
 enum { DIM = 4, C = 3, MOST = 9, PARAMETERS = 64 };

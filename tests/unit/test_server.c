@@ -3,10 +3,10 @@
 #include "fixture.h"
 
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/digest.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
-#include "client/join.h"
+#include "client/card.h"
 #include "remote/packet.h"
 #include "half/client.h"
 

@@ -5,8 +5,8 @@
 
 #include "algo/algo.h"
 #include "base/bytes.h"
-#include "base/crc32c.h"
-#include "base/lock.h"
+#include "base/digest.h"
+#include "base/file.h"
 #include "format/safetensors.h"
 
 #include <math.h>

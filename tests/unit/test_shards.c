@@ -1,7 +1,7 @@
 /* Clients divided among ranks. */
 #include "context.h"
 
-#include "ranks/shards.h"
+#include "ranks/rank_owner.h"
 
 #include <stdlib.h>
 

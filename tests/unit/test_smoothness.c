@@ -1,7 +1,7 @@
 /* The largest |eigenvalue| of a Hessian, and bounds on it for every model, against spectra known otherwise. */
 #include "fixture.h"
 
-#include "solver/smoothness.h"
+#include "solver/curvature.h"
 
 enum { ROWS = 30, COLS = 12 };
 

@@ -2,7 +2,7 @@
  * lanes and outside of them, bit for bit. How sums are gathered, and what ends a tape. */
 #include "check.h"
 
-#include "device/recorder.h"
+#include "device/device.h"
 #include "vec/space.h"
 
 #include <signal.h>

@@ -2,7 +2,6 @@
 #include "check.h"
 
 #include "format/yaml.h"
-#include "format/yaml_print.h"
 
 static const char text[] = "name: x\n"
                            "none:\n"

@@ -1,6 +1,5 @@
 /* fedloom cert: who may serve and who may join. */
 #include "cli/cli.h"
-#include "cli/json_out.h"
 
 #include "net/cert/cert.h"
 

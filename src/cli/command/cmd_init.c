@@ -1,6 +1,7 @@
 /* fedloom init: five questions, or flags, and an experiment that runs. */
-#include "cli/draft.h"
+#include "cli/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,6 +9,437 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ==== prompts =============================================================================================== */
+
+/* An experiment that `fedloom init` is about to write: what has been answered, the file of it, and whether it fits. */
+
+enum { DRAFT_NAME = 64, DRAFT_TEXT = 2048 };
+
+typedef struct {
+    char data[DRAFT_TEXT];      /* what is in the braces of `data: {...}` */
+    int by_name;                /* it reads files: not made up */
+    char partition[DRAFT_NAME]; /* its kind */
+    size_t clients;             /* 0: as many as the data say */
+    char model[DRAFT_NAME];
+    char methods[DRAFT_TEXT]; /* with commas */
+    size_t rounds;
+    char device[DRAFT_NAME];
+    /* found out by looking at the data: */
+    size_t samples, classes; /* classes 0: regression */
+    int images, standard, held_back;
+    int everyone; /* takes part in every round */
+} draft;
+
+void draft_init(draft *d);
+/* Name i of the methods; 0 past the last. */
+int draft_method(const draft *d, size_t i, char name[DRAFT_NAME]);
+/* The file: commented, with all methods; or, with `method`, one run of it. */
+void draft_write(const draft *d, const char *method, FILE *f);
+
+/* Whether data, and who holds them, can be had; learns what they are. Says what is wrong. */
+int draft_look(fl_ctx *ctx, draft *d);
+/* Whether a run of the method can be made of it. With `tell`: says what is wrong. */
+int draft_fits(fl_ctx *ctx, const draft *d, const char *method, int tell);
+
+/* ---- answers (answers.c) ---------------------------------------------------------------------------------------- */
+
+/* Takes an answer, if it fits what was answered before. Says what is wrong; returns CLI_OK or another exit code. */
+typedef int answer_fn(fl_ctx *ctx, draft *d, const char *answer);
+answer_fn answer_data;    /* "digits", "mine.csv", "idx FOLDER" */
+answer_fn answer_split;   /* "iid 10", "natural" */
+answer_fn answer_model;   /* "mlp" */
+answer_fn answer_methods; /* "fedavg, scaffold" */
+answer_fn answer_length;  /* "50 cpu" */
+
+/* ==== draft ================================================================================================= */
+
+enum { FEW = 10 }; /* clients of whom all take part; of more, a fifth does */
+
+void draft_init(draft *d)
+{
+    *d = (draft){.data = "kind: digits",
+                 .partition = "iid",
+                 .clients = 2,
+                 .model = "softmax",
+                 .methods = "fedavg",
+                 .rounds = 50,
+                 .device = "cpu"};
+}
+
+int draft_method(const draft *d, size_t i, char name[DRAFT_NAME])
+{
+    const char *at = d->methods;
+    for (; *at && i; i--) {
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    snprintf(name, DRAFT_NAME, "%.*s", (int)strcspn(at, ","), at);
+    return *at != 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------------- */
+
+static void write_data(const draft *d, FILE *f)
+{
+    fputs("\n# Where samples come from (`fedloom list data`).", f);
+    if (d->standard) fputs(" standard: every feature gets mean 0 and deviation 1.", f);
+    if (d->held_back) fputs("\n# Of each client's samples a fifth is kept for testing.", f);
+    fprintf(f, "\ndata: {%s%s%s}\n", d->data, d->standard ? ", normalize: standard" : "",
+            d->held_back ? ", test_fraction: 0.2" : "");
+}
+
+static void write_clients(const draft *d, FILE *f)
+{
+    fputs("\n# Who holds which of them (`fedloom list partitions`).\n", f);
+    fprintf(f, "partition: {kind: %s", d->partition);
+    if (d->clients) fprintf(f, ", clients: %zu", d->clients);
+    fputs("}\n\n# Who takes part in a round (`fedloom list participations`).\n", f);
+    if (d->everyone || !d->clients || d->clients <= FEW)
+        fputs("participation: everyone\n", f);
+    else
+        fprintf(f, "participation: {kind: uniform, count: %zu}\n", (d->clients + 4) / 5);
+}
+
+static void write_work(const draft *d, FILE *f)
+{
+    fprintf(
+        f,
+        "\n# What is trained (`fedloom list models`).\n"
+        "model: %s\n"
+        "\n"
+        "# What a client does in its turn: passes over its samples, samples per step, step size. `fedloom tune FILE`\n"
+        "# finds the step size for each method, `fedloom check FILE` says which one theory asks for.\n"
+        "local: {epochs: 1, batch: 20, lr: %s}\n",
+        d->model, d->classes ? "0.05" : "0.01"); /* squares are steeper */
+    fprintf(f,
+            "\n# How long, where (`fedloom list devices`), and how often it is measured.\n"
+            "rounds: %zu\n"
+            "device: %s\n"
+            "metrics: {every: %zu}\n",
+            d->rounds, d->device, d->rounds > 50 ? d->rounds / 50 : 1);
+}
+
+static void write_methods(const draft *d, FILE *f)
+{
+    char name[DRAFT_NAME];
+    fputs(
+        "\n# What is compared (`fedloom list algorithms`). A method may have keys of its own, and other keys than the\n"
+        "# common ones above: - {label: slow, algorithm: {kind: fedprox, mu: 0.1}, local: {lr: 0.01}}\n"
+        "methods:\n",
+        f);
+    for (size_t i = 0; draft_method(d, i, name); i++) fprintf(f, "  - {label: %s, algorithm: %s}\n", name, name);
+    fputs("\n# Each of them with these many seeds: the table has means and deviations.\n"
+          "seeds: 3\n",
+          f);
+}
+
+void draft_write(const draft *d, const char *method, FILE *f)
+{
+    if (!method)
+        fputs("# An experiment, written by `fedloom init`; everything may be changed. `fedloom list` shows what\n"
+              "# there is to choose from, `fedloom list settings` the keys that do not depend on a choice.\n"
+              "#     fedloom check FILE      which theorems apply\n"
+              "#     fedloom compare FILE    runs it: a table, and a report to open in a browser\n",
+              f);
+    write_data(d, f);
+    write_clients(d, f);
+    write_work(d, f);
+    if (method)
+        fprintf(f, "algorithm: %s\n", method);
+    else
+        write_methods(d, f);
+}
+
+/* ---- whether it fits -------------------------------------------------------------------------------------------- */
+
+static const char origin[] = "the answer";
+
+/* The sentences, without their places in a file that nobody sees. */
+static void say_why(const fl_ctx *ctx)
+{
+    const char *line = fl_ctx_error(ctx);
+    for (size_t n; *line; line += n + (line[n] == '\n')) {
+        n = strcspn(line, "\n");
+        size_t place = strncmp(line, origin, sizeof origin - 1) ? 0 : sizeof origin - 1;
+        while (place && place < n && strchr(":0123456789 ", line[place])) place++;
+        say("%.*s", (int)(n - place), line + place);
+    }
+}
+
+static fl_config *config_of(fl_ctx *ctx, const draft *d, const char *method)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    fl_config *cfg = fl_config_new(ctx);
+    if (f) draft_write(d, method, f);
+    int bad = !f || fclose(f) || !cfg || fl_config_text(cfg, text, origin);
+    free(text);
+    if (!bad) return cfg;
+    say_why(ctx);
+    fl_config_free(cfg);
+    return NULL;
+}
+
+static json_int_t number(const json_t *of, const char *key) { return json_integer_value(json_object_get(of, key)); }
+
+/* What the data are decides what suits them. */
+static void learn(draft *d, const json_t *about)
+{
+    const json_t *data = json_object_get(about, "data");
+    const json_t *first = json_array_get(json_object_get(about, "clients"), 0);
+    const char *stored = json_string_value(json_object_get(data, "stored"));
+    d->samples = (size_t)number(data, "train_samples");
+    d->classes = (size_t)number(data, "classes");
+    d->images = json_object_get(data, "shape") != NULL;
+    d->standard = d->by_name && stored && (!strcmp(stored, "f32") || !strcmp(stored, "f64"));
+    d->held_back = !number(data, "test_samples") && !number(first, "test");
+}
+
+int draft_look(fl_ctx *ctx, draft *d)
+{
+    json_t *about = NULL;
+    d->standard = d->held_back = 0;
+    fl_config *cfg = config_of(ctx, d, "fedavg");
+    if (!cfg) return CLI_USAGE;
+    fl_ctx_format(ctx, FL_FORMAT_JSON);
+    fl_status s = fl_data_describe(cfg, 1, NULL, json_take, &about);
+    if (s)
+        say_why(ctx);
+    else
+        learn(d, about);
+    json_decref(about);
+    fl_config_free(cfg);
+    return s ? CLI_USAGE : CLI_OK;
+}
+
+int draft_fits(fl_ctx *ctx, const draft *d, const char *method, int tell)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(ctx, d, method);
+    fl_status s = cfg ? fl_run_new(cfg, &run) : FL_OK;
+    if (s && tell) say_why(ctx);
+    fl_run_free(run);
+    fl_config_free(cfg);
+    return s || !cfg ? CLI_USAGE : CLI_OK;
+}
+
+/* ==== answers =============================================================================================== */
+
+/* What may be answered to the questions of `fedloom init`: each answer is held against what there is, and tried. */
+
+enum { ANSWER_LEN = DRAFT_TEXT };
+
+/* ---- words ---------------------------------------------------------------------------------------- */
+
+/* fl_name_fn over a section of the configuration. */
+static const char *kind_at(const void *section, size_t i) { return fl_kind_at(section, i); }
+
+static int is_known(const char *section, const char *name)
+{
+    char meant[MEANT_LEN];
+    const char *known;
+    for (size_t i = 0; (known = fl_kind_at(section, i)); i++)
+        if (!strcmp(known, name)) return 1;
+    say("there is no %s called %s%s `fedloom list %s` shows what there is", section, name,
+        *args_meant(fl_nearest(name, kind_at, section), meant) ? meant : ";", section);
+    return 0;
+}
+
+/* Takes the first word off; 0: there is none. */
+static int next_word(const char **rest, char *word, size_t size)
+{
+    *rest += strspn(*rest, " \t");
+    size_t n = strcspn(*rest, " \t");
+    snprintf(word, size, "%.*s", (int)n, *rest);
+    *rest += n;
+    return n > 0;
+}
+
+/* The same, but what is left is one word if it is the name of a file or folder, which may have blanks. */
+static int next_path(const char **rest, char *word, size_t size)
+{
+    struct stat st;
+    *rest += strspn(*rest, " \t");
+    size_t n = strlen(*rest);
+    if (n >= size || stat(*rest, &st)) return next_word(rest, word, size);
+    snprintf(word, size, "%s", *rest);
+    *rest += n;
+    return 1;
+}
+
+/* A whole number from 1; 0: it is none. */
+static size_t count_of(const char *word)
+{
+    char *end;
+    unsigned long long v = strtoull(word, &end, 10);
+    return isdigit((unsigned char)*word) && !*end && v <= 1000000000 ? (size_t)v : 0;
+}
+
+/* ---- data ------------------------------------------------------------------------------------------------------ */
+
+/* Adds ", KEY: 'VALUE'" to what is in the braces; 0: no room, or a value that YAML has no plain quotes for. */
+static int add_key(draft *d, const char *key, const char *value)
+{
+    size_t n = strlen(d->data), room = sizeof d->data - n;
+    if (strlen(value) * 2 + strlen(key) + 8 > room || strpbrk(value, "\n\r\t")) return 0;
+    n += (size_t)snprintf(d->data + n, room, ", %s: '", key);
+    for (; *value; value++) {
+        if (*value == '\'') d->data[n++] = '\'';
+        d->data[n++] = *value;
+    }
+    snprintf(d->data + n, sizeof d->data - n, "'");
+    return 1;
+}
+
+/* Key number i of a kind that tells where its files are: those that must be given, or the folder. NULL past the
+ * last. */
+static const char *place_key(const json_t *kind, size_t i)
+{
+    json_t *key;
+    size_t k, required = 0, n = 0;
+    const char *folder = NULL, *found = NULL;
+    json_array_foreach(json_object_get(kind, "keys"), k, key)
+    {
+        const char *name = json_string_value(json_object_get(key, "name"));
+        int must = json_is_null(json_object_get(key, "default"));
+        required += must;
+        if (must && n++ == i) found = name;
+        if (!strcmp(name, "dir")) folder = name;
+    }
+    return required || i ? found : folder;
+}
+
+/* "KIND", "KIND PATH" or "KIND PATH PATH". */
+static int take_kind(fl_ctx *ctx, draft *d, const char *kind, const char *rest)
+{
+    json_t *about = NULL;
+    char path[ANSWER_LEN];
+    const char *key;
+    size_t n = 0;
+    int fits = 1;
+    if (!is_known("data", kind)) return CLI_USAGE;
+    fl_ctx_format(ctx, FL_FORMAT_JSON);
+    if (fl_list(ctx, "data", kind, json_take, &about)) return say_error(ctx), CLI_FAILED;
+    snprintf(d->data, sizeof d->data, "kind: %s", kind);
+    while (fits && next_path(&rest, path, sizeof path)) fits = (key = place_key(about, n++)) && add_key(d, key, path);
+    key = place_key(about, n);
+    int missing = fits && key && strcmp(key, "dir") != 0;
+    if (missing) say("data %s needs %s: `%s PATH`", kind, key, kind);
+    if (!fits) say("data %s does not take %s", kind, path);
+    json_decref(about);
+    d->by_name = n > 0;
+    return missing || !fits ? CLI_USAGE : CLI_OK;
+}
+
+static int is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* A file by its ending, or a kind and where it is. */
+int answer_data(fl_ctx *ctx, draft *d, const char *answer)
+{
+    char word[ANSWER_LEN];
+    const char *rest = answer;
+    next_path(&rest, word, sizeof word);
+    const data_format *f = data_format_of(word);
+    int code = f ? take_kind(ctx, d, f->kind, answer) : CLI_OK;
+    if (!f && is_folder(word)) {
+        say("%s is a folder: say what is in it, as in `idx %s` or `image_folder %s`", word, word, word);
+        return CLI_USAGE;
+    }
+    if (!f && strpbrk(word, "/.")) {
+        say("%s: the ending of its name does not say what it is (%s); `KIND %s` does", word, data_endings, word);
+        return CLI_USAGE;
+    }
+    if (!f) code = take_kind(ctx, d, word, rest);
+    if (!code && f && f->also_key && !add_key(d, f->also_key, f->also_is)) code = CLI_USAGE;
+    return code ? code : draft_look(ctx, d);
+}
+
+/* ---- the other four --------------------------------------------------------------------------------------------- */
+
+int answer_split(fl_ctx *ctx, draft *d, const char *answer)
+{
+    const char *rest = answer;
+    char kind[DRAFT_NAME], count[DRAFT_NAME];
+    next_word(&rest, kind, sizeof kind);
+    if (!is_known("partition", kind)) return CLI_USAGE;
+    int given = next_word(&rest, count, sizeof count);
+    size_t clients = given ? count_of(count) : 0;
+    if (given && !clients) {
+        say("%s is not a number of clients: `%s 20`, say", count, kind);
+        return CLI_USAGE;
+    }
+    snprintf(d->partition, sizeof d->partition, "%s", kind);
+    d->clients = clients;
+    return draft_look(ctx, d);
+}
+
+int answer_model(fl_ctx *ctx, draft *d, const char *answer)
+{
+    if (!is_known("model", answer)) return CLI_USAGE;
+    snprintf(d->model, sizeof d->model, "%s", answer);
+    return draft_fits(ctx, d, "fedavg", 1);
+}
+
+static void remove_blanks(const char *from, char *to, size_t size)
+{
+    size_t n = 0;
+    for (; *from && n + 1 < size; from++)
+        if (*from != ' ' && *from != '\t') to[n++] = *from;
+    to[n] = 0;
+}
+
+/* Whether runs of all methods can be made. */
+static int all_fit(fl_ctx *ctx, const draft *d, int tell)
+{
+    char name[DRAFT_NAME];
+    for (size_t i = 0; draft_method(d, i, name); i++)
+        if (draft_fits(ctx, d, name, tell)) return 0;
+    return 1;
+}
+
+/* Whether method i is known, and was not named before. */
+static int is_another(const draft *d, size_t i, const char *name)
+{
+    char before[DRAFT_NAME];
+    if (!is_known("algorithm", name)) return 0;
+    for (size_t k = 0; k < i && draft_method(d, k, before); k++)
+        if (!strcmp(before, name)) return say("%s is named twice: once is enough", name), 0;
+    return 1;
+}
+
+/* Some methods want everyone in every round. If one does, all of them are compared so. */
+int answer_methods(fl_ctx *ctx, draft *d, const char *answer)
+{
+    char name[DRAFT_NAME];
+    remove_blanks(answer, d->methods, sizeof d->methods);
+    if (!*d->methods) return say("no method is named: `fedavg,scaffold`, say"), CLI_USAGE;
+    for (size_t i = 0; draft_method(d, i, name); i++)
+        if (!is_another(d, i, name)) return CLI_USAGE;
+    for (d->everyone = 0; d->everyone < 2; d->everyone++)
+        if (all_fit(ctx, d, d->everyone)) return CLI_OK;
+    return CLI_USAGE;
+}
+
+int answer_length(fl_ctx *ctx, draft *d, const char *answer)
+{
+    const char *rest = answer;
+    char count[DRAFT_NAME], device[DRAFT_NAME];
+    next_word(&rest, count, sizeof count);
+    if (!(d->rounds = count_of(count))) {
+        say("%s is not a number of rounds: `50 cpu`, say", count);
+        return CLI_USAGE;
+    }
+    snprintf(d->device, sizeof d->device, "%s", next_word(&rest, device, sizeof device) ? device : "cpu");
+    return all_fit(ctx, d, 1) ? CLI_OK : CLI_USAGE;
+}
+
+/* ==== cmd init ============================================================================================== */
 
 typedef struct {
     words files;
@@ -19,8 +451,6 @@ typedef struct {
 } request;
 
 /* ---- five questions --------------------------------------------------------------------------------------------- */
-
-enum { ANSWER_LEN = DRAFT_TEXT };
 
 /* What suits the answers so far. */
 static void suggest_data(const request *r, char *out) { snprintf(out, ANSWER_LEN, "%s", r->data ? r->data : "digits"); }

@@ -1,6 +1,5 @@
 /* fedloom join: takes part in a federation with one's own samples. */
 #include "cli/cli.h"
-#include "cli/data_file.h"
 
 #include "net/client/join.h"
 

@@ -1,6 +1,5 @@
 /* fedloom reproduce: a paper's table or figure, by name. */
 #include "cli/cli.h"
-#include "cli/json_out.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* fedloom show: what a model file says of itself. */
 #include "cli/cli.h"
-#include "cli/json_out.h"
 
 #include <string.h>
 

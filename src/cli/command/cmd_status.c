@@ -1,8 +1,7 @@
 /* fedloom status: how a federation over a network stands. */
 #include "cli/cli.h"
-#include "cli/json_out.h"
 
-#include "net/client/watch.h"
+#include "net/client/status_client.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* fedloom verify: golden cases, and whether this build reproduces them. */
 #include "cli/cli.h"
-#include "cli/json_out.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -4,10 +4,8 @@
  * The first error that CUDA reports is kept, and nothing is computed from then on: numbers that come out are NaN, and
  * `status` says why. */
 #include "base/number.h"
-#include "cuda/host/data.h"
-#include "cuda/host/heap.h"
+#include "cuda/host/host.h"
 #include "cuda/host/net.h"
-#include "cuda/host/open.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Pieces of a few sizes, since a run has vectors of a few lengths. Small ones are cut from slabs, for good. Large ones
  * are found one by one, and can be returned to CUDA when memory runs out. */
-#include "cuda/host/heap.h"
+#include "cuda/host/host.h"
 
 enum { LINE = 256, NO_MEMORY = 2 }; /* cudaErrorMemoryAllocation */
 enum {

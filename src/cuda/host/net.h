@@ -3,7 +3,7 @@
 #ifndef FLI_CUDA_HOST_NET_H
 #define FLI_CUDA_HOST_NET_H
 
-#include "cuda/host/parcel.h"
+#include "cuda/host/host.h"
 
 /* Slots of the backend. */
 fl_status fli_cuda_net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int tf32, fli_engine_net **out);

@@ -41,9 +41,9 @@ extern "C" void fli_cuda_conv_backward(fli_cuda_stream s, fli_cuda_type type, co
         fli_conv_plain_backward(s, l, pool, b, (const float *)error, chw, which, (const float *)h, (float *)below);
 }
 
-extern "C" void fli_cuda_conv_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
-                                   const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which,
-                                   const void *in, int add, void *work)
+extern "C" void fli_cuda_conv_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                   const fli_net_layer *pool, const fli_cuda_batch *b, const void *error, int chw,
+                                   const unsigned char *which, const void *in, int add, void *work)
 {
     if (on_tensor_cores(type, l, pool))
         fli_conv_gradient_step(s, type == FLI_CUDA_F32, l, pool, b, (const float *)error, chw, which, (const float *)in,

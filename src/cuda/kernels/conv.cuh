@@ -96,11 +96,12 @@ void fli_conv_gradient_step(fli_cuda_stream s, int split, const fli_net_layer *l
 
 /* The same for every layer, a thread per result: slow. REAL: float, double. */
 template <class REAL>
-void fli_conv_plain_forward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
-                            const REAL *in, int chw, unsigned char *which, REAL *out);
+void fli_conv_plain_forward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool,
+                            const fli_cuda_batch *b, const REAL *in, int chw, unsigned char *which, REAL *out);
 template <class REAL>
-void fli_conv_plain_backward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
-                             const REAL *error, int chw, const unsigned char *which, const REAL *h, REAL *below);
+void fli_conv_plain_backward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool,
+                             const fli_cuda_batch *b, const REAL *error, int chw, const unsigned char *which,
+                             const REAL *h, REAL *below);
 template <class REAL>
 void fli_conv_plain_step(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
                          const REAL *error, int chw, const unsigned char *which, const REAL *in, int add);

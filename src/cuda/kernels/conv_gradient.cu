@@ -566,8 +566,8 @@ static void launch(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, c
 }
 
 template <int SPLIT>
-static void launch_any(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
-                       float *parts)
+static void launch_any(fli_cuda_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e,
+                       const float *in, float *parts)
 {
     if (p->filters == 16)
         (p->wide ? launch<SPLIT, 1, 0, 0> : launch<SPLIT, 1, 0, 1>)(s, p, b, e, in, parts);

@@ -188,8 +188,8 @@ static dim3 grid_of(size_t results, const fli_cuda_batch *b)
 }
 
 template <class REAL>
-void fli_conv_plain_forward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
-                            const REAL *in, int chw, unsigned char *which, REAL *out)
+void fli_conv_plain_forward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool,
+                            const fli_cuda_batch *b, const REAL *in, int chw, unsigned char *which, REAL *out)
 {
     shape p = shape_of(l, pool, chw);
     dim3 grid = grid_of(fli_conv_most(b) * fli_net_out(pool ? pool : l), b);
@@ -197,8 +197,9 @@ void fli_conv_plain_forward(fli_cuda_stream s, const fli_net_layer *l, const fli
 }
 
 template <class REAL>
-void fli_conv_plain_backward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
-                             const REAL *error, int chw, const unsigned char *which, const REAL *h, REAL *below)
+void fli_conv_plain_backward(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool,
+                             const fli_cuda_batch *b, const REAL *error, int chw, const unsigned char *which,
+                             const REAL *h, REAL *below)
 {
     shape p = shape_of(l, pool, chw);
     dim3 grid = grid_of(fli_conv_most(b) * fli_net_in(l), b);
@@ -215,12 +216,12 @@ void fli_conv_plain_step(fli_cuda_stream s, const fli_net_layer *l, const fli_ne
 }
 
 #define FOR_TYPE(REAL)                                                                                                 \
-    template void fli_conv_plain_forward<REAL>(fli_cuda_stream, const fli_net_layer *, const fli_net_layer *,               \
+    template void fli_conv_plain_forward<REAL>(fli_cuda_stream, const fli_net_layer *, const fli_net_layer *,          \
                                                const fli_cuda_batch *, const REAL *, int, unsigned char *, REAL *);    \
-    template void fli_conv_plain_backward<REAL>(fli_cuda_stream, const fli_net_layer *, const fli_net_layer *,              \
+    template void fli_conv_plain_backward<REAL>(fli_cuda_stream, const fli_net_layer *, const fli_net_layer *,         \
                                                 const fli_cuda_batch *, const REAL *, int, const unsigned char *,      \
                                                 const REAL *, REAL *);                                                 \
-    template void fli_conv_plain_step<REAL>(fli_cuda_stream, const fli_net_layer *, const fli_net_layer *,                  \
+    template void fli_conv_plain_step<REAL>(fli_cuda_stream, const fli_net_layer *, const fli_net_layer *,             \
                                             const fli_cuda_batch *, const REAL *, int, const unsigned char *,          \
                                             const REAL *, int);
 FOR_TYPE(float)

@@ -205,8 +205,8 @@ void gather_any(fli_cuda_stream s, const fli_cuda_data *d, const fli_cuda_batch 
 
 } // namespace
 
-extern "C" void fli_cuda_gather(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
-                                int channels_last, void *x)
+extern "C" void fli_cuda_gather(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_data *data,
+                                const fli_cuda_batch *b, int channels_last, void *x)
 {
     if (type == FLI_CUDA_F64)
         gather_any<double>(s, data, b, channels_last, x);

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+/* ==== kernels =============================================================================================== */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -223,10 +225,11 @@ void fli_cuda_pool_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net
 void fli_cuda_sgd(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
 
 /* ---- rows.cu: losses ---- */
-void fli_cuda_rows_error(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z);
+void fli_cuda_rows_error(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                         void *z);
 /* The same, and probabilities of the rows into p (room x classes) before that: for pairs. */
-void fli_cuda_rows_pair_global(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
-                               void *z, void *p);
+void fli_cuda_rows_pair_global(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+                               const fli_cuda_batch *b, void *z, void *p);
 /* z of the own model becomes its error in the mixture with p. */
 void fli_cuda_rows_pair_own(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                             const void *p, void *z);
@@ -261,6 +264,32 @@ void fli_cuda_wide_turns(fli_cuda_stream s, fli_cuda_type type, const fli_networ
 /* For tests and measurements: clusters of so many blocks, if there can be such, and blocks of so many warps (8 or 16);
  * 0: as it thinks best. */
 void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ==== dense ================================================================================================= */
+
+/* How the products of layers of units are cut up into blocks of threads, for those who want to compare: dense.cu
+ * chooses, fli_cuda_fc_forward and the like (kernels.h) ask it. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Forward: units per block. Results depend on it in their last bits. */
+typedef enum { FLI_FC_16, FLI_FC_32, FLI_FC_CUTS } fli_fc_cut;
+void fli_cuda_fc_forward_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                             const void *in, void *out, fli_fc_cut cut);
+/* Step and next outputs: warps of a block along units and inputs. Outputs depend on it in their last bits. */
+typedef enum { FLI_FC_LINK_1X4, FLI_FC_LINK_2X2, FLI_FC_LINKS } fli_fc_link;
+void fli_cuda_fc_link_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                          const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out,
+                          fli_fc_link how);
+void fli_cuda_fc_link_bytes_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                const fli_cuda_batch *next, const fli_cuda_data *data, const void *error, void *out,
+                                fli_fc_link how);
 
 #ifdef __cplusplus
 }

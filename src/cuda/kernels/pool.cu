@@ -129,8 +129,8 @@ template <class REAL> __global__ void __launch_bounds__(THREADS) sgd_lanes(fli_c
 
 } // namespace
 
-extern "C" void fli_cuda_pool_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                                      const void *in, int chw, unsigned char *which, void *out)
+extern "C" void fli_cuda_pool_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                      const fli_cuda_batch *b, const void *in, int chw, unsigned char *which, void *out)
 {
     const window w = window_of(l, chw);
     if (type == FLI_CUDA_F64)

@@ -354,8 +354,8 @@ extern "C" void fli_cuda_rows_pair_own(fli_cuda_stream s, fli_cuda_type type, co
     launch_error(s, type, loss, b, z, nullptr, p);
 }
 
-extern "C" void fli_cuda_rows_look(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
-                                   const void *p, const void *z, double *sum)
+extern "C" void fli_cuda_rows_look(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+                                   const fli_cuda_batch *b, const void *p, const void *z, double *sum)
 {
     if (type == FLI_CUDA_F64)
         FLI_LAUNCH(s, look_kernel<double>, dim3(b->lanes), dim3(LOOK_WARPS * WARP), 0, *loss, *b, (const double *)p,

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
-#include "data/sight.h"
+#include "data/augment.h"
 
 /* ---- arithmetic, a rounding after each operation --------------------------------------------------------- */
 

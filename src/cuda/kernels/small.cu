@@ -13,7 +13,6 @@
 #include "cuda/kernels/small_one.cuh"
 #include "cuda/kernels/small_plan.h"
 #include "cuda/kernels/small_product.cuh"
-#include "cuda/kernels/small_turn.cuh"
 
 namespace
 {
@@ -414,7 +413,8 @@ __global__ void __launch_bounds__(sizeof(T) == 8 ? THREADS_F64 : THREADS, 1)
 }
 
 template <class T, class STORED>
-void launch(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
+void launch(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane,
+            uint32_t lanes)
 {
     auto kernel = turns<T, STORED>;
     FLI_LAUNCH(s, kernel, lanes, sizeof(T) == 8 ? THREADS_F64 : THREADS, p.bytes, p, *data, lane);

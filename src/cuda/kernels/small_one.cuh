@@ -16,7 +16,7 @@
 #define FLI_CUDA_SMALL_ONE_CUH
 
 #include "cuda/kernels/mma.cuh"
-#include "cuda/kernels/small_turn.cuh"
+#include "cuda/kernels/small_plan.h"
 
 namespace
 {
@@ -485,7 +485,8 @@ __global__ void __launch_bounds__(ONE_THREADS, 1)
 }
 
 template <class STORED>
-void one_launch(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
+void one_launch(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane,
+                uint32_t lanes)
 {
     auto kernel = p.batch <= 56 ? one_turns<STORED, 56> : one_turns<STORED, 64>;
     FLI_LAUNCH(s, kernel, lanes, ONE_THREADS, sizeof(one_memory), p, *data, lane);

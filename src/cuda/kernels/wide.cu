@@ -10,7 +10,7 @@
  *
  * The more blocks a cluster has, the faster it is, but not by as much. So it has as many as keep all lanes under way at
  * a time. Where there are too many lanes for that, layers one by one (train.c) are faster than lanes in waves. */
-#include "cuda/kernels/wide_top.cuh"
+#include "cuda/kernels/wide.cuh"
 
 namespace
 {

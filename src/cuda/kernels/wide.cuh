@@ -11,11 +11,166 @@
  * Weights: a row of inputs per unit, 16 floats more than a multiple of 32 long, so that neighbouring units are 16 banks
  * apart; and of units 2, 3, 6, 7 ... fours of inputs change places with the next but one. Forward, threads read fours
  * of inputs of eight units; in the others pairs of inputs of units t or t + 4: neither meets a bank twice. */
-#ifndef FLI_CUDA_WIDE_CUH
-#define FLI_CUDA_WIDE_CUH
+#ifndef FLI_CUDA_KERNELS_WIDE_CUH
+#define FLI_CUDA_KERNELS_WIDE_CUH
 
+#include "cuda/kernels/kernels.h"
 #include "cuda/kernels/mma.cuh"
-#include "cuda/kernels/wide_plan.h"
+#include "cuda/kernels/sample.cuh"
+
+/* ==== wide plan ============================================================================================= */
+
+/* What lies where while a cluster of blocks takes a whole turn of a network with one or two hidden layers: wide.cu.
+ * Made by the host, the same for all lanes and blocks. */
+
+enum {
+    WIDE_ROWS = 64,
+    WIDE_TILES_MOST = 7,
+    WIDE_TILES_DEEP = 4,   /* of networks with two hidden layers, */
+    WIDE_CHUNKS_DEEP = 16, /* and the inputs of the second, in sixteens */
+    WIDE_CLASSES_MOST = 32,
+    WIDE_HIDDEN = 2,
+    WIDE_CLUSTER = 8,
+    WIDE_GROUPS = 4, /* of warps that share a sum */
+    WIDE_ROUND = 3   /* eights of units that are added up at a time */
+};
+#define WIDE_NOWHERE 0xffffffffu
+
+/* A hidden layer. Places in shared memory are in bytes. */
+typedef struct {
+    uint32_t inputs, units;
+    uint32_t per;              /* units of a block */
+    uint32_t chunks, stride;   /* sixteens of inputs; floats of a row of weights */
+    uint32_t z_weight, z_bias; /* in the lane's vectors; WIDE_NOWHERE: no bias */
+    uint32_t relu;
+    uint32_t w, b, b_grad;    /* weights, biases, and the gradient of these */
+    uint32_t rows, row_bytes; /* the layer's inputs: stored samples, or the activations of all blocks */
+    uint32_t h, h_stride;     /* activations of the block's units; in floats */
+} wide_layer;
+
+typedef struct {
+    uint32_t hidden, classes, batch;
+    uint32_t cluster, tiles;       /* blocks; eights of units that one computes with */
+    uint32_t top_weight, top_bias; /* of the last layer, in the lane's vectors */
+    uint32_t piece;                /* bytes of a copy */
+    uint32_t d;                    /* errors of units; from here on there is also room for sums */
+    uint32_t part[2];              /* of the logits, of even and odd steps */
+    uint32_t top, error;           /* the last layer's weights, with the h_stride below it; errors of the logits */
+    uint32_t b_top, m_top;         /* its biases, and their momentum */
+    uint32_t w_sum, b_part;        /* sums of units' weights, and of their errors, by parts */
+    uint32_t ids, labels;
+    uint32_t bytes;
+    wide_layer layer[WIDE_HIDDEN];
+} wide_plan;
+
+static inline uint32_t wide_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* A row of so many floats, on lines of 16 bytes, an odd number of `of` (4 or 16) long. */
+static inline uint32_t wide_odd(uint32_t n, uint32_t of) { return of * ((n + of - 1) / of | 1); }
+
+static inline uint32_t wide_take(uint32_t *at, uint32_t bytes)
+{
+    uint32_t here = *at;
+    *at += (bytes + 15) / 16 * 16;
+    return here;
+}
+
+static inline void wide_plan_memory(wide_plan *p)
+{
+    wide_layer *last = &p->layer[p->hidden - 1];
+    uint32_t at = 0, d = p->tiles * WIDE_ROWS * 8 * 4, tiles = p->tiles * 8 * 4;
+    for (uint32_t k = 0; k < p->hidden; k++) p->layer[k].w = wide_take(&at, p->layer[k].per * p->layer[k].stride * 4);
+    p->d = at;
+    last->h = at + d;
+    wide_take(&at, wide_larger(d + p->batch * last->h_stride * 4, WIDE_GROUPS * WIDE_ROWS * WIDE_ROUND * 8 * 4));
+    for (uint32_t k = 0; k < p->hidden; k++) {
+        wide_layer *l = &p->layer[k];
+        if (l != last) l->h = wide_take(&at, p->batch * l->h_stride * 4);
+        l->b = wide_take(&at, tiles);
+        l->b_grad = wide_take(&at, tiles);
+        l->rows = wide_take(&at, p->batch * l->row_bytes);
+    }
+    for (int i = 0; i < 2; i++) p->part[i] = wide_take(&at, p->batch * p->classes * 4);
+    p->top = wide_take(&at, p->classes * last->h_stride * 4);
+    p->error = wide_take(&at, p->classes * WIDE_ROWS * 4);
+    p->b_top = wide_take(&at, p->classes * 4);
+    p->m_top = wide_take(&at, p->classes * 4);
+    p->w_sum = wide_take(&at, WIDE_GROUPS * tiles);
+    p->b_part = wide_take(&at, p->hidden > 1 ? WIDE_ROWS / 16 * tiles : 0);
+    p->ids = wide_take(&at, 2 * p->batch * 4);
+    p->labels = wide_take(&at, 2 * p->batch * 4);
+    p->bytes = at;
+}
+
+/* With so many blocks in a cluster; 0: that is no plan. */
+static inline int wide_plan_split(wide_plan *p, uint32_t cluster, size_t limit)
+{
+    uint32_t tiles = 0;
+    p->cluster = cluster;
+    for (uint32_t k = 0; k < p->hidden; k++) {
+        wide_layer *l = &p->layer[k];
+        l->per = (l->units + cluster - 1) / cluster;
+        l->h_stride = wide_odd(l->per, 4);
+        if (l->per * (cluster - 1) >= l->units) return 0;
+        tiles = wide_larger(tiles, (l->per + 7) / 8);
+    }
+    if (tiles > (p->hidden > 1 ? WIDE_TILES_DEEP : WIDE_TILES_MOST)) return 0;
+    if (p->hidden > 1 && p->layer[1].chunks > WIDE_CHUNKS_DEEP) return 0;
+    p->tiles = p->hidden > 1 ? WIDE_TILES_DEEP
+               : tiles <= 2  ? 2
+               : tiles <= 4  ? 4
+               : tiles <= 5  ? 5
+                             : WIDE_TILES_MOST; /* wide.cu is made for these */
+    wide_plan_memory(p);
+    return p->bytes <= limit;
+}
+
+static inline int wide_plan_layer(const fli_net_layer *l, int first, wide_layer *p)
+{
+    if (l->kind != FLI_NET_FC || l->weight % 4 || fli_net_in(l) % 4) return 0;
+    p->inputs = (uint32_t)fli_net_in(l);
+    p->units = (uint32_t)fli_net_out(l);
+    p->chunks = (p->inputs + 15) / 16;
+    p->stride = wide_odd(p->inputs, 16);
+    p->row_bytes = p->stride * (first ? 1 : 4);
+    p->z_weight = (uint32_t)l->weight;
+    p->z_bias = l->biased ? (uint32_t)l->bias : WIDE_NOWHERE;
+    p->relu = l->relu != 0;
+    return 1;
+}
+
+static inline int wide_plan_network(const fli_network *net, wide_plan *p)
+{
+    if (net->depth < 2 || net->depth > WIDE_HIDDEN + 1 || net->parameters > 0x7fffffff) return 0;
+    const fli_net_layer *top = &net->layer[net->depth - 1];
+    if (net->loss != FLI_NET_SOFTMAX || net->classes > WIDE_CLASSES_MOST) return 0;
+    if (top->kind != FLI_NET_FC || top->relu) return 0;
+    p->hidden = (uint32_t)net->depth - 1;
+    p->classes = (uint32_t)net->classes;
+    p->top_weight = (uint32_t)top->weight;
+    p->top_bias = top->biased ? (uint32_t)top->bias : WIDE_NOWHERE;
+    for (uint32_t k = 0; k < p->hidden; k++)
+        if (!wide_plan_layer(&net->layer[k], !k, &p->layer[k])) return 0;
+    return 1;
+}
+
+/* Whether there is a plan with clusters of `cluster` blocks. */
+static inline int wide_plan_make(const fli_network *net, const fli_cuda_data *data, uint32_t batch, uint32_t cluster,
+                                 wide_plan *p)
+{
+    size_t limit = fli_shared_limit();
+    uint32_t most = fli_cluster_limit();
+    if (most > WIDE_CLUSTER) most = WIDE_CLUSTER;
+    if (!cluster || cluster > most) return 0;
+    if (!batch || batch > WIDE_ROWS || !fli_data_simple(data, 1) || data->kind != 0) return 0;
+    if (data->scale && data->segments != 1) return 0;
+    if (net->parameters > (size_t)cluster * limit || !wide_plan_network(net, p)) return 0;
+    p->batch = batch;
+    p->piece = p->layer[0].inputs % 16 ? 4 : 16;
+    return wide_plan_split(p, cluster, limit);
+}
+
+/* ==== wide ================================================================================================== */
 
 namespace
 {
@@ -446,6 +601,204 @@ static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide
     float *b = (float *)(memory + l.b) + threadIdx.x, g = ((const float *)(memory + l.b_grad))[threadIdx.x];
     *b = moved(a, term, a.buffer ? a.buffer + at : NULL, *b, g);
 }
+
+} // namespace
+
+/* ==== wide top ============================================================================================== */
+
+/* The last layer of a wide turn, and softmax: see wide.cu. A block has the weights of all classes from its own units of
+ * the layer below, and the biases of all classes, as every other block has. */
+
+namespace
+{
+
+enum { ROW_THREADS = 4 };
+
+/* What the block's units give to the logits; a thread has one row and some classes. */
+template <int THREADS>
+static __device__ __forceinline__ void part_of_logits(const wide_plan &p, const wide_step &a, uint32_t step,
+                                                      unsigned char *memory)
+{
+    constexpr uint32_t UP = THREADS / WIDE_ROWS, OWN = WIDE_CLASSES_MOST / UP;
+    const wide_layer &l = p.layer[p.hidden - 1];
+    const uint32_t units = units_of(l).count, row = threadIdx.x % WIDE_ROWS, first = threadIdx.x / WIDE_ROWS;
+    const float *h = (const float *)(memory + l.h) + min(row, a.n - 1) * l.h_stride;
+    const float *top = (const float *)(memory + p.top) + first * l.h_stride;
+    float *to = (float *)(memory + p.part[step % 2]) + row * p.classes + first, s[OWN][4];
+    clear<OWN>(s);
+#pragma unroll 2
+    for (uint32_t u = 0; u < units; u += 4) { /* weights behind the last unit are 0 */
+        const float4 x = *(const float4 *)(h + u);
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (first + i * UP >= p.classes) break;
+            const float4 y = *(const float4 *)(top + i * UP * l.h_stride + u);
+            s[i][0] += x.x * y.x, s[i][1] += x.y * y.y, s[i][2] += x.z * y.z, s[i][3] += x.w * y.w;
+        }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++)
+        if (row < a.n && first + i * UP < p.classes) to[i * UP] = (s[i][0] + s[i][1]) + (s[i][2] + s[i][3]);
+}
+
+/* Where row `row` stands in a column of errors: rows t, t + 4, t + 8, t + 12 of 16 side by side. */
+static __device__ __forceinline__ uint32_t place_of(uint32_t row) { return (row & ~15u) + row % 4 * 4 + row / 4 % 4; }
+
+/* Errors of the logits, which every block computes for itself; a row by four threads of a warp. */
+static __device__ __forceinline__ void softmax_errors(const wide_plan &p, const wide_step &a, uint32_t step,
+                                                      unsigned char *memory)
+{
+    constexpr int OWN = WIDE_CLASSES_MOST / ROW_THREADS;
+    const uint32_t own = threadIdx.x % ROW_THREADS;
+    const float *from = (const float *)(memory + p.part[step % 2]), *bias = (const float *)(memory + p.b_top);
+    const int32_t *label = (const int32_t *)(memory + p.labels) + step % 2 * p.batch;
+    float *error = (float *)(memory + p.error);
+    for (uint32_t row = threadIdx.x / ROW_THREADS; row < WIDE_ROWS; row += blockDim.x / ROW_THREADS) {
+        const uint32_t there = min(row, a.n - 1);
+        float z[OWN], most = -INFINITY, sum = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) z[i] = bias[min(own + i * ROW_THREADS, p.classes - 1)];
+#pragma unroll 4
+        for (uint32_t k = 0; k < p.cluster; k++) {
+            const float *its = fli_cluster_at(from, k) + there * p.classes;
+#pragma unroll
+            for (uint32_t i = 0; i < OWN; i++)
+                if (i * ROW_THREADS < p.classes) z[i] += its[min(own + i * ROW_THREADS, p.classes - 1)];
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (own + i * ROW_THREADS >= p.classes) z[i] = -INFINITY;
+            most = max(most, z[i]);
+        }
+        for (int k = 1; k < ROW_THREADS; k *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, k));
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (i * ROW_THREADS < p.classes) z[i] = expf(z[i] - most);
+            if (own + i * ROW_THREADS < p.classes) sum += z[i];
+        }
+        for (int k = 1; k < ROW_THREADS; k *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+        const float share = 1.0f / (float)a.n, whole = 1.0f / sum;
+        const uint32_t correct = (uint32_t)label[there];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            const uint32_t c = own + i * ROW_THREADS;
+            if (c >= p.classes) break;
+            const float e = z[i] * whole;
+            error[c * WIDE_ROWS + place_of(row)] = row < a.n ? (c == correct ? e - 1 : e) * share : 0.0f;
+        }
+    }
+}
+
+/* Errors of the block's units of the last hidden layer, and their sums, the gradient of the bias. */
+template <int NT>
+static __device__ __forceinline__ void unit_errors(const wide_plan &p, const wide_step &a, unsigned char *memory)
+{
+    const wide_layer &l = p.layer[p.hidden - 1];
+    const uint32_t units = units_of(l).count, lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+    const float *h = (const float *)(memory + l.h), *top = (const float *)(memory + p.top);
+    const float *error = (const float *)(memory + p.error);
+    float4 *d = (float4 *)(memory + p.d);
+    const float least = l.relu ? 0.0f : -INFINITY;
+    for (uint32_t n = threadIdx.x / WARP; n < NT; n += blockDim.x / WARP) {
+        const uint32_t unit = 8 * n + g / 2 + 4 * (g % 2), in = min(unit, units - 1);
+        float s[DOWN][4], all = 0;
+        clear<DOWN>(s);
+        for (uint32_t c = 0; c < p.classes; c++) {
+            const float w = top[c * l.h_stride + in];
+#pragma unroll
+            for (int k = 0; k < DOWN; k++) {
+                const float4 e = *(const float4 *)(error + c * WIDE_ROWS + 16 * k + 4 * t);
+                s[k][0] += e.x * w, s[k][1] += e.y * w, s[k][2] += e.z * w, s[k][3] += e.w * w;
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < DOWN; k++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const uint32_t row = 16 * k + t + 4 * j;
+                const float active = h[min(row, a.n - 1) * l.h_stride + in];
+                s[k][j] = row < a.n && unit < units && active > least ? s[k][j] : 0.0f;
+                all += s[k][j];
+            }
+            d[(k * NT + n) * WARP + lane] = make_float4(s[k][0], s[k][1], s[k][2], s[k][3]);
+        }
+        all += __shfl_xor_sync(0xffffffffu, all, 1);
+        all += __shfl_xor_sync(0xffffffffu, all, 2);
+        if (!t) ((float *)(memory + l.b_grad))[unit] = all;
+    }
+}
+
+/* The gradient of the last layer in the block's units; a thread has one unit and some classes. */
+template <int THREADS> struct top_gradient {
+    enum { ACROSS = 64, UP = THREADS / ACROSS, OWN = WIDE_CLASSES_MOST / UP };
+    float g[OWN], bias; /* bias: thread i of warp w has that of class w + i (warps) */
+    float term[OWN], bias_term;
+
+    /* Whether its number i is there, and where in the lane's vectors. */
+    static __device__ __forceinline__ uint32_t class_of(int i) { return threadIdx.x / ACROSS + i * UP; }
+    static __device__ __forceinline__ int has(const wide_plan &p, int i)
+    {
+        return class_of(i) < p.classes && threadIdx.x % ACROSS < units_of(p.layer[p.hidden - 1]).count;
+    }
+    static __device__ __forceinline__ uint32_t place(const wide_plan &p, int i)
+    {
+        const wide_layer &l = p.layer[p.hidden - 1];
+        return p.top_weight + class_of(i) * l.units + units_of(l).first + threadIdx.x % ACROSS;
+    }
+    static __device__ __forceinline__ uint32_t bias_class()
+    {
+        return threadIdx.x / WARP + threadIdx.x % WARP * (THREADS / WARP);
+    }
+
+    __device__ __forceinline__ void ask(const wide_plan &p, const wide_step &a)
+    {
+        for_each<OWN>([&](int i) { term[i] = term_at(a, place(p, i), has(p, i)); });
+        bias_term = term_at(a, p.top_bias + bias_class(), bias_class() < p.classes && p.top_bias != NOWHERE);
+    }
+
+    __device__ __forceinline__ void make(const wide_plan &p, const wide_step &a, unsigned char *memory)
+    {
+        const wide_layer &l = p.layer[p.hidden - 1];
+        const float *h = (const float *)(memory + l.h), *error = (const float *)(memory + p.error);
+        const uint32_t unit = min(threadIdx.x % ACROSS, units_of(l).count - 1), first = threadIdx.x / ACROSS;
+#pragma unroll
+        for (int i = 0; i < OWN; i++) g[i] = 0;
+        bias = 0;
+        for (uint32_t q = 0; q < WIDE_ROWS / 4 && q / 4 * 16 < a.n; q++) {
+            float x[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) x[j] = h[min(q / 4 * 16 + q % 4 + 4 * j, a.n - 1) * l.h_stride + unit];
+#pragma unroll
+            for (int i = 0; i < OWN; i++) {
+                if (first + i * UP >= p.classes) break;
+                const float4 e = *(const float4 *)(error + (first + i * UP) * WIDE_ROWS + 4 * q);
+                g[i] += (e.x * x[0] + e.y * x[1]) + (e.z * x[2] + e.w * x[3]);
+            }
+        }
+        for (uint32_t c = threadIdx.x / WARP, i = 0; c < p.classes; c += THREADS / WARP, i++) {
+            const float *from = error + c * WIDE_ROWS + threadIdx.x % WARP;
+            float all = from[0] + from[WARP];
+            for (int k = 1; k < WARP; k *= 2) all += __shfl_xor_sync(0xffffffffu, all, k);
+            if (threadIdx.x % WARP == i) bias = all;
+        }
+    }
+
+    /* Behind a barrier: nobody needs the old weights any more. */
+    __device__ __forceinline__ void step(const wide_plan &p, const wide_step &a, unsigned char *memory) const
+    {
+        const wide_layer &l = p.layer[p.hidden - 1];
+        float *top = (float *)(memory + p.top), *b = (float *)(memory + p.b_top), *m = (float *)(memory + p.m_top);
+        for_each<OWN>([&](int i) {
+            if (!has(p, i)) return;
+            float *w = top + class_of(i) * l.h_stride + threadIdx.x % ACROSS;
+            *w = moved(a, term[i], a.buffer ? a.buffer + place(p, i) : NULL, *w, g[i]);
+        });
+        const uint32_t c = bias_class();
+        if (c >= p.classes || p.top_bias == NOWHERE) return;
+        /* every block has all of these, and their momentum */
+        b[c] = moved(a, bias_term, a.buffer ? m + c : NULL, b[c], bias);
+    }
+};
 
 } // namespace
 

@@ -2,7 +2,7 @@
  * channel, or a single feature. A constant feature has scale 1.
  *
  * Sparse data must stay sparse, and mean the same as when they are dense: what would shift a zero is refused. */
-#include "data/federation/normalize.h"
+#include "data/federation/federation.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  * renormalised, is again Dirichlet(alpha), so here it is drawn over the open clients only. That is the same
  * distribution, without the division by zero that tiny alphas lead to. Sizes are drawn again until every client has
  * min_size samples. */
-#include "data/partition/assign.h"
 #include "data/partition/partition.h"
 
 #include <string.h>

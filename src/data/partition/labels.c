@@ -1,7 +1,6 @@
 /* Label skew by number: every client holds samples of k labels, #C = k in NIID-Bench. Client i holds label i mod C
  * and k - 1 other random ones, of the C labels that have samples; the samples of a label are split evenly over its
  * holders. */
-#include "data/partition/assign.h"
 #include "data/partition/partition.h"
 
 typedef struct {

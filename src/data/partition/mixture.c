@@ -5,7 +5,6 @@
  * when the class is used up, which may go on for ever; here the class comes from the client's distribution
  * renormalised over the classes that are left, which is what redrawing amounts to. Sizes are n/N, rounded down, or
  * lognormal and scaled to add up to n: what does not divide is nobody's. */
-#include "data/partition/assign.h"
 #include "data/partition/partition.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* Quantity skew: sizes in proportions from Dirichlet(alpha), contents alike. Drawn again until everyone has min_size
  * samples. */
-#include "data/partition/assign.h"
 #include "data/partition/partition.h"
 
 #include <string.h>

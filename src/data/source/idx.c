@@ -2,7 +2,7 @@
  * 32-bit size per dimension, then the values, the last dimension running fastest. Images of bytes, floats or doubles
  * stay what they are. */
 #include "base/number.h"
-#include "data/names.h"
+#include "data/label_names.h"
 #include "data/load.h"
 #include "data/source.h"
 

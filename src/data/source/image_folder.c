@@ -2,9 +2,8 @@
  * All names are listed before anything is read. Then the first image says what the others must be like, and there is
  * memory for all of them. */
 #include "base/file.h"
-#include "data/listing.h"
 #include "data/load.h"
-#include "data/names.h"
+#include "data/label_names.h"
 #include "data/source/picture.h"
 #include "data/source.h"
 

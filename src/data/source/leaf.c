@@ -2,9 +2,9 @@
  *     {"users": [u, ...], "num_samples": [n, ...], "user_data": {u: {"x": [[...], ...], "y": [...]}, ...}}
  * A folder of them is one data set. Every user is a group, in the order of first appearance. */
 #include "base/number.h"
-#include "data/listing.h"
+#include "base/file.h"
 #include "data/load.h"
-#include "data/names.h"
+#include "data/label_names.h"
 #include "data/source.h"
 
 #include <jansson.h>

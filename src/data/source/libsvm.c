@@ -1,11 +1,10 @@
 /* LIBSVM (svmlight) text: one sample a line, `label index:value index:value ...`, indices from 1 (or 0) and ascending,
  * zeros left out, `#` starts a comment; `qid:N` behind the label says which query a sample belongs to. Kept sparse
  * where that takes less memory. */
-#include "data/source/libsvm.h"
-
-#include "data/names.h"
-#include "data/load.h"
 #include "data/source.h"
+
+#include "data/label_names.h"
+#include "data/load.h"
 
 #include <float.h>
 #include <inttypes.h>

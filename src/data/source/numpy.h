@@ -2,8 +2,8 @@
 #ifndef FLI_DATA_SOURCE_NUMPY_H
 #define FLI_DATA_SOURCE_NUMPY_H
 
+#include "data/label_names.h"
 #include "data/load.h"
-#include "data/names.h"
 #include "data/source.h"
 
 enum { FLI_NUMPY_DIMS = 8, FLI_NUMPY_TYPE = 15 };
@@ -18,9 +18,6 @@ typedef struct {
     size_t dims;
     uint64_t size[FLI_NUMPY_DIMS];
 } fli_numpy;
-
-/* Reads the header; types other than real numbers are FL_EFORMAT, by name. */
-fl_status fli_numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *a);
 
 /* Where the arrays of a data set are: in files of their own (member NULL), or in archives. */
 typedef struct {

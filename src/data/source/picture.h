@@ -28,10 +28,6 @@ fl_status fli_picture_resize(fl_ctx *ctx, fli_picture *p, size_t height, size_t 
 
 /* ---- for the decoders ------------------------------------------------------------------------------------ */
 
-/* picture_png.c and picture_jpeg.c, or picture_none.c for both in a build without their libraries. */
-fl_status fli_picture_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out);
-fl_status fli_picture_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out);
-
 /* Memory for p->height x p->width x p->channels bytes, if that is no more than `most` pixels. */
 fl_status fli_picture_make(fl_ctx *ctx, const char *path, size_t most, fli_picture *p);
 

@@ -1,19 +1,370 @@
 #include "net/cert/cert.h"
 
 #include "base/file.h"
-#include "base/text.h"
-#include "base/lock.h"
 #include "base/number.h"
-#include "net/cert/cert_index.h"
-#include "net/cert/issue.h"
+#include "base/text.h"
 #include "net/cert/x509.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <gnutls/crypto.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ==== cert index ============================================================================================ */
+
+#define HEAD "fedloom certificates 1 "
+static const char *const kind_name[] = {"server", "client", "viewer"};
+
+const char *fli_cert_kind_name(fli_cert_kind kind) { return kind_name[kind]; }
+
+void fli_cert_index_init(fli_cert_index *x, fl_ctx *ctx)
+{
+    memset(x, 0, sizeof *x);
+    x->ctx = ctx;
+}
+
+void fli_cert_index_fini(fli_cert_index *x)
+{
+    fli_free(x->line);
+    x->line = NULL;
+    x->lines = x->capacity = 0;
+}
+
+/* A host's name or address: letters, digits and what else they have, 1 to FLI_CERT_HOST_MAX bytes. */
+static int cert_host_ok(const char *host)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:*-";
+    size_t n = strlen(host);
+    return n && n <= FLI_CERT_HOST_MAX && strspn(host, allowed) == n && *host != '-' && *host != '.';
+}
+
+static fl_status cert_index_add(fli_cert_index *x, const fli_cert_line *line)
+{
+    if (x->lines == x->capacity) {
+        size_t more = x->capacity ? 2 * x->capacity : 64;
+        fl_status s = fli_grow(x->ctx, (void **)&x->line, x->capacity, more, sizeof *x->line);
+        if (s) return s;
+        x->capacity = more;
+    }
+    x->line[x->lines++] = *line;
+    return FL_OK;
+}
+
+/* Up to the next space or the line's end; NULL: there is no word, or it does not fit into n bytes as text. */
+static const char *take_word(const char *at, const char *end, char *word, size_t n)
+{
+    size_t length = 0;
+    while (at + length < end && at[length] != ' ') length++;
+    if (!length || length >= n || memchr(at, 0, length)) return NULL;
+    memcpy(word, at, length);
+    word[length] = 0;
+    return at + length < end ? at + length + 1 : end;
+}
+
+static int read_number(const char *word, int64_t *out)
+{
+    size_t n = strspn(word, "0123456789");
+    if (!n || n > 18 || word[n]) return 0;
+    *out = strtoll(word, NULL, 10);
+    return 1;
+}
+
+static int read_kind(const char *word, fli_cert_kind *out)
+{
+    for (size_t k = 0; k < sizeof kind_name / sizeof *kind_name; k++)
+        if (!strcmp(word, kind_name[k])) return *out = (fli_cert_kind)k, 1;
+    return 0;
+}
+
+static int read_line(const char *at, const char *end, fli_cert_line *line)
+{
+    char kind[16], ends[24], revoked[24];
+    memset(line, 0, sizeof *line);
+    if (at < end && end[-1] == ' ') return 0;
+    at = take_word(at, end, line->serial, sizeof line->serial);
+    if (at) at = take_word(at, end, kind, sizeof kind);
+    if (at) at = take_word(at, end, line->name, sizeof line->name);
+    if (at) at = take_word(at, end, ends, sizeof ends);
+    if (at) at = take_word(at, end, revoked, sizeof revoked);
+    return at == end && strlen(line->serial) == 2 * FLI_CERT_SERIAL &&
+           strspn(line->serial, "0123456789abcdef") == 2 * FLI_CERT_SERIAL && read_kind(kind, &line->kind) &&
+           cert_host_ok(line->name) && read_number(ends, &line->ends) && read_number(revoked, &line->revoked);
+}
+
+static int read_head(const char *at, const char *end, uint64_t *list)
+{
+    char word[24];
+    int64_t number;
+    size_t n = strlen(HEAD);
+    if ((size_t)(end - at) <= n || memcmp(at, HEAD, n)) return 0;
+    if (take_word(at + n, end, word, sizeof word) != end || !read_number(word, &number)) return 0;
+    *list = (uint64_t)number;
+    return 1;
+}
+
+fl_status fli_cert_index_parse(fli_cert_index *x, const char *name, const char *text, size_t n)
+{
+    const char *at = text, *stop = text + n;
+    fl_status s = FL_OK;
+    for (size_t number = 1; !s && (at < stop || number == 1); number++) {
+        fli_cert_line line;
+        const char *end = at < stop ? memchr(at, '\n', (size_t)(stop - at)) : NULL;
+        if (!end || !(number == 1 ? read_head(at, end, &x->list) : read_line(at, end, &line)))
+            return fli_fail(x->ctx, FL_EFORMAT, "%s:%zu: is not a line of an index of certificates", name, number);
+        if (number > 1) s = cert_index_add(x, &line);
+        at = end + 1;
+    }
+    return s;
+}
+
+fl_status fli_cert_index_load(fli_cert_index *x, const char *path)
+{
+    char *text;
+    size_t n = 0;
+    fl_status s = fli_file_read(x->ctx, path, FLI_CERT_INDEX_MOST, &text, &n);
+    if (!s) s = fli_cert_index_parse(x, path, text, n);
+    fli_free(text);
+    return s;
+}
+
+fl_status fli_cert_index_save(const fli_cert_index *x, const char *path)
+{
+    fli_text t;
+    fli_text_init(&t, x->ctx);
+    fli_text_addf(&t, HEAD "%llu\n", (unsigned long long)x->list);
+    for (size_t i = 0; i < x->lines; i++) {
+        const fli_cert_line *l = x->line + i;
+        fli_text_addf(&t, "%s %s %s %lld %lld\n", l->serial, kind_name[l->kind], l->name, (long long)l->ends,
+                      (long long)l->revoked);
+    }
+    fl_status s = fli_text_ok(&t);
+    if (!s) s = fli_file_private(x->ctx, path, t.s, t.n);
+    fli_text_fini(&t);
+    return s;
+}
+
+const fli_cert_line *fli_cert_index_holding(const fli_cert_index *x, fli_cert_kind kind, const char *name, int64_t now)
+{
+    for (size_t i = x->lines; i--;) {
+        const fli_cert_line *l = x->line + i;
+        if (l->kind == kind && !strcmp(l->name, name) && !l->revoked && l->ends > now) return l;
+    }
+    return NULL;
+}
+
+/* ==== issue ================================================================================================= */
+
+void fli_pem_wipe(fli_pem *pem)
+{
+    if (pem->data) gnutls_memset(pem->data, 0, pem->size);
+    gnutls_free(pem->data);
+    *pem = (fli_pem){0};
+}
+
+static fl_status failed(fl_ctx *ctx, const char *what, int code)
+{
+    return code ? fli_x509_fail(ctx, FL_ESYSTEM, what, code) : FL_OK;
+}
+
+static fl_status issue_serial(fl_ctx *ctx, uint8_t serial[FLI_CERT_SERIAL])
+{
+    int code = gnutls_rnd(GNUTLS_RND_NONCE, serial, FLI_CERT_SERIAL);
+    serial[0] = (uint8_t)((serial[0] & 0x7f) | 0x40); /* positive, and of this length whatever comes */
+    return failed(ctx, "no random number", code);
+}
+
+fl_status fli_issue_key(fl_ctx *ctx, gnutls_x509_privkey_t *key, fli_pem *pem)
+{
+    const unsigned curve = GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1);
+    *pem = (fli_pem){0};
+    int code = gnutls_x509_privkey_init(key);
+    if (code) *key = NULL;
+    if (!code) code = gnutls_x509_privkey_generate(*key, GNUTLS_PK_ECDSA, curve, 0);
+    if (!code) code = gnutls_x509_privkey_export2_pkcs8(*key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN, pem);
+    return failed(ctx, "a key cannot be made", code);
+}
+
+static fl_status issue_public(fl_ctx *ctx, gnutls_x509_privkey_t key, gnutls_pubkey_t *out)
+{
+    gnutls_privkey_t private = NULL;
+    *out = NULL;
+    int code = gnutls_privkey_init(&private);
+    if (!code) code = gnutls_privkey_import_x509(private, key, 0);
+    if (!code) code = gnutls_pubkey_init(out);
+    if (!code) code = gnutls_pubkey_import_privkey(*out, private, 0, 0);
+    if (private) gnutls_privkey_deinit(private);
+    return failed(ctx, "a key cannot be used", code);
+}
+
+static int strong_enough(gnutls_pubkey_t key)
+{
+    unsigned bits = 0;
+    int kind = gnutls_pubkey_get_pk_algorithm(key, &bits);
+    return kind >= 0 && gnutls_pk_bits_to_sec_param((gnutls_pk_algorithm_t)kind, bits) >= GNUTLS_SEC_PARAM_MEDIUM;
+}
+
+static int read_request(gnutls_x509_crq_t request, const gnutls_datum_t *text, char *name, size_t n,
+                        gnutls_pubkey_t *out)
+{
+    size_t size = n;
+    int code = gnutls_x509_crq_import(request, text, GNUTLS_X509_FMT_PEM);
+    if (!code) code = gnutls_x509_crq_verify(request, 0);
+    if (!code) code = gnutls_x509_crq_get_dn_by_oid(request, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name, &size);
+    if (!code && strlen(name) != size) code = GNUTLS_E_ASN1_DER_ERROR;
+    if (!code) code = gnutls_pubkey_init(out);
+    if (!code) code = gnutls_pubkey_import_x509_crq(*out, request, 0);
+    return code;
+}
+
+fl_status fli_issue_read_request(fl_ctx *ctx, const char *path, char *name, size_t n, gnutls_pubkey_t *out)
+{
+    char *pem;
+    size_t bytes = 0;
+    gnutls_x509_crq_t request = NULL;
+    *out = NULL;
+    fl_status s = fli_file_read(ctx, path, FLI_PEM_MOST, &pem, &bytes);
+    if (s) return s;
+    const gnutls_datum_t text = {(unsigned char *)pem, (unsigned)bytes};
+    int code = gnutls_x509_crq_init(&request);
+    if (!code) code = read_request(request, &text, name, n, out);
+    if (code)
+        s = fli_fail(ctx, FL_EFORMAT, "%s: is not a request for a certificate: %s", path, gnutls_strerror(code));
+    else if (!strong_enough(*out))
+        s = fli_fail(ctx, FL_EFORMAT, "%s: its key is too weak", path);
+    if (request) gnutls_x509_crq_deinit(request);
+    fli_free(pem);
+    return s;
+}
+
+/* A server is reached under names, or under addresses, which are in a certificate as their bytes. */
+static int add_hosts(gnutls_x509_crt_t cert, const fli_issue *what)
+{
+    unsigned char address[16];
+    int code = 0;
+    for (size_t i = 0; i < what->hosts && !code; i++) {
+        const char *host = what->host[i];
+        unsigned flags = i ? GNUTLS_FSAN_APPEND : GNUTLS_FSAN_SET;
+        unsigned bytes = inet_pton(AF_INET, host, address) == 1 ? 4 : inet_pton(AF_INET6, host, address) == 1 ? 16 : 0;
+        code =
+            bytes ? gnutls_x509_crt_set_subject_alt_name(cert, GNUTLS_SAN_IPADDRESS, address, bytes, flags)
+                  : gnutls_x509_crt_set_subject_alt_name(cert, GNUTLS_SAN_DNSNAME, host, (unsigned)strlen(host), flags);
+    }
+    return code;
+}
+
+static int fill_in(gnutls_x509_crt_t cert, const fli_issue *what, gnutls_pubkey_t key)
+{
+    int authority = !what->purpose;
+    int code = gnutls_x509_crt_set_version(cert, 3);
+    if (!code) code = gnutls_x509_crt_set_serial(cert, what->serial, sizeof what->serial);
+    if (!code) code = gnutls_x509_crt_set_activation_time(cert, (time_t)what->begins);
+    if (!code) code = gnutls_x509_crt_set_expiration_time(cert, (time_t)what->ends);
+    if (!code) code = gnutls_x509_crt_set_pubkey(cert, key);
+    if (!code)
+        code = gnutls_x509_crt_set_dn_by_oid(cert, GNUTLS_OID_X520_COMMON_NAME, 0, what->name,
+                                             (unsigned)strlen(what->name));
+    if (!code && what->unit)
+        code = gnutls_x509_crt_set_dn_by_oid(cert, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0, what->unit,
+                                             (unsigned)strlen(what->unit));
+    /* no authority below this one: a certificate that it signs can sign nothing */
+    if (!code) code = gnutls_x509_crt_set_basic_constraints(cert, (unsigned)authority, authority ? 0 : -1);
+    if (!code)
+        code = gnutls_x509_crt_set_key_usage(cert, authority ? GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN
+                                                             : GNUTLS_KEY_DIGITAL_SIGNATURE);
+    if (!code && what->purpose) code = gnutls_x509_crt_set_key_purpose_oid(cert, what->purpose, 0);
+    if (!code) code = add_hosts(cert, what);
+    return code;
+}
+
+/* Which key it has, and which signed it: how a chain is found. */
+static int add_key_ids(gnutls_x509_crt_t cert, gnutls_pubkey_t key, gnutls_x509_crt_t signer)
+{
+    unsigned char id[64];
+    size_t n = sizeof id;
+    int code = gnutls_pubkey_get_key_id(key, GNUTLS_KEYID_USE_SHA1, id, &n);
+    if (!code) code = gnutls_x509_crt_set_subject_key_id(cert, id, n);
+    n = sizeof id;
+    if (!code) code = gnutls_x509_crt_get_subject_key_id(signer, id, &n, NULL);
+    if (!code) code = gnutls_x509_crt_set_authority_key_id(cert, id, n);
+    return code;
+}
+
+static fl_status issue_cert(fl_ctx *ctx, const fli_issue *what, gnutls_pubkey_t key, const fli_issuer *issuer,
+                            fli_pem *pem)
+{
+    gnutls_x509_crt_t cert = NULL;
+    *pem = (fli_pem){0};
+    int code = gnutls_x509_crt_init(&cert);
+    gnutls_x509_crt_t signer = what->purpose ? issuer->cert : cert;
+    if (!code) code = fill_in(cert, what, key);
+    if (!code) code = add_key_ids(cert, key, signer);
+    if (!code) code = gnutls_x509_crt_sign2(cert, signer, issuer->key, GNUTLS_DIG_SHA256, 0);
+    if (!code) code = gnutls_x509_crt_export2(cert, GNUTLS_X509_FMT_PEM, pem);
+    if (cert) gnutls_x509_crt_deinit(cert);
+    return failed(ctx, "a certificate cannot be made", code);
+}
+
+fl_status fli_issue_request(fl_ctx *ctx, const char *name, gnutls_x509_privkey_t key, fli_pem *pem)
+{
+    gnutls_x509_crq_t request = NULL;
+    *pem = (fli_pem){0};
+    int code = gnutls_x509_crq_init(&request);
+    if (!code) code = gnutls_x509_crq_set_version(request, 1);
+    if (!code) code = gnutls_x509_crq_set_key(request, key);
+    if (!code)
+        code = gnutls_x509_crq_set_dn_by_oid(request, GNUTLS_OID_X520_COMMON_NAME, 0, name, (unsigned)strlen(name));
+    if (!code) code = gnutls_x509_crq_sign2(request, key, GNUTLS_DIG_SHA256, 0);
+    if (!code) code = gnutls_x509_crq_export2(request, GNUTLS_X509_FMT_PEM, pem);
+    if (request) gnutls_x509_crq_deinit(request);
+    return failed(ctx, "a request cannot be made", code);
+}
+
+static int add_line(gnutls_x509_crl_t list, const fli_cert_line *line)
+{
+    unsigned char serial[FLI_CERT_SERIAL];
+    size_t n = sizeof serial;
+    if (!line->revoked) return 0;
+    const gnutls_datum_t hex = {(unsigned char *)line->serial, (unsigned)strlen(line->serial)};
+    int code = gnutls_hex_decode(&hex, serial, &n);
+    return code ? code : gnutls_x509_crl_set_crt_serial(list, serial, n, (time_t)line->revoked);
+}
+
+static int name_list(gnutls_x509_crl_t list, uint64_t number, gnutls_x509_crt_t issuer)
+{
+    unsigned char bytes[8], id[64];
+    size_t n = sizeof id, zeros = 0;
+    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(number >> (56 - 8 * i));
+    while (zeros < 7 && !bytes[zeros] && bytes[zeros + 1] < 0x80) zeros++; /* DER wants none that it can do without */
+    int code = gnutls_x509_crl_set_version(list, 2);
+    if (!code) code = gnutls_x509_crl_set_this_update(list, time(NULL));
+    if (!code) code = gnutls_x509_crl_set_next_update(list, gnutls_x509_crt_get_expiration_time(issuer));
+    if (!code) code = gnutls_x509_crl_set_number(list, bytes + zeros, sizeof bytes - zeros);
+    if (!code) code = gnutls_x509_crt_get_subject_key_id(issuer, id, &n, NULL);
+    if (!code) code = gnutls_x509_crl_set_authority_key_id(list, id, n);
+    return code;
+}
+
+/* The list of those lines that are revoked. It has no end before the authority's: it counts until a newer one is put in
+ * its place, and a server must not shut everybody out because nobody renewed it. */
+static fl_status issue_list(fl_ctx *ctx, const fli_cert_line *line, size_t lines, uint64_t number,
+                            const fli_issuer *issuer, fli_pem *pem)
+{
+    gnutls_x509_crl_t list = NULL;
+    *pem = (fli_pem){0};
+    int code = gnutls_x509_crl_init(&list);
+    if (!code) code = name_list(list, number, issuer->cert);
+    for (size_t i = 0; i < lines && !code; i++) code = add_line(list, line + i);
+    if (!code) code = gnutls_x509_crl_sign2(list, issuer->cert, issuer->key, GNUTLS_DIG_SHA256, 0);
+    if (!code) code = gnutls_x509_crl_export2(list, GNUTLS_X509_FMT_PEM, pem);
+    if (list) gnutls_x509_crl_deinit(list);
+    return failed(ctx, "a revocation list cannot be made", code);
+}
+
+/* ==== cert ================================================================================================== */
 
 enum { DAY = 24 * 60 * 60, SLACK = 60 * 60 }; /* a clock elsewhere may be behind by an hour */
 
@@ -155,7 +506,7 @@ static fl_status publish(const authority *a)
     fli_pem list;
     char *server = fli_strf(a->ctx, "%s/server", a->dir);
     fl_status s =
-        server ? fli_issue_list(a->ctx, a->index.line, a->index.lines, a->index.list, &a->issuer, &list) : FL_ENOMEM;
+        server ? issue_list(a->ctx, a->index.line, a->index.lines, a->index.list, &a->issuer, &list) : FL_ENOMEM;
     if (!s) {
         s = put_pem(a->ctx, a->dir, "crl.pem", &list);
         if (!s && fli_path_kind(server) == 1) s = put_pem(a->ctx, server, "crl.pem", &list);
@@ -203,10 +554,10 @@ static fl_status self_sign(authority *a, const char *name, long days, fli_pem *c
     gnutls_pubkey_t key;
     fli_issue what = {.name = name, .begins = a->now - SLACK, .ends = a->now + (int64_t)days * DAY};
     if (what.begins >= what.ends) what.begins = what.ends - SLACK;
-    fl_status s = fli_issue_serial(a->ctx, what.serial);
+    fl_status s = issue_serial(a->ctx, what.serial);
     if (!s) {
-        s = fli_issue_public(a->ctx, a->issuer.key, &key);
-        if (!s) s = fli_issue_cert(a->ctx, &what, key, &a->issuer, cert);
+        s = issue_public(a->ctx, a->issuer.key, &key);
+        if (!s) s = issue_cert(a->ctx, &what, key, &a->issuer, cert);
         if (key) gnutls_pubkey_deinit(key);
     }
     return s;
@@ -291,10 +642,10 @@ static fl_status issue(authority *a, const order *o, gnutls_pubkey_t key, fli_pe
     what.purpose = o->kind == FLI_CERT_SERVER ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT;
     if (o->kind == FLI_CERT_VIEWER) what.unit = FLI_X509_VIEWER;
     if (what.begins >= what.ends) what.begins = what.ends - SLACK;
-    fl_status s = fli_issue_serial(a->ctx, what.serial);
+    fl_status s = issue_serial(a->ctx, what.serial);
     hex(what.serial, line.serial);
-    if (!s) s = fli_issue_cert(a->ctx, &what, key, &a->issuer, cert);
-    if (!s) s = fli_cert_index_add(&a->index, &line);
+    if (!s) s = issue_cert(a->ctx, &what, key, &a->issuer, cert);
+    if (!s) s = cert_index_add(&a->index, &line);
     return s ? s : save_index(a);
 }
 
@@ -328,7 +679,7 @@ static fl_status fill(authority *a, const order *o, gnutls_pubkey_t request)
     fli_pem key_text = {0}, cert = {0};
     fl_status s = need_new(a, o);
     if (!s && !request) s = fli_issue_key(a->ctx, &key, &key_text);
-    if (!s && !request) s = fli_issue_public(a->ctx, key, &public);
+    if (!s && !request) s = issue_public(a->ctx, key, &public);
     if (!s) s = issue(a, o, request ? request : public, &cert);
     if (!s) s = deliver(a, o, &cert, request ? NULL : &key_text);
     if (public) gnutls_pubkey_deinit(public);
@@ -350,7 +701,7 @@ static fl_status fill_order(fl_ctx *ctx, const char *dir, const order *o, gnutls
 static fl_status need_host(fl_ctx *ctx, const char *host)
 {
     unsigned char address[16];
-    int ok = fli_cert_host_ok(host) && (!strchr(host, ':') || inet_pton(AF_INET6, host, address) == 1);
+    int ok = cert_host_ok(host) && (!strchr(host, ':') || inet_pton(AF_INET6, host, address) == 1);
     return ok ? FL_OK
               : fli_fail(ctx, FL_ECONFIG, "\"%s\" is neither a host's name nor an address (no port, no brackets)",
                          host);

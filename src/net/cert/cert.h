@@ -15,10 +15,58 @@
 #define FLI_NET_CERT_CERT_H
 
 #include "base/ctx.h"
-#include "net/cert/cert_index.h"
 #include "net/common/protocol.h"
 
+#include <gnutls/abstract.h>
+#include <gnutls/x509.h>
+#include <stdint.h>
 #include <time.h>
+
+/* ==== cert index ============================================================================================ */
+
+/* The index of an authority: a text, a line per certificate.
+ *
+ *     fedloom certificates 1 LIST
+ *     SERIAL server|client NAME ENDS REVOKED
+ *
+ * LIST is the number of the newest revocation list; times are seconds since 1970, REVOKED is 0 for those that are
+ * not. */
+
+typedef enum { FLI_CERT_SERVER, FLI_CERT_CLIENT, FLI_CERT_VIEWER } fli_cert_kind;
+const char *fli_cert_kind_name(fli_cert_kind kind);
+
+enum { FLI_CERT_HOST_MAX = 253 }; /* bytes of a host's name or address */
+
+/* A line of the index. */
+enum { FLI_CERT_SERIAL = 16 }; /* bytes; as text, twice as many small hexadecimal digits */
+typedef struct {
+    char serial[2 * FLI_CERT_SERIAL + 1];
+    fli_cert_kind kind;
+    char name[FLI_CERT_HOST_MAX + 1];
+    int64_t ends;    /* seconds since 1970 */
+    int64_t revoked; /* the same; 0: it is not */
+} fli_cert_line;
+
+enum { FLI_CERT_INDEX_MOST = 64 << 20 }; /* bytes */
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_cert_line *line;
+    size_t lines, capacity;
+    uint64_t list;
+} fli_cert_index;
+
+void fli_cert_index_init(fli_cert_index *x, fl_ctx *ctx);
+void fli_cert_index_fini(fli_cert_index *x);
+/* `name` stands for the file in messages. FL_EFORMAT names the first line that is wrong. */
+fl_status fli_cert_index_parse(fli_cert_index *x, const char *name, const char *text, size_t n);
+fl_status fli_cert_index_load(fli_cert_index *x, const char *path);
+/* In the place of what was there, or not at all. */
+fl_status fli_cert_index_save(const fli_cert_index *x, const char *path);
+/* The last one of that name and kind that holds; NULL: none. */
+const fli_cert_line *fli_cert_index_holding(const fli_cert_index *x, fli_cert_kind kind, const char *name, int64_t now);
+
+/* ==== cert ================================================================================================== */
 
 enum {
     FLI_CERT_CA_DAYS = 3650,
@@ -26,7 +74,6 @@ enum {
     FLI_CERT_MOST_DAYS = 36500,
     FLI_CERT_HOSTS_MAX = 100,
 };
-
 
 /* A new authority in a folder that is empty or not there yet. `name` is for people. */
 fl_status fli_cert_init(fl_ctx *ctx, const char *dir, const char *name, long days);
@@ -63,5 +110,36 @@ fl_status fli_cert_list(fl_ctx *ctx, const char *dir, fli_cert_fn *each, void *a
 /* A day, "2027-03-31", in UTC; returns `text`. */
 enum { FLI_DAY_MAX = 32 };
 const char *fli_day_text(int64_t when, char text[FLI_DAY_MAX]);
+
+/* ==== issue ================================================================================================= */
+
+/* Making keys, certificates, requests and revocation lists, with GnuTLS, in memory. Keys are on the curve P-256, which
+ * every TLS library of the last decade knows; signatures use SHA-256. */
+
+/* PEM, from GnuTLS: to be released by gnutls_free. */
+typedef gnutls_datum_t fli_pem;
+void fli_pem_wipe(fli_pem *pem); /* a key's */
+
+typedef struct {
+    gnutls_x509_crt_t cert;
+    gnutls_x509_privkey_t key;
+} fli_issuer;
+
+typedef struct {
+    const char *name;        /* the common name */
+    const char *purpose;     /* GNUTLS_KP_TLS_WWW_SERVER or _CLIENT; NULL: an authority, which signs for itself */
+    const char *unit;        /* the organizational unit; NULL: none */
+    const char *const *host; /* a server's names and addresses */
+    size_t hosts;
+    uint8_t serial[FLI_CERT_SERIAL];
+    int64_t begins, ends;
+} fli_issue;
+
+/* A serial number nobody can guess, and that no other certificate has. */
+fl_status fli_issue_key(fl_ctx *ctx, gnutls_x509_privkey_t *key, fli_pem *pem);
+/* The public half of a key, and that of a request in PEM, whose signature is checked, with the name in it. */
+fl_status fli_issue_read_request(fl_ctx *ctx, const char *path, char *name, size_t n, gnutls_pubkey_t *out);
+/* An authority's own certificate is signed with `issuer->key`. */
+fl_status fli_issue_request(fl_ctx *ctx, const char *name, gnutls_x509_privkey_t key, fli_pem *pem);
 
 #endif

@@ -1,14 +1,184 @@
 #include "net/client/join.h"
 
-#include "base/clock.h"
 #include "base/number.h"
-#include "net/common/offer.h"
-#include "net/client/keep.h"
-#include "net/client/line.h"
-#include "net/client/pulse.h"
+#include "base/os.h"
+#include "config/config.h"
 #include "net/cert/trust.h"
+#include "net/client/client_store.h"
+#include "net/client/heartbeat.h"
+#include "net/client/http_client.h"
+#include "net/common/federation_info.h"
 
 #include <string.h>
+
+/* ==== limits ================================================================================================ */
+
+const fli_key fli_join_limit_keys[] = {
+    FLI_KEY_INT(fli_join_limits, steps, "1000000", 0, FLI_NO_MAX,
+                "at most this many local steps per ask; 0: any number"),
+    FLI_KEY_INT(fli_join_limits, samples, "0", 0, FLI_NO_MAX,
+                "at most this many samples passed over per ask, each as often as it is; 0: any number"),
+    FLI_KEY_SIZE(fli_join_limits, bytes, "auto",
+                 "at most this many bytes per ask: 64MiB; auto: what the method and the model need"),
+    FLI_KEY_SIZE(fli_join_limits, memory, "auto", "at most this much memory for model and turns: 2GiB; auto: any"),
+    FLI_KEY_REAL(fli_join_limits, seconds, "0", 0, FLI_NO_MAX, "at most this many seconds per ask; 0: any number"),
+    FLI_KEY_STRING(fli_join_limits, methods, "", "methods that it takes part in: [fedavg, scaffold]; '' for all"),
+    FLI_KEY_STRING(fli_join_limits, models, "", "models that it trains: [mlp, softmax]; '' for all"),
+    FLI_KEY_END,
+};
+
+/* A list of names becomes one text. */
+static fl_status join_names(fl_ctx *ctx, fli_arena *a, fli_node *n)
+{
+    fli_text names;
+    if (!n || n->type != FLI_NODE_LIST) return FL_OK;
+    fli_text_init(&names, ctx);
+    for (const fli_node *item = n->first; item; item = item->next) {
+        if (item->type != FLI_NODE_SCALAR) goto odd; /* is complained of as a list */
+        fli_text_addf(&names, "%s%s", item == n->first ? "" : ",", item->text);
+    }
+    fl_status s = fli_text_ok(&names);
+    n->text = s ? NULL : fli_arena_strdup(a, fli_text_get(&names));
+    if (n->text) n->type = FLI_NODE_SCALAR;
+    fli_text_fini(&names);
+    return n->text ? FL_OK : FL_ENOMEM;
+odd:
+    fli_text_fini(&names);
+    return FL_OK;
+}
+
+/* The names of a text, one by one, up to a NULL. */
+static const char **split_names(fli_arena *a, const char *names)
+{
+    const char **list = fli_arena_alloc(a, strlen(names) / 2 + 2, sizeof *list);
+    char *copy = fli_arena_strdup(a, names), *rest = copy;
+    if (!list || !copy) return NULL;
+    for (size_t i = 0; (list[i] = strtok_r(rest, ", ", &rest)); i++) continue;
+    return list;
+}
+
+static int is_among(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (!strcmp(*names, name)) return 1;
+    return 0;
+}
+
+/* fl_name_fn */
+static const char *kind_at(const void *section, size_t i) { return fl_kind_at(section, i); }
+
+/* Names of a section ("algorithm", "model") that nothing has are slips of a finger. */
+static fl_status check_names(fl_ctx *ctx, const fli_node *where, const char *key, const char *section,
+                             const char *const *names)
+{
+    char place[256], meant[FLI_MEANT_LEN];
+    fl_status s = FL_OK;
+    for (; *names; names++) {
+        size_t k = 0;
+        const char *known;
+        while ((known = fl_kind_at(section, k)) && strcmp(known, *names)) k++;
+        if (!known)
+            s = fli_fail_also(ctx, FL_ECONFIG, "%slimits.%s: there is no %s called %.64s%s `fedloom list` has them",
+                              where ? fli_node_where(where, place, sizeof place) : "", key, section, *names,
+                              *fli_meant(fl_nearest(*names, kind_at, section), meant) ? meant : ";");
+    }
+    return s;
+}
+
+/* Reads the section, which may be NULL. Lists of names may be YAML lists. */
+static fl_status join_limits_bind(fl_ctx *ctx, fli_arena *a, fli_node *section, fli_join_limits *out)
+{
+    const fli_table table = {fli_join_limit_keys, out};
+    fli_node *methods = fli_node_find(section, "methods"), *models = fli_node_find(section, "models");
+    memset(out, 0, sizeof *out);
+    fl_status s = join_names(ctx, a, methods);
+    if (!s) s = join_names(ctx, a, models);
+    if (!s) s = fli_bind(ctx, a, "limits", section, NULL, &table, 1);
+    if (s) return s;
+    if (!(out->method = split_names(a, out->methods)) || !(out->model = split_names(a, out->models))) return FL_ENOMEM;
+    s = check_names(ctx, methods, "methods", "algorithm", out->method);
+    fl_status t = check_names(ctx, models, "models", "model", out->model);
+    return s ? s : t;
+}
+
+const char *fli_join_limits_wrong(const fli_join_limits *l, const char *method, const char *model, char *sentence,
+                                  size_t n)
+{
+    if (method && *l->method && !is_among(l->method, method))
+        fli_snprintf(sentence, n, "the method is %.64s, and this client takes part in %.200s alone", method,
+                     l->methods);
+    else if (model && *l->model && !is_among(l->model, model))
+        fli_snprintf(sentence, n, "the model is %.64s, and this client trains %.200s alone", model, l->models);
+    else
+        return NULL;
+    return sentence;
+}
+
+/* Hands them to a client, which then refuses what is beyond them. They must outlive it. */
+static fl_status join_limits_set(const fli_join_limits *l, fl_client *client)
+{
+    const fl_client_limits limits = {.size = sizeof limits,
+                                     .bytes = (uint64_t)l->bytes,
+                                     .memory = (uint64_t)l->memory,
+                                     .steps = (uint64_t)l->steps,
+                                     .samples = (uint64_t)l->samples,
+                                     .seconds = l->seconds,
+                                     .methods = *l->method ? l->method : NULL,
+                                     .models = *l->model ? l->model : NULL};
+    return fl_client_limit(client, &limits);
+}
+
+/* ==== join settings ========================================================================================= */
+
+const fli_key fli_join_keys[] = {
+    FLI_KEY_STRING(fli_join_settings, url, "", "the server, such as https://host:8443"),
+    FLI_KEY_STRING(fli_join_settings, certs, "",
+                   "folder with this client's ca.pem, cert.pem and key.pem, as `fedloom cert client` makes it"),
+    FLI_KEY_STRING(fli_join_settings, name, "", "over plain HTTP: the client's name; else its certificate says it"),
+    FLI_KEY_BOOL(fli_join_settings, insecure_http, "false",
+                 "lets the URL be http://, to this machine itself alone: for trials"),
+    FLI_KEY_STRING(fli_join_settings, keep, "",
+                   "folder for what the client keeps between turns; '' for fedloom-NAME in the current folder"),
+    FLI_KEY_STRING(fli_join_settings, proxy, "", "URL of a proxy; '' for none, whatever the environment says"),
+    FLI_KEY_REAL(fli_join_settings, patience, "0", 0, FLI_NO_MAX,
+                 "seconds without a server after which to give up; 0: never"),
+    FLI_KEY_BOOL(fli_join_settings, digest, "false",
+                 "tells the server a digest of the samples, so that it notices if they are others than before"),
+    FLI_KEY_END,
+};
+
+/* Moves the child with that key from one map to the other. */
+static void move(fli_node *from, const char *key, fli_node *to)
+{
+    for (fli_node **at = &from->first; *at; at = &(*at)->next)
+        if (!strcmp((*at)->key, key)) {
+            fli_node *n = *at;
+            *at = n->next;
+            n->next = NULL;
+            fli_node_append(to, n);
+            return;
+        }
+}
+
+fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out)
+{
+    const fli_table table = {fli_join_keys, out};
+    fli_arena *a = &out->arena;
+    memset(out, 0, sizeof *out);
+    fli_arena_init(a, cfg->ctx);
+    fli_clear(cfg->ctx);
+    fli_node *own = fli_node_new(a, FLI_NODE_MAP, NULL, NULL), *limits = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
+    if (!own || !limits) return FL_ENOMEM;
+    for (const fli_key *k = fli_join_keys; k->name; k++) move(cfg->root, k->name, own);
+    move(cfg->root, "limits", limits);
+    fl_status s = fli_bind(cfg->ctx, a, "", own, NULL, &table, 1);
+    fl_status t = join_limits_bind(cfg->ctx, a, limits->first, &out->limits);
+    return s ? s : t;
+}
+
+void fli_join_settings_fini(fli_join_settings *s) { fli_arena_fini(&s->arena); }
+
+/* ==== join ================================================================================================== */
 
 enum { WAIT = 30 };                                /* seconds that the server may hold a request */
 static const double beat_every = 5;                /* seconds */
@@ -136,7 +306,7 @@ static fl_status make_client(life *j)
     j->client = NULL;
     j->accepted = 0;
     fl_status s = fl_client_new(j->spec->cfg, &j->client);
-    if (!s) s = fli_join_limits_set(&j->settings->limits, j->client);
+    if (!s) s = join_limits_set(&j->settings->limits, j->client);
     if (!s && !j->card.n) s = make_card(j);
     return s;
 }

@@ -7,8 +7,56 @@
 #ifndef FLI_NET_CLIENT_JOIN_H
 #define FLI_NET_CLIENT_JOIN_H
 
-#include "net/client/join_settings.h"
+#include "fedloom_halves.h"
+#include "format/keys.h"
 #include "net/common/log.h"
+
+/* ==== limits ================================================================================================ */
+
+/* What a client lets a server ask of it. These are the client's own settings, whatever the server says. */
+
+typedef struct {
+    int64_t steps, samples, bytes, memory; /* 0: any; of bytes: what the terms need */
+    double seconds;                        /* the same */
+    char *methods, *models;                /* names, separated by commas or spaces; "": any */
+    const char **method, **model;          /* the same, one by one, up to a NULL */
+} fli_join_limits;
+
+/* The section `limits` of a client's file. */
+extern const fli_key fli_join_limit_keys[];
+
+/* Why a federation with that method and model is none for this client, as a sentence; NULL: it is one. Either may be
+ * NULL: not known. */
+const char *fli_join_limits_wrong(const fli_join_limits *l, const char *method, const char *model, char *sentence,
+                                  size_t n);
+
+/* ==== join settings ========================================================================================= */
+
+/* A client's own file: where its server is, who it is, what it keeps where, what it lets be asked of it. Its samples
+ * are in the same file, as in any configuration (`data`, and `memory` and `precision` if need be).
+ *
+ *     url: https://host:8443
+ *     certs: certs/alice
+ *     data: {kind: npz, train: alice.npz}
+ *     limits: {steps: 1000, seconds: 60, methods: [fedavg, scaffold]} */
+
+typedef struct {
+    char *url, *certs, *name, *keep, *proxy;
+    int insecure_http, digest;
+    double patience;
+    fli_join_limits limits;
+    fli_arena arena; /* has the strings */
+} fli_join_settings;
+
+/* At the top level of the file. */
+extern const fli_key fli_join_keys[];
+
+/* Takes what is said here out of the configuration, whose context has to stay; what is left is for fl_client_new. To be
+ * given back in either case. */
+fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out);
+void fli_join_settings_fini(fli_join_settings *s);
+
+/* ==== join ================================================================================================== */
 
 typedef enum {
     FLI_LET_GO,   /* it may leave */

@@ -1,6 +1,6 @@
 #include "net/common/audit.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/file.h"
 #include "base/number.h"
 

@@ -1,6 +1,6 @@
 #include "net/common/log.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/number.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "net/server/dispatch.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/digest.h"
 #include "base/number.h"
 

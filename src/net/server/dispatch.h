@@ -10,9 +10,8 @@
 #define FLI_NET_SERVER_DISPATCH_H
 
 #include "base/ctx.h"
-#include "net/common/address.h"
-#include "net/common/log.h"
 #include "net/common/protocol.h"
+#include "net/common/log.h"
 #include "net/server/state.h"
 
 #include "fedloom_halves.h"

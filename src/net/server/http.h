@@ -5,14 +5,33 @@
 #define FLI_NET_SERVER_HTTP_H
 
 #include "base/ctx.h"
-#include "net/common/address.h"
+#include "net/cert/trust.h"
 #include "net/common/log.h"
 #include "net/common/protocol.h"
 #include "net/server/roster.h"
 #include "net/server/state.h"
-#include "net/cert/trust.h"
 
+#include <microhttpd.h>
 #include <sys/socket.h>
+
+/* ==== links ================================================================================================= */
+
+/* Open connections, and those that take too long to say what they want: a handshake or headers that arrive byte by byte
+ * look busy to whoever looks at the last byte alone. A thread shuts them.
+ *
+ * The same thread watches TLS handshakes that wait for their other side. With epoll libmicrohttpd takes a connection
+ * for readable until a read of its own has failed. Reads of a handshake do not count, so it would call gnutls_handshake
+ * for all of them again and again, without a pause. A handshake that can read nothing is suspended here instead, and
+ * resumed when its socket has something. */
+
+enum {
+    FLI_LINK_FIRST = 15, /* seconds from connecting to a whole head of a request, */
+    FLI_LINK_IDLE = 75   /* and from one request's end to the next one's head */
+};
+
+typedef struct fli_links fli_links;
+
+/* ==== http ================================================================================================== */
 
 typedef struct fli_http fli_http;
 

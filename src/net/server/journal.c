@@ -1,6 +1,6 @@
 #include "net/server/journal.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/number.h"
 #include "net/common/log.h"
 #include "net/common/protocol.h"

@@ -2,10 +2,10 @@
 #ifndef FLI_NET_SERVER_PAGES_H
 #define FLI_NET_SERVER_PAGES_H
 
+#include "net/common/federation_info.h"
 #include "net/server/dispatch.h"
 #include "net/server/http.h"
 #include "net/server/journal.h"
-#include "net/common/outline.h"
 #include "net/server/roster.h"
 
 #include <pthread.h>
@@ -30,19 +30,5 @@ extern const fli_page fli_pages[];
 
 /* fli_http_spec's: says in the log who it is that comes, and that there are two. */
 const char *fli_page_claim(void *desk, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n);
-
-fli_reply fli_page_federation(void *desk, fli_request *r);
-fli_reply fli_page_join(void *desk, fli_request *r);
-fli_reply fli_page_terms(void *desk, fli_request *r);
-fli_reply fli_page_ask(void *desk, fli_request *r);
-fli_reply fli_page_answer(void *desk, fli_request *r);
-fli_reply fli_page_refuse(void *desk, fli_request *r);
-fli_reply fli_page_alive(void *desk, fli_request *r);
-fli_reply fli_page_status(void *desk, fli_request *r);
-fli_reply fli_page_health(void *desk, fli_request *r);
-fli_reply fli_page_metrics(void *desk, fli_request *r);
-fli_reply fli_page_screen(void *desk, fli_request *r);
-fli_reply fli_page_screen_css(void *desk, fli_request *r);
-fli_reply fli_page_screen_js(void *desk, fli_request *r);
 
 #endif

@@ -1,12 +1,11 @@
 #include "net/server/serve.h"
 
-#include "net/common/address.h"
-#include "net/common/glance.h"
+#include "net/common/protocol.h"
+#include "net/common/packet_peek.h"
 #include "net/server/pages.h"
 
-#include "base/clock.h"
+#include "base/os.h"
 #include "base/file.h"
-#include "base/lock.h"
 #include "base/number.h"
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* What fedloom needs of BLAS and LAPACK, in plain C: for clients that are to be small (FEDLOOM_BLAS=OFF). The products
- * that models are made of are fedloom's own kernels in either case (tile.inc); this is for the rest, and slower. */
+ * that models are made of are fedloom's own kernels in either case (tile.c); this is for the rest, and slower. */
 #include "vec/ops.h"
 
 #include "base/number.h"

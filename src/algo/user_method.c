@@ -1,0 +1,501 @@
+/* A method of the user's becomes ours: everything it points to is copied, and its tables become those of a
+ * descriptor. */
+#include "algo/user_method.h"
+
+#include "base/number.h"
+#include "solver/user_solver.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ==== own copy ============================================================================================== */
+
+_Static_assert((unsigned)FL_IN_WARM_UP == FLI_IN_WARM_UP && (unsigned)FL_AT_FIRST == FLI_AT_FIRST,
+               "when parts are sent is the same here and in the public header");
+
+/* NULL counts as empty. */
+static size_t count_keys(const fl_key *keys)
+{
+    size_t n = 0;
+    while (keys && keys[n].name) n++;
+    return n;
+}
+
+int fli_own_solver_name(const char *list, size_t i, char *buf, size_t size)
+{
+    if (!list) list = "sgd";
+    return fli_choice_word(list, strchr(list, '|') ? (int)i : 0, buf, size);
+}
+
+const fli_solver *fli_own_solver_named(const char *name)
+{
+    static const struct {
+        const char *name;
+        const fli_solver *solver;
+    } known[] = {{"sgd", &fli_solver_sgd},
+                 {"gradient", &fli_solver_gradient},
+                 {"sgd_gradient", &fli_solver_sgd_gradient},
+                 {"exact", &fli_solver_exact}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, name)) return known[i].solver;
+    return fli_own_solver(name);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------------------- */
+
+static char *copy_text(fli_arena *a, const char *text, fl_status *s)
+{
+    char *copy = text && !*s ? fli_arena_strdup(a, text) : NULL;
+    if (text && !copy) *s = FL_ENOMEM;
+    return copy;
+}
+
+static const char *const *copy_names(fli_arena *a, const char *const *names, fl_status *s)
+{
+    size_t n = fli_names_count(names);
+    const char **copy = *s ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
+    if (!copy) *s = FL_ENOMEM;
+    for (size_t i = 0; !*s && i < n; i++) copy[i] = copy_text(a, names[i], s);
+    return copy;
+}
+
+static fli_part part_of(const fl_part *p)
+{
+    static const fli_what what[] = {FLI_WHOLE, FLI_NUMBER, FLI_START};
+    static const fli_use use[] = {FLI_FORGET, FLI_KEEP, FLI_VALUE, FLI_CHANGE};
+    return (fli_part){NULL, what[p->what], p->at, use[p->use], p->when, p->count};
+}
+
+static const fli_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status *s)
+{
+    size_t n = 0;
+    while (parts && parts[n].name) n++;
+    fli_part *copy = *s ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
+    if (!copy) *s = FL_ENOMEM;
+    for (size_t i = 0; !*s && i < n; i++) {
+        copy[i] = part_of(&parts[i]);
+        copy[i].name = copy_text(a, parts[i].name, s);
+    }
+    return copy;
+}
+
+/* Values come after the head of the parameters, and what is bound after the values: eight bytes each. */
+static size_t place_of(size_t count, size_t k) { return sizeof(fli_own_params) + (count + k) * sizeof(double); }
+
+fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out)
+{
+    static const fli_key_type type[] = {FLI_REAL, FLI_INT, FLI_BOOL, FLI_CHOICE};
+    fl_status s = FL_OK;
+    size_t n = count_keys(keys);
+    if (!(*out = fli_arena_alloc(a, n + 1, sizeof **out))) return FL_ENOMEM;
+    for (size_t i = 0; !s && i < n; i++)
+        (*out)[i] = (fli_key){.name = copy_text(a, keys[i].name, &s),
+                              .type = type[keys[i].type],
+                              .offset = place_of(n, i),
+                              .def = copy_text(a, keys[i].def, &s),
+                              .min = keys[i].min,
+                              .max = keys[i].max,
+                              .choices = copy_text(a, keys[i].choices, &s),
+                              .help = copy_text(a, keys[i].help ? keys[i].help : "", &s)};
+    return s;
+}
+
+/* fli_algo.bound: the values as the user's functions see them. */
+static void bound(const fli_algo *algo, void *params)
+{
+    fli_own_params *p = params;
+    p->self = (const fli_own_method *)algo;
+    p->arg = p->self->does.arg;
+    size_t k = 0;
+    for (const fli_key *key = algo->keys; key->name; key++, k++) {
+        const void *from = (const char *)params + key->offset;
+        p->value[k] = key->type == FLI_REAL  ? *(const double *)from
+                      : key->type == FLI_INT ? (double)*(const int64_t *)from
+                                             : (double)*(const int *)from;
+    }
+}
+
+/* ---- the descriptor -------------------------------------------------------------------------------------- */
+
+static unsigned traits_of(unsigned given)
+{
+    static const struct {
+        unsigned theirs, ours;
+    } same[] = {
+        {FL_METHOD_EVERYONE, FLI_ALGO_EVERYONE},   {FL_METHOD_UNIFORM, FLI_ALGO_UNIFORM},
+        {FL_METHOD_EQUAL_LR, FLI_ALGO_EQUAL_LR},   {FL_METHOD_PLAIN_SGD, FLI_ALGO_PLAIN_SGD},
+        {FL_METHOD_COMPOSITE, FLI_ALGO_COMPOSITE}, {FL_METHOD_WHOLE, FLI_ALGO_WHOLE_ABSORB | FLI_ALGO_WHOLE_ADVANCE},
+        {FL_METHOD_TOUCHES, FLI_ALGO_TOUCHES}};
+    unsigned ours = 0;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (given & same[i].theirs) ours |= same[i].ours;
+    return ours;
+}
+
+/* What clients are ever sent of the server's. */
+static void note_sent(fli_own_method *o)
+{
+    for (const fli_part *p = o->algo.down; p->name; p++) {
+        if (p->what == FLI_WHOLE) o->sent[p->at] = 1;
+        for (size_t i = 0; i < fli_part_numbers(p); i++) o->sent_scalars[p->at + i] = 1;
+    }
+    for (size_t i = 0; i < o->server; i++) o->hides |= !o->sent[i];
+}
+
+static size_t own_model(const fl_method *m)
+{
+    size_t i = 0;
+    while (m->own_model && strcmp(m->client[i], m->own_model)) i++;
+    return m->own_model ? i + 1 : 0;
+}
+
+static fl_status fill(const fl_method *m, fli_own_method *o)
+{
+    fli_arena *a = &o->arena;
+    fl_status s = FL_OK;
+    fli_key *keys = NULL;
+    o->does = (fli_own_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
+                              m->buffer, m->start,   m->pose,  m->answer,
+                              m->absorb, m->advance, m->begin, m->end};
+    o->server = fli_names_count(m->server);
+    o->algo = (fli_algo){
+        .name = copy_text(a, m->name, &s),
+        .title = copy_text(a, m->title ? m->title : "a method of the program's own", &s),
+        .citation = copy_text(a, m->citation ? m->citation : "registered by the program", &s),
+        .traits = traits_of(m->traits) | FLI_ALGO_TELLS_WEIGHT,
+        .params_size = place_of(count_keys(m->keys), count_keys(m->keys)),
+        .bound = bound,
+        .server = copy_names(a, m->server, &s),
+        .client = copy_names(a, m->client, &s),
+        .sums = copy_names(a, m->sums, &s),
+        .server_scalars = m->server_scalars,
+        .client_scalars = m->client_scalars,
+        .scalar_sums = m->scalar_sums,
+        .down = copy_parts(a, m->down, &s),
+        .up = copy_parts(a, m->up, &s),
+        .personal.model = own_model(m),
+    };
+    if (!s) s = fli_own_keys(a, m->keys, &keys);
+    o->algo.keys = keys;
+    if (!s) note_sent(o);
+    o->algo.work = m->work + (o->hides != 0);
+    for (size_t i = 0; !s && i < FLI_STAGES; i++) {
+        char name[64];
+        o->solver[i] = fli_own_solver_name(m->solver, i, name, sizeof name) ? copy_text(a, name, &s) : o->solver[0];
+    }
+    return s;
+}
+
+static void own_free(void *own);
+
+static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_own_method **out)
+{
+    fli_arena arena;
+    fli_arena_init(&arena, ctx);
+    fli_own_method *o = fli_arena_alloc(&arena, 1, sizeof *o);
+    if (!o) return FL_ENOMEM;
+    o->arena = arena;
+    fl_status s = fill(m, o);
+    o->arena.ctx = NULL; /* it may go before the method does */
+    if (s)
+        own_free(o);
+    else
+        *out = o;
+    return s;
+}
+
+/* A copy, its descriptor filled but for what it does; to be freed by own_free. */
+static void own_free(void *own)
+{
+    fli_arena arena = ((fli_own_method *)own)->arena;
+    fli_arena_fini(&arena);
+}
+
+/* ==== own =================================================================================================== */
+
+/* Methods of the user's. Each is a descriptor like any other, whose functions here call the user's: what these see is
+ * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
+ * parameters, which begin with it. */
+
+static fli_own_list methods = FLI_OWN_LIST(own_free);
+
+static const fli_own_method *self_of(const void *params) { return ((const fli_own_params *)params)->self; }
+static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
+
+/* ---- a client's turn ------------------------------------------------------------------------------------- */
+
+static fl_ask ask_of(const fli_ask *a)
+{
+    return (fl_ask){
+        .round = a->round,
+        .steps = a->steps,
+        .lr = a->lr,
+        .weight = a->weight,
+        .probability = a->probability,
+        .client = a->client,
+        .cohort = a->cohort,
+        .phase = a->phase,
+        .phases = a->phases,
+        .warm_up = (a->flags & FLI_ASK_WARM_UP) != 0,
+        .bystander = (a->flags & FLI_ASK_BYSTANDER) != 0,
+    };
+}
+
+/* What a client has of the server, numbered as there. What it is never sent is NaN. */
+typedef struct {
+    const void *vec[FLI_OWN_VECTORS];
+    double num[FLI_OWN_SCALARS];
+} received;
+
+static void receive(const fli_own_method *o, const fli_turn *t, received *r)
+{
+    void *nothing = o->hides ? t->work[o->does.work] : NULL;
+    for (size_t i = 0; i < o->server; i++) r->vec[i] = o->sent[i] ? t->down[i] : nothing;
+    memset(r->num, 0xff, o->algo.server_scalars * sizeof *r->num);
+    for (size_t i = 0; i < o->algo.server_scalars; i++)
+        if (o->sent_scalars[i]) r->num[i] = t->down_scalars[i];
+}
+
+static fl_turn turn_of(const fli_own_method *o, const fli_turn *t, received *r)
+{
+    receive(o, t, r);
+    return (fl_turn){
+        .space = space_of(t->space),
+        .arg = ((const fli_own_params *)t->params)->arg,
+        .params = ((const fli_own_params *)t->params)->value,
+        .ask = ask_of(t->ask),
+        .clients = t->clients,
+        .first = t->first,
+        .initial = t->initial,
+        .down = r->vec,
+        .down_scalars = r->num,
+        .state = t->state,
+        .scalars = t->scalars,
+        .work = t->work,
+        .up = t->up,
+        .up_scalars = t->up_scalars,
+        .failure = t->failure,
+    };
+}
+
+static void check_posed(const fl_problem *p, fl_failure *f)
+{
+    char text[160];
+    if (!p->start) fl_failed(f, "the problem has no `start`");
+    if (isfinite(p->lr) && isfinite(p->rho)) return;
+    fli_snprintf(text, sizeof text, "the problem has lr %g and rho %g, but both are numbers", p->lr, p->rho);
+    fl_failed(f, text);
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const fli_own_method *o = self_of(t->params);
+    received r;
+    if (o->hides) memset(t->work[o->does.work], 0xff, fli_bytes(t->space));
+    fl_turn turn = turn_of(o, t, &r);
+    fl_problem posed = {.lr = p->lr, .steps = p->steps};
+    fli_own_enter(o->does.traits);
+    if (o->does.pose(&turn, &posed))
+        fl_failed(t->failure, NULL);
+    else
+        check_posed(&posed, t->failure);
+    fli_own_leave(o->does.traits);
+    p->start = posed.start;
+    p->anchor = posed.anchor;
+    p->rho = posed.anchor ? posed.rho : 0;
+    p->shift = posed.shift;
+    p->lr = posed.lr;
+    p->steps = posed.steps;
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    const fli_own_method *o = self_of(t->params);
+    received r;
+    fl_turn turn = turn_of(o, t, &r);
+    fl_answer got = {a->z, a->gradient, a->weight, a->steps, a->missed};
+    fli_own_enter(o->does.traits);
+    if (o->does.answer(&turn, &got)) fl_failed(t->failure, NULL);
+    fli_own_leave(o->does.traits);
+}
+
+/* ---- the server ------------------------------------------------------------------------------------------ */
+
+/* fl_coordinator.engine */
+typedef struct {
+    const fli_server *server;
+    int whole; /* a prox may be taken */
+} engine;
+
+static fl_coordinator coordinator_of(const fli_server *s, const engine *e)
+{
+    return (fl_coordinator){
+        .space = space_of(s->space),
+        .arg = ((const fli_own_params *)s->params)->arg,
+        .params = ((const fli_own_params *)s->params)->value,
+        .clients = s->clients,
+        .cohort = s->cohort,
+        .cohort_weight = s->cohort_weight,
+        .momentum = s->momentum,
+        .phase = s->phase,
+        .phases = s->phases,
+        .warm_up = s->warm_up,
+        .vec = s->vec,
+        .sum = s->sum,
+        .scalars = s->scalars,
+        .scalar_sum = s->scalar_sum,
+        .engine = e,
+        .failure = s->failure,
+    };
+}
+
+static void step(const fli_server *s, int (*call)(const fl_coordinator *s))
+{
+    unsigned traits = self_of(s->params)->does.traits;
+    engine e = {s, 1};
+    fl_coordinator c = coordinator_of(s, &e);
+    fli_own_enter(traits);
+    if (call(&c)) fl_failed(s->failure, NULL);
+    fli_own_leave(traits);
+}
+
+static void start(const fli_server *s) { step(s, self_of(s->params)->does.start); }
+static void advance(const fli_server *s) { step(s, self_of(s->params)->does.advance); }
+
+static void absorb(const fli_server *s, const fli_upload *u)
+{
+    const fli_own_method *o = self_of(s->params);
+    engine e = {s, 0};
+    fl_coordinator c = coordinator_of(s, &e);
+    fl_upload up = {ask_of(u->ask), (const void *const *)u->up, u->up_scalars, u->staleness};
+    fli_own_enter(o->does.traits);
+    if (o->does.absorb(&c, &up)) fl_failed(s->failure, NULL);
+    fli_own_leave(o->does.traits);
+}
+
+void fl_prox(const fl_coordinator *s, double eta, void *x)
+{
+    const engine *e = s->engine;
+    if (e->whole)
+        e->server->prox(e->server->prox_arg, eta, x);
+    else
+        fl_failed(s->failure, "fl_prox is for `start` and `advance`: `absorb` may have a slice of the vectors only");
+}
+
+double fl_weight(const fl_coordinator *s, size_t client)
+{
+    const engine *e = s->engine;
+    return client < s->clients ? e->server->weight(e->server->weight_arg, client) : 0;
+}
+
+/* ---- its rounds ------------------------------------------------------------------------------------------ */
+
+static const fli_solver *solver(const void *params, size_t stage)
+{
+    const fli_solver *found = fli_own_solver_named(self_of(params)->solver[stage]);
+    return found ? found : &fli_solver_sgd; /* a solver that was forgotten: see validate */
+}
+
+static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
+{
+    const fli_own_method *o = self_of(params);
+    (void)clients;
+    for (size_t i = 0; i < o->does.phases; i++)
+        if (!fli_own_solver_named(o->solver[i]))
+            return fli_fail(ctx, FL_ECONFIG, "method '%s' needs the solver '%s', which is no longer there",
+                            o->algo.name, o->solver[i]);
+    return FL_OK;
+}
+
+/* fli_algo.begin */
+static fl_status begin_method(fl_ctx *ctx, void *params)
+{
+    fli_own_params *p = params;
+    const fli_own_calls *does = &p->self->does;
+    fl_failure f = {{0}};
+    fli_own_enter(does->traits);
+    void *made = does->begin(does->arg, p->value, &f);
+    if (made && fli_has_failed(&f)) does->end(made);
+    fli_own_leave(does->traits);
+    if (!made || fli_has_failed(&f)) {
+        fl_failed(&f, NULL);
+        return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", p->self->algo.name, f.text);
+    }
+    p->arg = made;
+    p->begun = 1;
+    return FL_OK;
+}
+
+/* fli_algo.end */
+static void end_method(void *params)
+{
+    fli_own_params *p = params;
+    const fli_own_calls *does = &p->self->does;
+    if (!p->begun) return;
+    fli_own_enter(does->traits);
+    does->end(p->arg);
+    fli_own_leave(does->traits);
+    p->begun = 0;
+}
+
+static int warms_up(const void *params)
+{
+    (void)params;
+    return 1;
+}
+
+static size_t phases(const void *params, double coin)
+{
+    (void)coin;
+    return self_of(params)->does.phases;
+}
+
+static size_t stage(const void *params, size_t phase, size_t count)
+{
+    (void)params;
+    (void)count;
+    return phase;
+}
+
+static fli_pace pace(const void *params) { return (fli_pace){self_of(params)->does.buffer, 0}; }
+
+/* What a descriptor has beside its tables. */
+static void give_calls(const fl_method *m, fli_algo *a)
+{
+    a->validate = validate;
+    a->solver = solver;
+    a->start = m->start ? start : NULL;
+    a->pose = pose;
+    a->answer = answer;
+    a->absorb = absorb;
+    a->advance = advance;
+    if (m->begin) a->begin = begin_method, a->end = end_method;
+    if (m->warms_up) a->rounds.warms_up = warms_up;
+    if (m->phases > 1) a->rounds.phases = phases;
+    if (m->phases > 1) a->rounds.stage = stage;
+    if (m->buffer) a->async.pace = pace;
+}
+
+/* ---- the list -------------------------------------------------------------------------------------------- */
+
+const fli_algo *fli_algo_at(size_t i, int *own)
+{
+    size_t k = 0;
+    while (k < i && fli_algo_list[k]) k++;
+    *own = fli_algo_list[k] == NULL;
+    return *own ? fli_own_at(&methods, i - k) : fli_algo_list[i];
+}
+
+const fli_algo *fli_own_method_named(const char *name) { return fli_own_find(&methods, name); }
+
+int fli_own_method_forget(const char *name) { return fli_own_forget(&methods, name); }
+
+fl_status fli_own_method_add(fl_ctx *ctx, const fl_method *m)
+{
+    fli_own_method *own = NULL;
+    fl_status s = fli_own_check(ctx, m);
+    if (!s) s = own_copy(ctx, m, &own);
+    if (s) return s;
+    give_calls(m, &own->algo);
+    return fli_own_add(ctx, &methods, m->name, own);
+}

@@ -1,0 +1,25 @@
+/* What a client keeps of a round's broadcasts: parts marked FLI_KEEP, so that later phases need not send them again.
+ * It is forgotten when the next cohort is met. Clients that are sent the same may share one. */
+#ifndef FLI_CLIENT_BROADCAST_CACHE_H
+#define FLI_CLIENT_BROADCAST_CACHE_H
+
+#include "message/exchange.h"
+
+typedef struct fli_recall fli_recall;
+
+/* What is kept has its place with the messages' vectors; NULL: plain memory. *out is NULL for methods whose clients
+ * keep nothing. */
+fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a, const void *params,
+                         fli_recall **out);
+void fli_recall_free(fli_recall *r);
+/* Takes what a message brings with that ask. The same message again changes nothing. */
+fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down);
+/* The message as the client has it now, with what it keeps in place of what was not sent. */
+const fli_message *fli_recall_view(const fli_recall *r);
+/* All that is kept. Loading is for one that has taken nothing. */
+void fli_recall_save(const fli_recall *r, fli_saver *out);
+fl_status fli_recall_load(fli_recall *r, fli_loader *in);
+/* What keeping takes at most, in model vectors, in rounds of this many phases. */
+size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases);
+
+#endif

@@ -1,0 +1,19 @@
+/* The threads of this process, and for each of them memory to evaluate a model in. Lent to whoever works here: an
+ * executor whose clients live in this process, and the server where it has something to compute. */
+#ifndef FLI_CLIENT_WORKERS_H
+#define FLI_CLIENT_WORKERS_H
+
+#include "base/pool.h"
+#include "solver/solver.h"
+
+typedef struct {
+    fli_pool *pool;
+    fli_eval *evals; /* one per thread */
+    size_t threads;
+} fli_crew;
+
+/* threads 0: one per processor. site NULL: here; else there is one thread, which evaluates there. */
+fl_status fli_crew_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_crew *crew);
+void fli_crew_fini(fli_crew *crew);
+
+#endif

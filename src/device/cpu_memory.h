@@ -1,0 +1,18 @@
+/* Memory of the twin: addresses that nobody can follow, as those of a device, and where it really lies. */
+#ifndef FLI_DEVICE_CPU_MEMORY_H
+#define FLI_DEVICE_CPU_MEMORY_H
+
+#include "base/ctx.h"
+
+typedef struct {
+    char *there; /* pages that may neither be read nor written */
+    char *here;
+    size_t bytes;
+} fli_twin_block;
+
+typedef struct {
+    fli_twin_block *block; /* by address */
+    size_t count, room;
+} fli_twin_memory;
+
+#endif

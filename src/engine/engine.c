@@ -1,0 +1,649 @@
+#include "engine/engine.h"
+
+#include "client/broadcast_cache.h"
+#include "message/codec.h"
+#include "server/server_state.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ==== exec ================================================================================================== */
+
+struct fli_exec {
+    fl_ctx *ctx;
+    fli_exec_spec spec;
+    fli_space space;
+    void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
+    fli_crew crew;
+    fli_coordinator *server;
+    const fli_executor *executor;
+    void *clients;           /* the executor's */
+    uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
+    fli_exchange *exchanges; /* the block under way */
+    fli_exchange **list;
+    size_t block;        /* how many there may be under way together, unless they are gathered */
+    size_t room;         /* of exchanges and list */
+    size_t rooms;        /* those that have memory */
+    fli_intake *intake;  /* where their uploads go */
+    fli_entries *ranges; /* of the server's entries, one per rank; NULL: there is one process */
+    int partial;         /* no rank wants entries of others' uploads: their sums are added up */
+    fli_exchange **mine; /* then: those of the block whose turns this rank takes, */
+    size_t *place;       /* and where in these an exchange of the block is */
+    fli_spent spent;     /* by the last round */
+    fli_fault fault;     /* on either side */
+};
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+fli_card fli_exec_card(const fli_exec *e, uint32_t client)
+{
+    fli_card card = {0};
+    e->executor->join(e->clients, client, 0, &card);
+    return card;
+}
+
+/* fli_coordinator_spec.size. At a site, whose clients are all here, this is asked often enough to count. */
+static size_t size_of(const void *exec, size_t client)
+{
+    const fli_exec *e = exec;
+    return e->spec.site ? fli_fed_size(e->spec.fed, client) : (size_t)fli_exec_card(e, (uint32_t)client).samples;
+}
+
+static fl_status clients_new(fli_exec *e)
+{
+    const fli_exec_spec *s = &e->spec;
+    fli_clients_spec spec = {
+        .model = s->model,
+        .fed = s->fed,
+        .algo = s->algo,
+        .params = s->params,
+        .solvers = s->solvers,
+        .settings = s->settings,
+        .builder = s->builder,
+        .mailbox = s->mailbox,
+        .clients = s->fed->clients,
+        .seed = s->seed,
+        .sgd = s->sgd,
+        .memory = s->memory,
+        .folder = s->folder,
+        .site = s->site,
+        .watch = s->watch,
+        .fault = &e->fault,
+        .ranks = s->ranks,
+        .shards = s->shards,
+    };
+    return e->executor->open(e->ctx, &spec, &e->crew, &e->clients);
+}
+
+static fl_status server_new(fli_exec *e)
+{
+    const fli_exec_spec *s = &e->spec;
+    fli_coordinator_spec spec = {
+        .model = s->model,
+        .place = e->space.place,
+        .algo = s->algo,
+        .params = s->params,
+        .solvers = s->solvers,
+        .clients = s->fed->clients,
+        .samples = s->fed->samples,
+        .uniform = s->uniform,
+        .weights = s->weights,
+        .size = size_of,
+        .arg = e,
+        .momentum = s->sgd.momentum,
+        .regularizer = s->regularizer,
+        .regularizer_params = s->regularizer_params,
+        .slice = s->slice,
+        .between = s->between,
+        .fault = &e->fault,
+        .ranks = s->ranks,
+        .watch = s->watch,
+        .partial = e->partial,
+    };
+    if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
+        return FL_ENOMEM;
+    return fli_coordinator_new(e->ctx, &spec, &e->server);
+}
+
+/* A thread should have several turns in a block, so that it waits little for the others at its end. */
+enum { LEAST = 64, EACH = 8 };
+static size_t turns_at_a_time(const fli_exec_spec *s)
+{
+    return s->site ? s->site->lanes : fli_pool_count(s->threads) * EACH;
+}
+
+/* At the end of a block ranks wait for each other, and each has as many turns in it as chance gave it. So it is the
+ * whole cohort, as long as its uploads take no more bytes than this. */
+enum { UPLOADS = 128 << 20 };
+static size_t room_for_uploads(const fli_exec_spec *s)
+{
+    size_t vectors = fli_parts_vectors(s->algo->up) * fli_vector_stride(&s->model->space);
+    return UPLOADS / (sizeof(fli_exchange) + vectors);
+}
+
+/* Each rank should have this many turns in a block. */
+static size_t block_of(const fli_exec_spec *s, size_t each)
+{
+    size_t all = fli_ranked(s->ranks) ? each * s->ranks->count : each;
+    if (fli_ranked(s->ranks) && !s->site && all < room_for_uploads(s)) all = room_for_uploads(s);
+    return all > LEAST || (s->site && !fli_ranked(s->ranks)) ? all : LEAST;
+}
+
+/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
+ * when everybody takes part in a large federation. At a site: as many as it takes at a time. */
+static size_t exec_block(const fli_exec_spec *spec) { return block_of(spec, turns_at_a_time(spec)); }
+
+/* Blocks are the same for all ranks. */
+static fl_status agree_on_block(fli_exec *e)
+{
+    double each = (double)turns_at_a_time(&e->spec);
+    fl_status s = fli_ranks_most(e->ctx, e->spec.ranks, &each, 1);
+    e->block = block_of(&e->spec, (size_t)each);
+    return s;
+}
+
+static fl_status ranges_new(fli_exec *e)
+{
+    const fl_ranks *r = e->spec.ranks;
+    if (!fli_ranked(r)) return FL_OK;
+    if (!(e->ranges = fli_alloc(e->ctx, r->count, sizeof *e->ranges))) return FL_ENOMEM;
+    if (e->partial) return FL_OK; /* nothing of anything */
+    for (uint32_t i = 0; i < r->count; i++) e->ranges[i] = fli_coordinator_range(e->server, i);
+    return FL_OK;
+}
+
+static fl_status block_new(fli_exec *e)
+{
+    fl_status s = agree_on_block(e);
+    return s ? s : fli_intake_new(e->ctx, e->server, e->block, &e->intake);
+}
+
+static fl_status mirror_new(fli_exec *e)
+{
+    size_t vectors = fli_names_count(e->spec.algo->server), stride = fli_vector_stride(&e->space);
+    if (!e->space.place) return FL_OK;
+    e->mirror = fli_alloc(e->ctx, vectors, sizeof *e->mirror);
+    if (!e->mirror || !(e->mirror[0] = fli_alloc(e->ctx, vectors, stride))) return FL_ENOMEM;
+    for (size_t i = 1; i < vectors; i++) e->mirror[i] = (char *)e->mirror[0] + i * stride;
+    return FL_OK;
+}
+
+/* Which may fail at one rank alone. */
+static fl_status sides_new(fli_exec *e)
+{
+    const fli_exec_spec *spec = &e->spec;
+    fl_status s = fli_crew_init(e->ctx, spec->model, spec->site, spec->threads, &e->crew);
+    if (!s) s = clients_new(e);
+    if (!s) s = server_new(e);
+    return s ? s : ranges_new(e);
+}
+
+fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
+{
+    fli_exec *e = fli_alloc(ctx, 1, sizeof *e);
+    if (!e) return FL_ENOMEM;
+    e->ctx = ctx;
+    e->spec = *spec;
+    if (!spec->solvers.count) e->spec.solvers = fli_algo_solvers(spec->algo, spec->params, spec->model, NULL);
+    e->executor = spec->executor ? spec->executor : &fli_executor_threads;
+    e->space = spec->model->space;
+    e->space.place = spec->site ? spec->site->place : NULL;
+    e->partial = spec->inexact && fli_ranked(spec->ranks) && spec->algo->traits & FLI_ALGO_ADDS;
+    fl_status s = fli_ranks_agree(ctx, spec->ranks, sides_new(e)); /* from here on they do things together */
+    if (s || (s = block_new(e)) || (s = mirror_new(e))) {
+        fli_exec_free(e);
+        return s;
+    }
+    *out = e;
+    return FL_OK;
+}
+
+void fli_exec_free(fli_exec *e)
+{
+    if (!e) return;
+    for (size_t i = 0; i < e->rooms; i++) fli_message_fini(&e->exchanges[i].up);
+    fli_free(e->exchanges);
+    fli_free(e->list);
+    fli_intake_free(e->intake);
+    fli_coordinator_free(e->server);
+    if (e->clients) e->executor->close(e->clients);
+    fli_crew_fini(&e->crew);
+    fli_free(e->places);
+    fli_free(e->ranges);
+    fli_free(e->mine);
+    fli_free(e->place);
+    if (e->mirror) fli_free(e->mirror[0]);
+    fli_free(e->mirror);
+    fli_free(e);
+}
+
+const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
+fli_coordinator *fli_exec_coordinator(fli_exec *e) { return e->server; }
+fli_crew *fli_exec_crew(fli_exec *e) { return &e->crew; }
+const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
+
+/* The mirror lies as the vectors do: in one piece. */
+static size_t mirror_bytes(const fli_exec *e)
+{
+    return fli_names_count(e->spec.algo->server) * fli_vector_stride(&e->space);
+}
+
+void *const *fli_exec_server(fli_exec *e)
+{
+    void *const *vec = fli_coordinator_vectors(e->server);
+    if (!e->mirror) return vec;
+    fli_vector_read(&e->space, mirror_bytes(e), vec[0], e->mirror[0]);
+    return e->mirror;
+}
+
+void fli_exec_server_changed(fli_exec *e)
+{
+    if (!e->mirror) return;
+    fli_vector_write(&e->space, mirror_bytes(e), e->mirror[0], fli_coordinator_vectors(e->server)[0]);
+}
+
+fl_status fli_exec_status(const fli_exec *e)
+{
+    const fli_site *site = e->spec.site;
+    if (!site) return FL_OK;
+    fl_status s = site->place->does->status(site->place, e->ctx);
+    return s ? s : site->elsewhere->status(site->elsewhere->arg, e->ctx);
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------------------- */
+
+fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
+{
+    return fli_upload_init(e->ctx, &e->space, e->spec.algo, up);
+}
+
+void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n, NULL); }
+
+fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n)
+{
+    fl_status s = FL_OK;
+    size_t i = 0;
+    if (e->executor->gather) {
+        s = e->executor->gather(e->clients, list, n);
+    } else {
+        fli_exec_run(e, list, n);
+        for (i = 0; !s && i < n; i++) s = list[i]->status;
+    }
+    for (i = 0; s && i < n; i++)
+        if (list[i]->status == s) return fli_coordinator_failed(e->server, list[i]);
+    return s;
+}
+
+int fli_exec_sends(const fli_exec *e) { return e->executor->send != NULL; }
+fl_status fli_exec_send(fli_exec *e, fli_exchange *x) { return e->executor->send(e->clients, x); }
+fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out)
+{
+    return e->executor->await(e->clients, seconds, out);
+}
+void fli_exec_withdraw(fli_exec *e) { e->executor->withdraw(e->clients); }
+double fli_exec_rest(fli_exec *e) { return e->executor->rest ? e->executor->rest(e->clients) : 0; }
+int fli_exec_drops(const fli_exec *e) { return e->executor->gather != NULL; }
+void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker) { e->executor->one(e->clients, x, worker); }
+
+static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
+{
+    fli_wire_of(e->spec.model, e->spec.fed->classes, e->spec.algo, e->spec.params, ask, out);
+}
+
+size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask)
+{
+    fli_wire w;
+    wire_of(e, ask, &w);
+    return fli_wire_down(&w, e->spec.model, ask);
+}
+
+size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask)
+{
+    fli_wire w;
+    wire_of(e, ask, &w);
+    return fli_wire_up(&w, e->spec.model, ask);
+}
+
+fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix)
+{
+    double share = NAN;
+    size_t bytes = fli_bytes(&e->space);
+    void *there = e->space.place ? fli_vector_alloc(e->ctx, &e->space, bytes) : out;
+    if (!there) return FL_ENOMEM;
+    fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY},
+                      .down = fli_coordinator_broadcast(e->server),
+                      .up = {.vec = &there, .num = &share}};
+    fli_coordinator_address(e->server, &x.ask);
+    fli_exec_run(e, &(fli_exchange *){&x}, 1);
+    if (mix) *mix = share;
+    if (there != out) {
+        fli_vector_read(&e->space, bytes, there, out);
+        fli_vector_free(&e->space, there);
+    }
+    return x.status ? fli_coordinator_failed(e->server, &x) : fli_exec_status(e);
+}
+
+/* ---- a round --------------------------------------------------------------------------------------------- */
+
+/* Makes the places that so many exchanges need and earlier ones did not. */
+static fl_status rooms_for(fli_exec *e, size_t count)
+{
+    if (count > e->room) {
+        fl_status s = fli_grow(e->ctx, (void **)&e->exchanges, e->room, count, sizeof *e->exchanges);
+        if (!s) s = fli_grow(e->ctx, (void **)&e->list, e->room, count, sizeof *e->list);
+        if (!s && e->partial) s = fli_grow(e->ctx, (void **)&e->mine, e->room, count, sizeof *e->mine);
+        if (!s && e->partial) s = fli_grow(e->ctx, (void **)&e->place, e->room, count, sizeof *e->place);
+        if (s) return s;
+        e->room = count;
+    }
+    for (; e->rooms < count; e->rooms++) {
+        fl_status s = fli_exec_upload_new(e, &e->exchanges[e->rooms].up);
+        if (s) return s;
+    }
+    for (size_t i = 0; i < count; i++) e->list[i] = &e->exchanges[i];
+    return FL_OK;
+}
+
+fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase)
+{
+    fli_ask ask = *own;
+    ask.round = r->round;
+    ask.cohort = (uint32_t)r->count;
+    ask.phase = (uint32_t)phase;
+    ask.phases = (uint32_t)(r->phases ? r->phases : 1);
+    ask.flags |= r->flags;
+    fli_coordinator_address(e->server, &ask);
+    return ask;
+}
+
+/* Turn `at` of the round: that of the cohort's client, or with bystanders that of the federation's. */
+static fli_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
+{
+    if (!e->places) return r->asks[at];
+    if (e->places[at]) return r->asks[e->places[at] - 1];
+    return (fli_ask){.client = (uint32_t)at, .stream = r->round, .flags = FLI_ASK_BYSTANDER};
+}
+
+/* Adds up what the block sent. Asks of one phase with the same flags send the same. */
+static void count_bytes(fli_exec *e, size_t count)
+{
+    double down = 0, up = 0;
+    for (size_t i = 0; i < count; i++) {
+        const fli_ask *ask = &e->exchanges[i].ask;
+        if (!i || ask->flags != e->exchanges[i - 1].ask.flags) {
+            down = (double)fli_exec_bytes_down(e, ask);
+            up = (double)fli_exec_bytes_up(e, ask);
+        }
+        e->spent.down += down;
+        if (!e->exchanges[i].status) e->spent.up += up; /* who is left out was sent something in vain */
+    }
+}
+
+static void ask_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fli_ask turn = turn_at(e, r, first + i);
+        e->exchanges[i].ask = fli_round_ask(e, r, &turn, phase);
+        e->exchanges[i].down = fli_coordinator_broadcast(e->server);
+    }
+}
+
+/* What is known of an exchange that has come. */
+static void note_turn(fli_exec *e, const fli_exchange *x)
+{
+    e->spent.steps += (double)x->spent;
+    fli_coordinator_note(e->server, &x->ask);
+    if (x->ask.flags & FLI_ASK_REPLY) fli_coordinator_count(e->server, x);
+}
+
+/* The block's uploads are on their way into the server: all of them, or those of this rank's clients. */
+static void open_intake(fli_exec *e, size_t count)
+{
+    size_t mine = 0;
+    if (e->partial) {
+        e->executor->assign(e->clients, e->list, count);
+        for (size_t i = 0; i < count; i++) {
+            e->place[i] = mine;
+            if (e->list[i]->rank == e->spec.ranks->rank) e->mine[mine++] = e->list[i];
+        }
+    }
+    fli_intake_open(e->intake, e->partial ? e->mine : e->list, e->partial ? mine : count);
+}
+
+/* fli_filled.tell */
+static void filled(void *exec, size_t i)
+{
+    fli_exec *e = exec;
+    if (!e->partial)
+        fli_intake_filled(e->intake, i);
+    else if (e->list[i]->rank == e->spec.ranks->rank)
+        fli_intake_filled(e->intake, e->place[i]);
+}
+
+/* Of several clients that fail the first in the cohort is named, whoever was first in time. */
+static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
+{
+    int reply = (r->flags & FLI_ASK_REPLY) != 0;
+    ask_block(e, r, phase, first, count);
+    open_intake(e, count);
+    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){filled, e, e->ranges} : NULL);
+    for (size_t i = 0; i < count; i++)
+        if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
+    if (reply) fli_intake_close(e->intake, e->crew.pool);
+    /* of ranks one alone may have failed: they agree when they go forward */
+    fl_status s = e->ranges ? FL_OK : fli_coordinator_status(e->server);
+    if (s) return s;
+    for (size_t i = 0; i < count; i++) note_turn(e, &e->exchanges[i]);
+    count_bytes(e, count);
+    return FL_OK;
+}
+
+/* Who is in the cohort, where that makes a difference; returns how many take a turn. */
+static size_t note_places(fli_exec *e, const fli_round *r)
+{
+    if (!e->places) return r->count;
+    memset(e->places, 0, e->spec.fed->clients * sizeof *e->places);
+    for (size_t i = 0; i < r->count; i++) e->places[r->asks[i].client] = (uint32_t)i + 1;
+    return e->spec.fed->clients;
+}
+
+/* One exchange with the cohort. */
+static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step, size_t turns)
+{
+    fli_coordinator_begin(e->server, step);
+    fl_status s = fli_coordinator_status(e->server);
+    for (size_t at = 0; s == FL_OK && at < turns; at += e->block)
+        s = run_block(e, r, step->phase, at, turns - at < e->block ? turns - at : e->block);
+    /* nobody came: the model stays */
+    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_coordinator_advance(e->server, e->crew.pool);
+    return s;
+}
+
+/* ---- a round that may go on without some ------------------------------------------------------------------ */
+
+/* Nobody else's turn depends on who is there, now or in a later exchange of the round. */
+static int may_go_without(const fli_exec *e, const fli_round *r)
+{
+    const unsigned needed = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS;
+    return e->executor->gather && r->phases <= 1 && !(e->spec.algo->traits & needed) && !(r->flags & FLI_ASK_WARM_UP);
+}
+
+/* Puts those that have come to the front, in the cohort's order, and makes the step that of their cohort. Returns how
+ * many they are. */
+static size_t keep_who_came(fli_exec *e, size_t count, fli_step *step)
+{
+    size_t came = 0;
+    step->cohort_weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (e->exchanges[i].status) continue;
+        step->cohort_weight += e->exchanges[i].ask.weight;
+        e->list[came++] = &e->exchanges[i];
+    }
+    for (size_t i = 0; i < came; i++) e->list[i]->ask.cohort = (uint32_t)came;
+    return step->cohort = came;
+}
+
+/* All answers are waited for first: what a method makes of them depends on how many there are. */
+static fl_status gather_phase(fli_exec *e, const fli_round *r, fli_step *step)
+{
+    int reply = (r->flags & FLI_ASK_REPLY) != 0;
+    fli_coordinator_begin(e->server, step); /* what goes down is known from here on */
+    fl_status s = fli_coordinator_status(e->server);
+    if (s) return s;
+    ask_block(e, r, 0, 0, r->count);
+    if ((s = fli_exec_gather(e, e->list, r->count))) return s;
+    count_bytes(e, r->count);
+    size_t came = e->spent.came = keep_who_came(e, r->count, step);
+    if (came < r->count) fli_coordinator_begin(e->server, step);
+    if (reply && came) fli_intake_all(e->intake, e->list, came, e->crew.pool);
+    if ((s = fli_coordinator_status(e->server))) return s;
+    for (size_t i = 0; i < came; i++) note_turn(e, e->list[i]);
+    return reply && came ? fli_coordinator_advance(e->server, e->crew.pool) : FL_OK;
+}
+
+fl_status fli_exec_round(fli_exec *e, const fli_round *r)
+{
+    fli_step step = {.round = r->round,
+                     .cohort = r->count,
+                     .phase = r->from,
+                     .phases = r->phases ? r->phases : 1,
+                     .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0,
+                     .spread = e->ranges != NULL};
+    size_t until = r->until ? r->until : step.phases;
+    for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_coordinator_weight(e->server, r->asks[i].client);
+    e->spent = (fli_spent){.came = r->count};
+    size_t turns = note_places(e, r);
+    int gathers = may_go_without(e, r);
+    fl_status s = rooms_for(e, gathers || turns < e->block ? turns : e->block);
+    if (s == FL_OK && gathers)
+        s = gather_phase(e, r, &step);
+    else
+        for (; s == FL_OK && step.phase < until; step.phase++) s = run_phase(e, r, &step, turns);
+    fl_status site = fli_exec_status(e); /* first of all: numbers of one that failed may be anything */
+    return site ? site : s;
+}
+
+int fli_exec_warms_up(const fli_exec *e)
+{
+    return e->spec.algo->rounds.warms_up && e->spec.algo->rounds.warms_up(e->spec.params);
+}
+fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
+
+/* ---- what changes ---------------------------------------------------------------------------------------- */
+
+size_t fli_exec_state(const fli_exec *e, size_t *spilled) { return e->executor->state(e->clients, spilled); }
+
+fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    *there = 0;
+    if (client >= e->spec.fed->clients)
+        return fli_fail(e->ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client,
+                        e->spec.fed->clients);
+    if (!e->executor->peek)
+        return fli_fail(e->ctx, FL_ECONFIG, "executor %s: what clients keep is not known here", e->executor->name);
+    return e->executor->peek(e->clients, (uint32_t)client, k, vector, scalars, there);
+}
+
+void fli_exec_save_clients(fli_exec *e, fli_saver *out)
+{
+    e->executor->save(e->clients, out);
+    fl_status s = fli_exec_status(e);
+    if (s) fli_saver_fail(out, s);
+}
+
+fl_status fli_exec_load_clients(fli_exec *e, fli_loader *in) { return e->executor->load(e->clients, in); }
+
+void fli_exec_save(fli_exec *e, fli_saver *out)
+{
+    fli_coordinator_save(e->server, out);
+    fli_exec_save_clients(e, out);
+}
+
+fl_status fli_exec_load(fli_exec *e, fli_loader *in)
+{
+    fli_coordinator_load(e->server, in);
+    return fli_exec_load_clients(e, in);
+}
+
+/* ==== footprint ============================================================================================= */
+
+/* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
+#define THREAD_ROOM (0x1p23 + 0x1p27)
+
+static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
+{
+    const fli_algo *a = spec->algo;
+    int apart = spec->executor && spec->executor->apart;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
+    int remembers = fli_coordinator_remembers(a, spec->params, spec->watch) > 0;
+    return fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
+           (remembers ? 1 : 0) + fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
+}
+
+/* Of a client at work. */
+static size_t turn_vectors(const fli_algo *a, int async)
+{
+    return fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0);
+}
+
+static double state_bytes(const fli_exec_spec *spec, size_t cohort)
+{
+    double all =
+        (double)(cohort * fli_algo_client_vectors(spec->algo, spec->watch)) * (double)fli_bytes(&spec->model->space);
+    return spec->memory ? fmin(all, (double)spec->memory) : all;
+}
+
+/* What a thread has to solve local problems with. */
+static double solving_bytes(const fli_model *m, const fli_solvers *all, const fli_sgd_spec *sgd, size_t largest)
+{
+    fli_open how = {.model = m, .sgd = *sgd, .largest = largest};
+    double sum = fli_task_bytes(fli_solver_roomiest(all->at, all->count), m);
+    for (size_t i = 0; i < all->count; i++) sum += all->at[i]->bytes(all->at[i], &how);
+    return sum;
+}
+
+fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async)
+{
+    const fli_algo *a = spec->algo;
+    double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
+    size_t block = exec_block(spec);
+    /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
+    double solving = spec->mailbox ? 0 : solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
+    double at_work = (double)(async || cohort < block ? cohort : block);
+    fli_footprint f = {
+        .server = (double)server_vectors(spec, cohort) * vector +
+                  (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
+        .workers = threads * (fli_eval_bytes(spec->model) + solving + (double)a->work * vector),
+        .turns = at_work * (double)turn_vectors(a, async) * vector,
+        .state = state_bytes(spec, cohort),
+    };
+    f.total = f.server + f.workers + f.turns + f.state;
+    return f;
+}
+
+/* A site takes at most as many turns at a time as it has lanes, but nobody knows yet how many those are. */
+double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
+{
+    const fli_algo *a = spec->algo;
+    const fli_solvers *all = &spec->solvers;
+    double vector = (double)fli_vector_stride(&spec->model->space);
+    double turn = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->model) +
+                  (double)(a->work + turn_vectors(a, async)) * vector;
+    return (double)server_vectors(spec, cohort) * vector + (double)cohort * turn + state_bytes(spec, cohort);
+}
+
+double fli_footprint_address(size_t threads)
+{
+    return threads ? (double)threads * FLI_BLAS_BUFFER + (double)(threads - 1) * THREAD_ROOM : 0;
+}
+
+double fli_footprint_client(const fli_clients_spec *spec, size_t samples)
+{
+    const fli_algo *a = spec->algo;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
+    size_t kept = fli_algo_client_vectors(a, spec->watch) + fli_recall_vectors(a, spec->params, phases);
+    /* what it keeps is there as often as it may go back; the start model comes beside what is sent */
+    size_t vectors = 3 * kept + a->work + turn_vectors(a, 1) + 1;
+    return (double)vectors * (double)fli_bytes(&spec->model->space) + fli_eval_bytes(spec->model) +
+           solving_bytes(spec->model, &spec->solvers, &spec->sgd, samples);
+}

@@ -1,0 +1,149 @@
+/* A federation at work: the server's side (coordinator.h), the clients' side behind an executor (executor.h), and the
+ * rounds between them. Asks go one way, uploads the other; uploads are absorbed in the cohort's order, so that the
+ * result depends neither on the executor nor on the number of threads. */
+#ifndef FLI_ENGINE_ENGINE_H
+#define FLI_ENGINE_ENGINE_H
+
+#include "executor/executor.h"
+#include "server/server_state.h"
+
+/* ==== exec ================================================================================================== */
+
+typedef struct fli_exec fli_exec;
+
+/* All borrowed; must outlive the federation. */
+typedef struct {
+    const fli_model *model;
+    const fli_fed *fed;
+    const fli_algo *algo;
+    const void *params;
+    fli_solvers solvers;                /* of local problems; none: what fli_algo_solvers says */
+    int uniform;                        /* w_i = 1/N instead of n_i/n */
+    const double *weights;              /* w_i given; NULL: by the rule above */
+    const fli_regularizer *regularizer; /* NULL: none */
+    const void *regularizer_params;
+    uint64_t seed;
+    fli_sgd_spec sgd;
+    size_t threads;               /* 0: one per processor */
+    size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder;           /* for what is beyond that */
+    size_t slice;                 /* see coordinator.h */
+    fli_between between;          /* likewise */
+    const fli_executor *executor; /* NULL: threads */
+    int watch;                    /* see fli_clients_spec */
+    const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
+    const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
+    const fli_builder *builder;
+    struct fli_mailbox *mailbox; /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
+    const fl_ranks *ranks;       /* see fli_clients_spec */
+    const fli_shards *shards;
+    int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FLI_ALGO_ADDS */
+} fli_exec_spec;
+
+fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);
+void fli_exec_free(fli_exec *e);
+
+/* What a client said when it joined, without a digest. */
+fli_card fli_exec_card(const fli_exec *e, uint32_t client);
+const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
+fli_coordinator *fli_exec_coordinator(fli_exec *e);
+fli_crew *fli_exec_crew(fli_exec *e);
+/* The space of all vectors in messages and state. */
+const fli_space *fli_exec_space(const fli_exec *e);
+/* The server's vectors in plain memory; [0] is the model x. At a site they are copies as of now. The caller sets the
+ * start model, and says so. */
+void *const *fli_exec_server(fli_exec *e);
+void fli_exec_server_changed(fli_exec *e);
+/* Whether the site has failed, which may have been a while ago: asked after every round, measurement and checkpoint. */
+fl_status fli_exec_status(const fli_exec *e);
+
+typedef struct {
+    size_t round;
+    uint32_t flags; /* FLI_ASK_CHANGED, _REPLY and _WARM_UP, of everybody who is asked */
+    const fli_ask
+        *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */
+    size_t count;
+    size_t phases; /* exchanges of the round; 0 counts as 1 */
+    /* those with this cohort, where others have theirs: from, and up to but without; 0: to the end */
+    size_t from, until;
+} fli_round;
+
+/* Whether the method wants everyone to take a turn before the first round: a round of all clients with
+ * FLI_ASK_WARM_UP. */
+int fli_exec_warms_up(const fli_exec *e);
+/* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for a
+ * method with FLI_ALGO_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go on
+ * without some: as if they had not been invited. A client whose model leaves the finite range ends it with
+ * FL_EDIVERGED. */
+fl_status fli_exec_round(fli_exec *e, const fli_round *r);
+/* What a round asks in a phase of a client with this ask of its own. */
+fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);
+
+/* Exchanges outside of rounds. Room for one's upload, to be given back by fli_message_fini. */
+fl_status fli_exec_upload_new(fli_exec *e, fli_message *up);
+void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n);
+/* The same, where the others may go on without somebody: whoever has not come has a status. Returns what ends the run,
+ * in words. */
+fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n);
+/* The same for one, on the crew's thread `worker`, while others are under way; for executors that can. */
+void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
+/* For the real clock of clients that are elsewhere: see fli_executor. */
+int fli_exec_sends(const fli_exec *e);
+fl_status fli_exec_send(fli_exec *e, fli_exchange *x);
+fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out);
+void fli_exec_withdraw(fli_exec *e);
+double fli_exec_rest(fli_exec *e);
+/* Whether the others may go on without a client that has not come, or failed. */
+int fli_exec_drops(const fli_exec *e);
+/* Bytes that an ask sends down and brings up. */
+size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
+size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
+
+/* A copy in plain memory of the client's own model, or of what stands for it, and unless NULL its share in what the
+ * client predicts with. */
+fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix);
+
+/* What the last round sent and took. */
+typedef struct {
+    double down, up; /* bytes of all messages */
+    double steps;    /* of the local solvers */
+    size_t came;     /* clients of the cohort, without those that are left out */
+} fli_spent;
+fli_spent fli_exec_spent(const fli_exec *e);
+/* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
+size_t fli_exec_state(const fli_exec *e, size_t *spilled);
+/* Between rounds: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it
+ * has had a turn. */
+fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, double *scalars, int *there);
+
+/* Between rounds: all that changes. Loading is for one that has not run. */
+void fli_exec_save(fli_exec *e, fli_saver *out);
+fl_status fli_exec_load(fli_exec *e, fli_loader *in);
+/* Of that the clients alone: where several ranks make a run, all have the same server, and each its own clients. */
+void fli_exec_save_clients(fli_exec *e, fli_saver *out);
+fl_status fli_exec_load_clients(fli_exec *e, fli_loader *in);
+
+/* ==== footprint ============================================================================================= */
+
+/* How much memory an executor takes at least, before it takes any. Beside exec.c, whose allocations it adds up; a test
+ * holds it to them. */
+
+typedef struct {
+    double server;  /* the model and what else the server has */
+    double workers; /* gradients, batches, scratch: of all threads */
+    double turns;   /* uploads and models of clients at work */
+    double state;   /* what the clients of one cohort keep, or `memory` where that is less */
+    double total;
+} fli_footprint;
+
+/* Of a spec that names its solver. `cohort`: clients per round, or at work. `async`: each of them has a model of its
+ * own. */
+fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
+/* At a site, where a spec has none yet: bytes of all vectors there. */
+double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async);
+/* Of a single client that is elsewhere than its server, with so many samples, and without them. */
+double fli_footprint_client(const fli_clients_spec *spec, size_t samples);
+/* Address space that is reserved beside it, by BLAS and for the stacks and heaps of this many threads. */
+double fli_footprint_address(size_t threads);
+
+#endif

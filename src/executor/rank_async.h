@@ -1,0 +1,24 @@
+/* Turns on the real clock, where several ranks make a run together: each is taken by a thread of the rank that has the
+ * client, while all ranks go on, and comes in at every rank, in the same order. */
+#ifndef FLI_EXECUTOR_RANK_ASYNC_H
+#define FLI_EXECUTOR_RANK_ASYNC_H
+
+#include "message/codec.h"
+#include "ranks/ranks.h"
+
+typedef struct fli_influx fli_influx;
+
+/* All borrowed; must outlive it. */
+typedef struct {
+    const fl_ranks *ranks;
+    const fli_model *model;
+    size_t classes;
+    const fli_algo *algo;
+    const void *params;
+    size_t threads; /* of this rank */
+    /* A turn of this rank's, on any of its threads. */
+    void (*work)(void *arg, fli_exchange *x, size_t worker);
+    void *arg;
+} fli_influx_spec;
+
+#endif

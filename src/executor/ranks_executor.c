@@ -1,0 +1,792 @@
+/* The ranks look together, again and again: each says which of its turns are done, and then they come in at all of
+ * them. Whoever has something to say comes at once, the others after a millisecond at the latest. */
+#include "base/number.h"
+#include "base/os.h"
+#include "base/pool.h"
+#include "executor/executor.h"
+#include "executor/rank_async.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== influx ================================================================================================ */
+
+enum { AT_ONCE = 8 };
+static const double glance = 0.001;
+
+/* What a rank has to say. */
+typedef struct {
+    uint32_t over; /* by the clock of the first rank nobody is waited for any longer */
+    uint32_t count, slot[AT_ONCE];
+} notice;
+
+struct fli_influx {
+    fl_ctx *ctx;
+    fli_influx_spec spec;
+    fli_hands *hands;
+    /* turns under way, at the same places everywhere; NULL: a place is free */
+    fli_exchange **slots;
+    size_t room;
+    notice *notices; /* of each rank, */
+    size_t *where;   /* where they lie, */
+    size_t *at;      /* and where its uploads do */
+    unsigned char *bytes;
+    size_t bytes_room;
+    fli_exchange **ready; /* that have come in */
+    size_t first, count;
+};
+
+/* fli_hands_fn */
+static void work(void *influx, void *exchange, size_t worker)
+{
+    const fli_influx *f = influx;
+    f->spec.work(f->spec.arg, exchange, worker);
+}
+
+static void influx_free(fli_influx *f);
+
+static fl_status influx_new(fl_ctx *ctx, const fli_influx_spec *spec, fli_influx **out)
+{
+    size_t ranks = spec->ranks->count;
+    fli_influx *f = fli_alloc(ctx, 1, sizeof *f);
+    if (!f) return FL_ENOMEM;
+    f->ctx = ctx;
+    f->spec = *spec;
+    f->notices = fli_alloc(ctx, ranks, sizeof *f->notices);
+    f->where = fli_alloc(ctx, ranks + 1, sizeof *f->where);
+    f->at = fli_alloc(ctx, ranks + 1, sizeof *f->at);
+    f->ready = fli_alloc(ctx, ranks, AT_ONCE * sizeof *f->ready);
+    fl_status s = f->notices && f->where && f->at && f->ready ? FL_OK : FL_ENOMEM;
+    for (size_t i = 0; !s && i <= ranks; i++) f->where[i] = i * sizeof *f->notices;
+    if (!s) s = fli_hands_new(ctx, spec->threads, work, f, &f->hands);
+    if (s)
+        influx_free(f);
+    else
+        *out = f;
+    return s;
+}
+
+static void influx_free(fli_influx *f)
+{
+    if (!f) return;
+    fli_hands_free(f->hands);
+    fli_free(f->slots);
+    fli_free(f->notices);
+    fli_free(f->where);
+    fli_free(f->at);
+    fli_free(f->bytes);
+    fli_free(f->ready);
+    fli_free(f);
+}
+
+static void influx_rest(fli_influx *f) { fli_hands_rest(f->hands); }
+/* Returns when no turn is under way at this rank; those that have not begun wait until somebody is awaited again. */
+static double influx_idle(fli_influx *f) { return fli_hands_idle(f->hands); }
+
+/* ---- out ------------------------------------------------------------------------------------------------- */
+
+/* The rank with the fewest turns under way. */
+static uint32_t influx_lightest(const fli_influx *f)
+{
+    uint32_t best = 0;
+    size_t least = SIZE_MAX;
+    for (uint32_t r = 0; r < f->spec.ranks->count; r++) {
+        size_t n = 0;
+        for (size_t i = 0; i < f->room; i++) n += f->slots[i] && f->slots[i]->rank == r;
+        if (n < least) best = r, least = n;
+    }
+    return best;
+}
+
+/* The place of an exchange; of NULL: the first that is free, or the end. */
+static size_t slot_of(const fli_influx *f, const fli_exchange *x)
+{
+    size_t i = 0;
+    while (i < f->room && f->slots[i] != x) i++;
+    return i;
+}
+
+static fl_status influx_send(fli_influx *f, fli_exchange *x)
+{
+    size_t slot = slot_of(f, NULL), more = 2 * f->room + 8;
+    if (slot == f->room) {
+        fl_status s = fli_grow(f->ctx, (void **)&f->slots, f->room, more, sizeof *f->slots);
+        if (s) return s;
+        f->room = more;
+    }
+    f->slots[slot] = x;
+    return x->rank == f->spec.ranks->rank ? fli_hands_give(f->hands, x) : FL_OK;
+}
+
+/* ---- in -------------------------------------------------------------------------------------------------- */
+
+static size_t up_bytes(const fli_influx *f, const fli_exchange *x, fli_wire *w)
+{
+    fli_wire_of(f->spec.model, f->spec.classes, f->spec.algo, f->spec.params, &x->ask, w);
+    return fli_wire_bytes(w->up, w->moment, f->spec.model);
+}
+
+static fl_status room_for_uploads(fli_influx *f)
+{
+    fli_wire w;
+    size_t ranks = f->spec.ranks->count;
+    f->at[0] = 0;
+    for (size_t r = 0; r < ranks; r++) {
+        f->at[r + 1] = f->at[r];
+        for (size_t i = 0; i < f->notices[r].count; i++)
+            f->at[r + 1] += FLI_OUTCOME_BYTES + up_bytes(f, f->slots[f->notices[r].slot[i]], &w);
+    }
+    if (f->at[ranks] <= f->bytes_room) return FL_OK;
+    fl_status s = fli_grow(f->ctx, (void **)&f->bytes, 0, f->at[ranks], 1);
+    f->bytes_room = s ? 0 : f->at[ranks];
+    return s;
+}
+
+static unsigned char *write_upload(const fli_influx *f, const fli_exchange *x, unsigned char *out)
+{
+    fli_wire w;
+    size_t bytes = up_bytes(f, x, &w);
+    fli_outcome_write(x, out);
+    if (!x->status) fli_wire_write(w.up, w.moment, f->spec.model, &x->up, out + FLI_OUTCOME_BYTES);
+    return out + FLI_OUTCOME_BYTES + bytes;
+}
+
+static fl_status read_upload(const fli_influx *f, fli_exchange *x, const unsigned char *in, size_t *bytes)
+{
+    fli_wire w;
+    *bytes = FLI_OUTCOME_BYTES + up_bytes(f, x, &w);
+    x->why.text[0] = 0;
+    fl_status s = fli_outcome_read(in, x);
+    if (s || x->status) return s;
+    return fli_wire_read(f->ctx, w.up, w.moment, f->spec.model, in + FLI_OUTCOME_BYTES, *bytes - FLI_OUTCOME_BYTES,
+                         &x->up, NULL);
+}
+
+static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x);
+
+/* What a rank has said is done comes in. */
+static fl_status come_in(fli_influx *f, uint32_t rank)
+{
+    const notice *n = &f->notices[rank];
+    const unsigned char *in = f->bytes + f->at[rank];
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < n->count; i++) {
+        fli_exchange *x = f->slots[n->slot[i]];
+        size_t bytes = 0;
+        if (rank != f->spec.ranks->rank) s = read_upload(f, x, in, &bytes);
+        in += bytes;
+        if (!s && x->status) s = share_sentence(f->ctx, f->spec.ranks, x);
+        f->slots[n->slot[i]] = NULL;
+        f->ready[f->count++] = x;
+    }
+    return s;
+}
+
+static void write_own(fli_influx *f)
+{
+    uint32_t own = f->spec.ranks->rank;
+    unsigned char *out = f->bytes + f->at[own];
+    for (size_t i = 0; i < f->notices[own].count; i++) out = write_upload(f, f->slots[f->notices[own].slot[i]], out);
+}
+
+static fl_status look(fli_influx *f, double until)
+{
+    const fl_ranks *r = f->spec.ranks;
+    void *done[AT_ONCE];
+    notice *own = &f->notices[r->rank];
+    own->count = (uint32_t)fli_hands_take(f->hands, fmin(glance, until - fli_clock_now()), done, AT_ONCE);
+    for (size_t i = 0; i < own->count; i++) own->slot[i] = (uint32_t)slot_of(f, done[i]);
+    own->over = fli_clock_now() >= until;
+    fl_status s = fli_ranks_gather(f->ctx, r, f->notices, f->where);
+    if (!s) s = room_for_uploads(f);
+    if (s || !f->at[r->count]) return s;
+    write_own(f);
+    s = fli_ranks_gather(f->ctx, r, f->bytes, f->at);
+    f->first = f->count = 0;
+    for (uint32_t i = 0; !s && i < r->count; i++) s = come_in(f, i);
+    return s;
+}
+
+/* On every rank: x->rank is to take this turn. And the next that has come, see fli_executor. */
+static fl_status influx_await(fli_influx *f, double seconds, fli_exchange **out)
+{
+    double until = fli_clock_now() + seconds;
+    fl_status s = FL_OK;
+    *out = NULL;
+    for (int over = 0; !s && !over && f->first == f->count; over = f->notices[0].over != 0) s = look(f, until);
+    if (!s && f->first < f->count) *out = f->ready[f->first++];
+    return s;
+}
+
+/* Of a turn that failed everybody gets the sentence, which x->rank has, in x or in its context. */
+static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x)
+{
+    if (x->rank == r->rank && !fli_has_failed(&x->why))
+        memcpy(x->why.text, fl_ctx_error(ctx), strnlen(fl_ctx_error(ctx), sizeof x->why.text - 1));
+    return fli_ranks_share(ctx, r, x->rank, &x->why, sizeof x->why);
+}
+
+/* ==== spread ================================================================================================ */
+
+/* The clients live at several ranks, each of which makes the same run. A rank takes the turns of its own clients on its
+ * threads, as `threads` does, and parcels with what came out travel to the others while they are at work: how turns
+ * went, the numbers of their uploads, and of the vectors what is wanted there. When a list has been run, every rank
+ * knows of every exchange what it needs, and goes on as if it had taken all turns itself. */
+
+/* Small uploads travel together, until a parcel has about this many bytes. Vectors of which a rank gets as many bytes
+ * as LONG travel by themselves, from their place at one rank to that at the other, without a copy in between. And the
+ * numbers of parcels start again. */
+enum { PARCEL = 1 << 16, LONG = 1 << 14, NUMBERS = 32768 };
+
+/* How this rank takes its own turns. */
+static const fli_executor *const below = &fli_executor_threads;
+
+/* An exchange of the list. */
+typedef struct {
+    size_t place;
+    uint32_t rank;
+    size_t parcel;
+    double effort;
+} turn;
+
+/* Some turns of one rank. */
+typedef struct {
+    size_t first, count; /* in `turns` */
+    uint32_t rank, number;
+    atomic_size_t left;   /* turns that are still to be taken, where they are this rank's */
+    size_t coming;        /* messages that are not here yet, where they are another's */
+    unsigned char *bytes; /* what comes; of what goes: for each of the other ranks, one after the other */
+    int sent;
+} parcel;
+
+typedef struct {
+    fl_ctx *ctx;
+    const fl_ranks *ranks;
+    const fli_shards *shards;
+    const fli_model *model;
+    const fli_algo *algo;
+    const void *params;
+    size_t classes;
+    int moves, at_site;
+    void *here;           /* the executor of this rank's clients */
+    pthread_mutex_t lock; /* of the table's functions, of `broken` and of `coming` */
+    fl_status broken;     /* the other ranks cannot be reached */
+    fli_influx *influx;   /* turns on the real clock; NULL: there has been none */
+    size_t threads;
+    /* the list under way */
+    fli_exchange *const *list;
+    size_t n;
+    const fli_filled *filled;
+    fli_entries whole;
+    turn *turns; /* of the list, rank by rank */
+    fli_exchange **mine;
+    size_t mine_from, mine_count; /* this rank's, in `turns` */
+    parcel *parcels;
+    size_t count; /* of parcels */
+    size_t room;  /* of these three */
+    unsigned char *bytes;
+    size_t bytes_room;
+    int by_themselves; /* vectors are, not in parcels */
+    size_t coming;     /* messages that are not here yet */
+} spread;
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static void close_spread(void *executor)
+{
+    spread *s = executor;
+    if (!s) return;
+    influx_free(s->influx);
+    if (s->here) below->close(s->here);
+    pthread_mutex_destroy(&s->lock);
+    fli_free(s->turns);
+    fli_free(s->parcels);
+    fli_free(s->mine);
+    fli_free(s->bytes);
+    fli_free(s);
+}
+
+/* A client's turn may be taken anywhere if nothing but the ask, the broadcast and samples that can be made anew go into
+ * it. */
+static int may_move(const fli_clients_spec *spec)
+{
+    const fli_algo *a = spec->algo;
+    if (spec->fed->train || fli_algo_client_vectors(a, spec->watch) || fli_algo_client_scalars(a, spec->watch))
+        return 0;
+    for (size_t k = 0; k < spec->solvers.count; k++)
+        if (spec->solvers.at[k]->forget) return 0;
+    return 1;
+}
+
+static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+{
+    spread *s = fli_alloc(ctx, 1, sizeof *s);
+    if (!s) return FL_ENOMEM;
+    s->ctx = ctx;
+    s->ranks = spec->ranks;
+    s->shards = spec->shards;
+    s->model = spec->model;
+    s->algo = spec->algo;
+    s->params = spec->params;
+    s->classes = spec->fed->classes;
+    s->moves = may_move(spec);
+    s->at_site = spec->site != NULL;
+    s->threads = crew->threads;
+    s->whole = (fli_entries){0, spec->model->space.n};
+    pthread_mutex_init(&s->lock, NULL);
+    fl_status status = below->open(ctx, spec, crew, &s->here);
+    if (status)
+        close_spread(s);
+    else
+        *out = s;
+    return status;
+}
+
+static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
+{
+    return below->join(((spread *)executor)->here, client, digest, out);
+}
+
+/* ---- who takes which turn ---------------------------------------------------------------------------------- */
+
+/* The longest first. */
+static int longer(const void *a, const void *b)
+{
+    const turn *x = a, *y = b;
+    if (x->effort != y->effort) return x->effort > y->effort ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const turn *x = a, *y = b;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static fl_status rooms_for(spread *s, size_t n)
+{
+    if (n <= s->room) return FL_OK;
+    fl_status status = fli_grow(s->ctx, (void **)&s->turns, 0, n, sizeof *s->turns);
+    if (!status) status = fli_grow(s->ctx, (void **)&s->parcels, 0, n, sizeof *s->parcels);
+    if (!status) status = fli_grow(s->ctx, (void **)&s->mine, 0, n, sizeof *s->mine);
+    s->room = status ? 0 : n;
+    return status;
+}
+
+/* Where turns may move, the longest are dealt out first, to and fro, so that every rank gets about as much. */
+static void deal(spread *s, size_t n)
+{
+    size_t ranks = s->ranks->count;
+    for (size_t i = 0; i < n; i++) s->turns[i].effort = below->effort(s->here, &s->list[s->turns[i].place]->ask);
+    qsort(s->turns, n, sizeof *s->turns, longer);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i % ranks;
+        s->turns[i].rank = (uint32_t)(i / ranks % 2 ? ranks - 1 - at : at);
+    }
+}
+
+/* Who takes the turns of the list: a function of the list, so that all ranks find the same. */
+static fl_status take_list(spread *s, fli_exchange *const *list, size_t n)
+{
+    fl_status status = rooms_for(s, n);
+    if (status) return status;
+    s->list = list;
+    s->n = n;
+    for (size_t i = 0; i < n; i++) s->turns[i] = (turn){.place = i, .rank = s->shards->owner[list[i]->ask.client]};
+    if (s->moves && list[0]->ask.kind == FLI_ASK_TURN) deal(s, n);
+    qsort(s->turns, n, sizeof *s->turns, by_rank);
+    s->mine_from = s->mine_count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const turn *t = &s->turns[i];
+        list[t->place]->rank = t->rank;
+        s->mine_from += t->rank < s->ranks->rank;
+        if (t->rank == s->ranks->rank) s->mine[s->mine_count++] = list[t->place];
+    }
+    return FL_OK;
+}
+
+static void assign(void *executor, fli_exchange *const *list, size_t n)
+{
+    if (n) (void)take_list(executor, list, n); /* where that fails, running does, and says so */
+}
+
+/* ---- parcels --------------------------------------------------------------------------------------------- */
+
+/* What a rank wants of vectors. */
+static fli_entries range_at(const spread *s, uint32_t rank)
+{
+    return s->filled && s->filled->ranges ? s->filled->ranges[rank] : s->whole;
+}
+
+/* What of that is in a parcel. */
+static fli_entries packed_at(const spread *s, uint32_t rank)
+{
+    return s->by_themselves ? (fli_entries){0, 0} : range_at(s, rank);
+}
+
+static void wire_of(const spread *s, const fli_exchange *x, fli_wire *out)
+{
+    fli_wire_of(s->model, s->classes, s->algo, s->params, &x->ask, out);
+}
+
+/* Bytes that an exchange has in a parcel for a rank. */
+static size_t exchange_bytes(const spread *s, const fli_exchange *x, uint32_t to)
+{
+    fli_wire w;
+    if (!(x->ask.flags & FLI_ASK_REPLY)) return FLI_OUTCOME_BYTES;
+    wire_of(s, x, &w);
+    return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->model, packed_at(s, to));
+}
+
+static const fli_exchange *exchange_at(const spread *s, size_t at) { return s->list[s->turns[at].place]; }
+
+static size_t parcel_bytes(const spread *s, const parcel *p, uint32_t to)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < p->count; i++) sum += exchange_bytes(s, exchange_at(s, p->first + i), to);
+    return sum;
+}
+
+/* All parcels of a list are as many turns long. */
+static size_t turns_per_parcel(const spread *s)
+{
+    fli_wire w;
+    wire_of(s, s->list[0], &w);
+    size_t bytes = FLI_OUTCOME_BYTES + fli_wire_up(&w, s->model, &s->list[0]->ask);
+    if (s->filled && s->filled->ranges) bytes = bytes / s->ranks->count + 1;
+    return PARCEL / bytes ? PARCEL / bytes : 1;
+}
+
+/* Whoever is at a site has vectors elsewhere. */
+static int vectors_by_themselves(const spread *s)
+{
+    size_t bytes = fli_bytes(&s->model->space);
+    return !s->at_site && (s->filled && s->filled->ranges ? bytes / s->ranks->count : bytes) >= LONG;
+}
+
+static void make_parcels(spread *s)
+{
+    size_t each = turns_per_parcel(s), number = 0;
+    s->by_themselves = vectors_by_themselves(s);
+    s->count = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        parcel *last = s->count ? &s->parcels[s->count - 1] : NULL;
+        if (!last || last->rank != s->turns[i].rank || last->count == each) {
+            number = last && last->rank == s->turns[i].rank ? number + 1 : 0;
+            last = &s->parcels[s->count++];
+            *last = (parcel){.first = i, .rank = s->turns[i].rank, .number = (uint32_t)(number % NUMBERS)};
+        }
+        s->turns[i].parcel = s->count - 1;
+        atomic_store(&last->left, ++last->count);
+    }
+}
+
+/* Room for the bytes of all of them. */
+static fl_status make_bytes(spread *s)
+{
+    size_t all = 0, own = s->ranks->rank;
+    for (int placed = 0; placed < 2; placed++) {
+        all = 0;
+        for (size_t i = 0; i < s->count; i++) {
+            parcel *p = &s->parcels[i];
+            if (placed) p->bytes = s->bytes + all;
+            for (uint32_t to = 0; to < s->ranks->count; to++)
+                if (p->rank == own ? to != own : to == own) all += parcel_bytes(s, p, to);
+        }
+        if (placed || all <= s->bytes_room) continue;
+        fl_status status = fli_grow(s->ctx, (void **)&s->bytes, 0, all, 1);
+        if (status) return status;
+        s->bytes_room = all;
+    }
+    return FL_OK;
+}
+
+/* The first failure of the table is kept; after it nothing is called any more. Behind the lock, or alone. */
+static void note(spread *s, fl_status status)
+{
+    if (!s->broken) s->broken = status;
+}
+
+/* A parcel on its way from one rank to another, and the vectors that follow it. */
+typedef struct {
+    spread *s;
+    parcel *p;
+    uint32_t other;
+} route;
+
+/* fli_wire_piece, both behind the lock */
+static fl_status expect_piece(void *arg, void *bytes, size_t n)
+{
+    const route *way = arg;
+    const fl_ranks *r = way->s->ranks;
+    way->p->coming++;
+    way->s->coming++;
+    return r->expect(r->arg, way->other, way->p->number, bytes, n, (size_t)(way->p - way->s->parcels));
+}
+
+static fl_status send_piece(void *arg, void *bytes, size_t n)
+{
+    const route *way = arg;
+    const fl_ranks *r = way->s->ranks;
+    return r->send(r->arg, way->other, way->p->number, bytes, n);
+}
+
+/* `visit` for what follows the parcel; `to` has it afterwards. */
+static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
+{
+    const spread *s = way->s;
+    fl_status status = FL_OK;
+    for (size_t i = 0; s->by_themselves && !status && i < way->p->count; i++) {
+        const fli_exchange *x = exchange_at(s, way->p->first + i);
+        fli_wire w;
+        if (!(x->ask.flags & FLI_ASK_REPLY)) continue;
+        wire_of(s, x, &w);
+        status = fli_wire_slice_pieces(w.up, w.moment, s->model, range_at(s, to), &x->up, visit, way);
+    }
+    return status;
+}
+
+static void expect_parcels(spread *s)
+{
+    uint32_t own = s->ranks->rank;
+    s->coming = 0;
+    for (size_t i = 0; !s->broken && i < s->count; i++) {
+        parcel *p = &s->parcels[i];
+        route way = {s, p, p->rank};
+        if (p->rank == own) continue;
+        note(s, expect_piece(&way, p->bytes, parcel_bytes(s, p, own)));
+        if (!s->broken) note(s, follow(&way, own, expect_piece));
+    }
+}
+
+/* What came out of this rank's turns, for one rank. */
+static unsigned char *pack(const spread *s, const parcel *p, uint32_t to, unsigned char *out)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const fli_exchange *x = exchange_at(s, p->first + i);
+        size_t bytes = exchange_bytes(s, x, to);
+        fli_wire w;
+        wire_of(s, x, &w);
+        fli_outcome_write(x, out);
+        if (!x->status && bytes > FLI_OUTCOME_BYTES)
+            fli_wire_slice_write(w.up, w.moment, s->model, packed_at(s, to), &x->up, out + FLI_OUTCOME_BYTES);
+        out += bytes;
+    }
+    return out;
+}
+
+/* Who has taken the last turn of a parcel has it to itself: the table alone is behind the lock, and copying is not. */
+static void send_parcel(spread *s, parcel *p)
+{
+    const fl_ranks *r = s->ranks;
+    unsigned char *at = p->bytes;
+    if (p->sent) return;
+    p->sent = 1;
+    for (uint32_t to = 0; to < r->count; to++) {
+        if (to == r->rank) continue;
+        unsigned char *end = pack(s, p, to, at);
+        route way = {s, p, to};
+        pthread_mutex_lock(&s->lock);
+        if (!s->broken) note(s, send_piece(&way, at, (size_t)(end - at)));
+        if (!s->broken) note(s, follow(&way, to, send_piece));
+        pthread_mutex_unlock(&s->lock);
+        at = end;
+    }
+}
+
+/* Returns FL_ESYSTEM if it is no parcel. */
+static fl_status unpack(spread *s, const parcel *p)
+{
+    const unsigned char *in = p->bytes;
+    fl_status status = FL_OK;
+    for (size_t i = 0; i < p->count; i++) {
+        size_t place = s->turns[p->first + i].place;
+        fli_exchange *x = s->list[place];
+        size_t bytes = exchange_bytes(s, x, s->ranks->rank);
+        fli_wire w;
+        wire_of(s, x, &w);
+        x->why.text[0] = 0;
+        if (fli_outcome_read(in, x)) status = FL_ESYSTEM;
+        if (!x->status && bytes > FLI_OUTCOME_BYTES)
+            fli_wire_slice_read(w.up, w.moment, s->model, packed_at(s, s->ranks->rank), in + FLI_OUTCOME_BYTES, &x->up,
+                                NULL);
+        in += bytes;
+        if (s->filled) s->filled->tell(s->filled->arg, place);
+    }
+    return status;
+}
+
+/* One that has come whole, which is the caller's alone; NULL: there is none. */
+static parcel *next_parcel(spread *s, int wait)
+{
+    parcel *whole = NULL;
+    size_t which = 0;
+    pthread_mutex_lock(&s->lock);
+    for (int there = 1; there && !whole && s->coming && !s->broken;) {
+        note(s, s->ranks->arrived(s->ranks->arg, wait, &which, &there));
+        if (s->broken || !there) break;
+        s->coming--;
+        if (!--s->parcels[which].coming) whole = &s->parcels[which];
+    }
+    pthread_mutex_unlock(&s->lock);
+    return whole;
+}
+
+/* Takes what has come. */
+static void receive(spread *s, int wait)
+{
+    for (const parcel *p; (p = next_parcel(s, wait));) {
+        fl_status status = unpack(s, p);
+        if (!status) continue;
+        pthread_mutex_lock(&s->lock);
+        note(s, status);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* fli_filled.tell of this rank's turns. At a site it is not known yet how they went. */
+static void turn_taken(void *executor, size_t place)
+{
+    spread *s = executor;
+    const turn *t = &s->turns[s->mine_from + place];
+    parcel *p = &s->parcels[t->parcel];
+    int last = atomic_fetch_sub(&p->left, 1) == 1;
+    if (last && !s->at_site) {
+        send_parcel(s, p);
+        receive(s, 0);
+    }
+    if (s->filled) s->filled->tell(s->filled->arg, t->place);
+}
+
+/* ---- a list ---------------------------------------------------------------------------------------------- */
+
+/* Everybody knows by now who failed; the sentences are told by those who have them. */
+static void share_sentences(spread *s)
+{
+    for (size_t i = 0; !s->broken && i < s->n; i++) {
+        fli_exchange *x = s->list[i];
+        if (x->status) note(s, share_sentence(s->ctx, s->ranks, x));
+    }
+}
+
+static void wait_for_others(spread *s)
+{
+    receive(s, 1);
+    if (!s->broken) note(s, s->ranks->flush(s->ranks->arg));
+}
+
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+{
+    spread *s = executor;
+    if (!n) return;
+    fl_status status = take_list(s, list, n);
+    s->filled = filled;
+    if (!status) make_parcels(s);
+    if (!status) status = make_bytes(s);
+    if (!status) {
+        expect_parcels(s);
+        below->run(s->here, s->mine, s->mine_count, &(fli_filled){turn_taken, s, NULL});
+        for (size_t i = 0; i < s->count; i++)
+            if (s->parcels[i].rank == s->ranks->rank) send_parcel(s, &s->parcels[i]);
+        wait_for_others(s);
+        share_sentences(s);
+        status = s->broken;
+    }
+    for (size_t i = 0; status && i < n; i++) {
+        list[i]->status = status;
+        if (s->broken)
+            fli_snprintf(list[i]->why.text, sizeof list[i]->why.text,
+                         "the other processes of this run cannot be reached");
+    }
+}
+
+/* ---- the real clock -------------------------------------------------------------------------------------- */
+
+/* fli_influx_spec.work */
+static void one(void *executor, fli_exchange *x, size_t worker) { below->one(((spread *)executor)->here, x, worker); }
+
+static fl_status send_one(void *executor, fli_exchange *x)
+{
+    spread *s = executor;
+    fli_influx_spec spec = {.ranks = s->ranks,
+                            .model = s->model,
+                            .classes = s->classes,
+                            .algo = s->algo,
+                            .params = s->params,
+                            .threads = s->threads,
+                            .work = one,
+                            .arg = s};
+    fl_status status = s->influx ? FL_OK : influx_new(s->ctx, &spec, &s->influx);
+    if (status) return status;
+    x->rank = s->moves ? influx_lightest(s->influx) : s->shards->owner[x->ask.client];
+    return influx_send(s->influx, x);
+}
+
+static fl_status await(void *executor, double seconds, fli_exchange **out)
+{
+    return influx_await(((spread *)executor)->influx, seconds, out);
+}
+
+static void withdraw(void *executor)
+{
+    spread *s = executor;
+    influx_free(s->influx);
+    s->influx = NULL;
+}
+
+static double rest(void *executor)
+{
+    spread *s = executor;
+    if (!s->influx) return 0;
+    influx_rest(s->influx);
+    return influx_idle(s->influx);
+}
+
+/* ---- what clients keep ------------------------------------------------------------------------------------- */
+
+static size_t state(const void *executor, size_t *spilled)
+{
+    return below->state(((const spread *)executor)->here, spilled);
+}
+
+/* The clients of this rank. */
+static void save(void *executor, fli_saver *out) { below->save(((spread *)executor)->here, out); }
+static fl_status load(void *executor, fli_loader *in) { return below->load(((spread *)executor)->here, in); }
+
+static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    spread *s = executor;
+    uint32_t owner = s->shards->owner[client];
+    fl_status status = FL_OK;
+    *there = 0;
+    if (owner == s->ranks->rank) status = below->peek(s->here, client, k, vector, scalars, there);
+    if ((status = fli_ranks_agree(s->ctx, s->ranks, status))) return status;
+    status = fli_ranks_share(s->ctx, s->ranks, owner, there, sizeof *there);
+    if (!status && *there && vector)
+        status = fli_ranks_share(s->ctx, s->ranks, owner, vector, fli_bytes(&s->model->space));
+    if (!status && *there && scalars)
+        status = fli_ranks_share(s->ctx, s->ranks, owner, scalars, s->algo->client_scalars * sizeof *scalars);
+    return status;
+}
+
+const fli_executor fli_executor_ranks = {
+    .name = "ranks",
+    .title = "clients at several processes, each of which takes the turns of its own on its threads",
+    .open = open_spread,
+    .join = join,
+    .assign = assign,
+    .run = run,
+    .send = send_one,
+    .await = await,
+    .withdraw = withdraw,
+    .rest = rest,
+    .state = state,
+    .save = save,
+    .load = load,
+    .peek = peek,
+    .close = close_spread,
+};

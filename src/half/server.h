@@ -1,0 +1,18 @@
+/* A run whose clients are elsewhere: made from what they said when they joined, and rehearsed before they are there. */
+#ifndef FLI_HALF_SERVER_H
+#define FLI_HALF_SERVER_H
+
+#include "data/federation/remote_data.h"
+#include "run/state.h"
+
+typedef struct {
+    fli_plan data; /* what the run's plan borrows: fed, the digest of the cards, the mailbox */
+    fl_run *run;
+} fli_joined_run;
+
+/* One look per client; `cards` is their digest. All fails in the configuration's context. */
+fl_status fli_joined_run_init(fl_config *cfg, const fli_settings *s, const fli_look *clients, const fli_digest *cards,
+                              fli_joined_run *j);
+void fli_joined_run_fini(fli_joined_run *j);
+
+#endif

@@ -1,0 +1,142 @@
+#include "message/codec.h"
+
+#include <string.h>
+
+/* The part's elements within the range: how many, and the first of them. */
+static size_t extent(const fli_part *p, const fli_model *m, fli_entries range, size_t *first)
+{
+    if (p->what == FLI_NUMBER) return fli_part_numbers(p);
+    size_t count = fli_part_range(p, m->space.n, fli_model_upper(m), first), end = *first + count;
+    if (*first < range.from) *first = range.from;
+    if (end > range.to) end = range.to;
+    return end > *first ? end - *first : 0;
+}
+
+static size_t element(const fli_part *p, const fli_model *m)
+{
+    return p->what == FLI_NUMBER ? sizeof(double) : m->space.ops->size;
+}
+
+size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range)
+{
+    size_t bytes = 0, first;
+    for (; parts && parts->name; parts++)
+        if (fli_part_sent(parts, moment)) bytes += extent(parts, m, range, &first) * element(parts, m);
+    return bytes;
+}
+
+static fli_entries all(const fli_model *m) { return (fli_entries){0, m->space.n}; }
+
+size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m)
+{
+    return fli_wire_slice_bytes(parts, moment, m, all(m));
+}
+
+/* Elements of `size` bytes, from this machine's order to little-endian or back. */
+static void copy(void *to, const void *from, size_t bytes, size_t size)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    (void)size;
+    memcpy(to, from, bytes);
+#else
+    for (size_t i = 0; i < bytes; i++)
+        ((unsigned char *)to)[i] = ((const unsigned char *)from)[i - i % size + size - 1 - i % size];
+#endif
+}
+
+/* Where a part's elements from `first` on lie in a message. */
+static void *place(const fli_part *p, const fli_model *m, const fli_message *message, size_t first)
+{
+    return p->what == FLI_NUMBER ? (void *)(message->num + p->at) : fli_at(m->space.ops, message->vec[p->at], first);
+}
+
+/* Whether it lies where only the place can read and write. */
+static int elsewhere(const fli_part *p, const fli_message *message)
+{
+    return message->place && p->what != FLI_NUMBER && p->what != FLI_START;
+}
+
+void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                          const fli_message *from, unsigned char *out)
+{
+    for (size_t first = 0; parts && parts->name; parts++) {
+        if (!fli_part_sent(parts, moment)) continue;
+        size_t size = element(parts, m), bytes = extent(parts, m, range, &first) * size;
+        if (!bytes) continue;
+        if (parts->what == FLI_START)
+            copy(out, fli_cat(m->space.ops, from->start, first), bytes, size);
+        else if (elsewhere(parts, from))
+            fli_vector_read(&(fli_space){.place = from->place}, bytes, place(parts, m, from, first), out);
+        else
+            copy(out, place(parts, m, from, first), bytes, size);
+        out += bytes;
+    }
+}
+
+void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                         const unsigned char *in, fli_message *to, void *start)
+{
+    for (size_t first = 0; parts && parts->name; parts++) {
+        if (!fli_part_sent(parts, moment)) continue;
+        size_t size = element(parts, m), bytes = extent(parts, m, range, &first) * size;
+        if (parts->what == FLI_START) to->start = start;
+        if (!bytes) continue;
+        if (parts->what == FLI_START)
+            copy(fli_at(m->space.ops, start, first), in, bytes, size);
+        else if (elsewhere(parts, to))
+            fli_vector_write(&(fli_space){.place = to->place}, bytes, in, place(parts, m, to, first));
+        else
+            copy(place(parts, m, to, first), in, bytes, size);
+        in += bytes;
+    }
+}
+
+fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                                const fli_message *of, fli_wire_piece *visit, void *arg)
+{
+    fl_status s = FL_OK;
+    for (size_t first = 0; !s && parts && parts->name; parts++) {
+        if (!fli_part_sent(parts, moment) || parts->what == FLI_NUMBER || parts->what == FLI_START) continue;
+        size_t bytes = extent(parts, m, range, &first) * element(parts, m);
+        if (bytes) s = visit(arg, place(parts, m, of, first), bytes);
+    }
+    return s;
+}
+
+void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
+                    unsigned char *out)
+{
+    fli_wire_slice_write(parts, moment, m, all(m), from, out);
+}
+
+fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+                        const unsigned char *in, size_t n, fli_message *to, void *start)
+{
+    if (n != fli_wire_bytes(parts, moment, m))
+        return fli_fail(ctx, FL_EFORMAT, "a message has %zu bytes, but its parts have %zu", n,
+                        fli_wire_bytes(parts, moment, m));
+    fli_wire_slice_read(parts, moment, m, all(m), in, to, start);
+    return FL_OK;
+}
+
+void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fli_ask *ask,
+                 fli_wire *out)
+{
+    out->moment = fli_algo_moment(a, params, ask);
+    out->down = a->down;
+    out->up = a->up;
+    if (ask->kind == FLI_ASK_TURN) return;
+    fli_figures_parts(ask, fli_parts_numbers(a->down), fli_figures_cells(m, classes), out->room[0], out->room[1]);
+    out->down = out->room[0];
+    out->up = out->room[1];
+}
+
+size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fli_ask *ask)
+{
+    return ask->flags & FLI_ASK_CHANGED ? fli_wire_bytes(w->down, w->moment, m) : 0;
+}
+
+size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fli_ask *ask)
+{
+    return ask->flags & FLI_ASK_REPLY ? fli_wire_bytes(w->up, w->moment, m) : 0;
+}

@@ -1,0 +1,44 @@
+/* Messages as bytes: the parts that a moment sends, in the order of their table, numbers as IEEE doubles and vectors
+ * in the model's precision, little-endian, one after the other. Both sides know the table, so nothing else is in it.
+ * The bytes of parts are what is counted; asks and outcomes, of a few bytes each, are not. */
+#ifndef FLI_MESSAGE_CODEC_H
+#define FLI_MESSAGE_CODEC_H
+
+#include "message/exchange.h"
+
+size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m);
+
+/* The same of a range of the vectors' entries alone, with all numbers. */
+typedef struct {
+    size_t from, to;
+} fli_entries;
+size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range);
+void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                          const fli_message *from, unsigned char *out);
+/* As many bytes as that has. */
+void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                         const unsigned char *in, fli_message *to, void *start);
+/* Where its vectors lie in a message of plain memory, for those who need no copy. The first failure ends it. */
+typedef fl_status fli_wire_piece(void *arg, void *bytes, size_t n);
+fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                                const fli_message *of, fli_wire_piece *visit, void *arg);
+void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
+                    unsigned char *out);
+/* The n bytes of a message into one with room for it; `start` receives the start model. FL_EFORMAT where n is another
+ * number. */
+fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+                        const unsigned char *in, size_t n, fli_message *to, void *start);
+
+/* What an ask sends down and brings up. Those of asks other than turns are made in `room`, so it must not be copied. */
+typedef struct {
+    const fli_part *down, *up;
+    unsigned moment;
+    fli_part room[2][FLI_FIGURES_PARTS];
+} fli_wire;
+void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fli_ask *ask,
+                 fli_wire *out);
+/* Bytes of an exchange: nothing goes down without news, and nothing comes up unless a reply is wanted. */
+size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fli_ask *ask);
+size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fli_ask *ask);
+
+#endif

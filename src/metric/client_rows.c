@@ -1,0 +1,348 @@
+/* How the global model x serves the clients, each by its own samples. */
+#include "metric/metric.h"
+#include "model/model.h"
+
+#include <math.h>
+
+/* ==== metric clients ======================================================================================== */
+
+static int wants_clients(const fli_metrics_settings *what, const fli_model *model)
+{
+    return (void)model, what->clients;
+}
+
+static double q10(fli_moment *m) { return fli_quantile(m->accuracies, 10); }
+static double q50(fli_moment *m) { return fli_quantile(m->accuracies, 50); }
+static double q90(fli_moment *m) { return fli_quantile(m->accuracies, 90); }
+
+const fli_metric fli_metric_client_q10 = {
+    .is = {.name = "client_q10",
+           .title = "client accuracy, 10% quantile",
+           .help = "accuracy of x on each client's own samples: a tenth of the clients are at or below this,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"clients/q10"}, [FL_VIEW_CHART] = {"client-accuracy-q10", 11}}},
+    .measure = q10,
+    .wanted = wants_clients,
+    .asks = FLI_FIGURES_EITHER,
+};
+
+const fli_metric fli_metric_client_q50 = {
+    .is = {.name = "client_q50",
+           .title = "client accuracy, median",
+           .help = "half of them,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"clients/q50"}, [FL_VIEW_CHART] = {"client-accuracy", 10}}},
+    .measure = q50,
+    .wanted = wants_clients,
+    .asks = FLI_FIGURES_EITHER,
+};
+
+const fli_metric fli_metric_client_q90 = {
+    .is = {.name = "client_q90",
+           .title = "client accuracy, 90% quantile",
+           .help = "nine in ten",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"clients/q90"}}},
+    .measure = q90,
+    .wanted = wants_clients,
+    .asks = FLI_FIGURES_EITHER,
+};
+
+/* ==== metric own ============================================================================================ */
+
+/* The clients' own models, each on its own samples; x where a method's clients have none. */
+
+static int wants_own(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->local; }
+
+/* With few labels the objective takes a pass over many more samples. */
+static int wants_own_train(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->local && (what->train || !model->latent_params);
+}
+
+static int wants_own_gradient(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->gradient && what->local && !model->bilevel;
+}
+
+/* fli_term: of clients whose own models were looked at. */
+static double weight(const fli_client_figures *f, size_t figure)
+{
+    return (void)figure, (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight : 0;
+}
+static double weighted(const fli_client_figures *f, size_t figure)
+{
+    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
+}
+
+static double own_gradient2(fli_moment *m)
+{
+    return fli_moment_sum(m, weighted, FLI_FIGURE_OWN_GRADIENT2) / fli_moment_sum(m, weight, FLI_FIGURE_OWN_GRADIENT2);
+}
+
+static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
+static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 1); }
+static double test_loss(fli_moment *m) { return fli_test_loss(m, 1); }
+static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 1); }
+static double own_q10(fli_moment *m) { return fli_quantile(m->own_accuracies, 10); }
+static double own_q50(fli_moment *m) { return fli_quantile(m->own_accuracies, 50); }
+static double own_q90(fli_moment *m) { return fli_quantile(m->own_accuracies, 90); }
+
+static double worst_tenth(fli_moment *m)
+{
+    size_t worst = (m->own_accuracies.n + 9) / 10;
+    double mean = 0;
+    for (size_t i = 0; i < worst; i++) mean += m->own_accuracies.v[i] / (double)worst;
+    return worst ? mean : NAN;
+}
+
+const fli_metric fli_metric_local_train_loss = {
+    .is =
+        {.name = "local_train_loss",
+         .title = "training loss of the clients' own models",
+         .help =
+             "of each client's own model on its own training samples (`metrics.local`), where a client mixes its model "
+             "with x of the mixture; with `semi` as train_loss, and only beside it (`metrics.train`); x where clients "
+             "have no models of their own",
+         .better = FL_BETTER_LOW,
+         .scale = FL_SCALE_LOG,
+         .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
+                   [FL_VIEW_CHART] = {"local-train-loss", 8},
+                   [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
+    .measure = train_loss,
+    .wanted = wants_own_train,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
+};
+
+const fli_metric fli_metric_local_train_accuracy = {
+    .is = {.name = "local_train_accuracy",
+           .title = "training accuracy of the clients' own models",
+           .help = "likewise",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/train_accuracy"},
+                     [FL_VIEW_CHART] = {"local-train-accuracy", 9},
+                     [FL_VIEW_NOTE] = {"the clients' own models: train acc.", 1}}},
+    .measure = train_accuracy,
+    .wanted = wants_own_train,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
+};
+
+const fli_metric fli_metric_local_test_loss = {
+    .is = {.name = "local_test_loss",
+           .title = "test loss of the clients' own models",
+           .help = "the same on the clients' own test parts",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .shown = {[FL_VIEW_EVENTS] = {"local/test_loss"},
+                     [FL_VIEW_CHART] = {"local-test-loss", 7},
+                     [FL_VIEW_NOTE] = {"the clients' own models: test loss", 1}}},
+    .measure = test_loss,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_test_accuracy = {
+    .is = {.name = "local_test_accuracy",
+           .title = "test accuracy of the clients' own models",
+           .help = "on the clients' own test parts; a client that mixes its model with x is judged by the mixture",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/test_accuracy"},
+                     [FL_VIEW_CHART] = {"local-test-accuracy", 6},
+                     [FL_VIEW_NOTE] = {"the clients' own models: test acc.", 1},
+                     [FL_VIEW_STUDY] = {"own models acc. %", 2},
+                     [FL_VIEW_STUDY_FILES] = {"local_test_accuracy"},
+                     [FL_VIEW_PAPER] = {"own accuracy"}}},
+    .measure = test_accuracy,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_q10 = {
+    .is = {.name = "local_q10",
+           .title = "own models' accuracy, 10% quantile",
+           .help = "accuracy of each client's own model on its own test part: a tenth of the clients are at or below "
+                   "this,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/q10"}}},
+    .measure = own_q10,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_q50 = {
+    .is = {.name = "local_q50",
+           .title = "own models' accuracy, median",
+           .help = "half of them,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/q50"}}},
+    .measure = own_q50,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_q90 = {
+    .is = {.name = "local_q90",
+           .title = "own models' accuracy, 90% quantile",
+           .help = "nine in ten,",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/q90"}}},
+    .measure = own_q90,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_worst = {
+    .is = {.name = "local_worst",
+           .title = "own models' accuracy, worst tenth of the clients",
+           .help = "and the mean of the worst tenth",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"local/worst_tenth"},
+                     [FL_VIEW_CHART] = {"local-worst", 13},
+                     [FL_VIEW_STUDY_FILES] = {"local_worst"}}},
+    .measure = worst_tenth,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_gradient2 = {
+    .is = {.name = "local_gradient2",
+           .title = "squared gradient norm of the clients' own models",
+           .help = "sum w_i ||grad F_i||^2, with F_i the objective that client i's own model is trained on "
+                   "(local_train_loss) and its gradient in that model (`metrics.gradient` and `metrics.local`): the "
+                   "gap of [CPSL]'s Theorem 2",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"local/gradient_norm2"}, [FL_VIEW_CHART] = {"local-gradient"}}},
+    .measure = own_gradient2,
+    .wanted = wants_own_gradient,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_GRADIENT,
+};
+
+/* ==== metric pseudo ========================================================================================= */
+
+/* Few labels: pseudo labels that x gives to unlabelled samples, and parts of the objective. */
+
+static int has_pseudo_labels(const fli_metrics_settings *what, const fli_model *model)
+{
+    return (void)what, model->latent && !model->latent->every;
+}
+
+/* fli_term: 0 where a client was not asked. */
+static double figure_of(const fli_client_figures *f, size_t figure) { return f->num[figure]; }
+
+static double pseudo_accuracy(fli_moment *m)
+{
+    double n = fli_moment_sum(m, figure_of, FLI_FIGURE_PSEUDO_N);
+    return n > 0 ? fli_moment_sum(m, figure_of, FLI_FIGURE_PSEUDO_HITS) / n : NAN;
+}
+
+static int wants_labelled(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->train && has_pseudo_labels(what, model);
+}
+
+static int wants_moves(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->gradient && has_pseudo_labels(what, model) && model->latent->kept;
+}
+
+/* fli_term: of clients that measured their training samples. */
+static double weighted_figure(const fli_client_figures *f, size_t figure)
+{
+    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
+}
+
+static double labelled_loss(fli_moment *m)
+{
+    return fli_moment_sum(m, weighted_figure, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
+}
+
+static double labels_move(fli_moment *m)
+{
+    return fli_moment_sum(m, weighted_figure, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
+}
+
+const fli_metric fli_metric_pseudo_accuracy = {
+    .is = {.name = "pseudo_accuracy",
+           .title = "accuracy of the pseudo labels",
+           .help = "share of the unlabelled samples with a pseudo label that x gives the right one (`semi`)",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"semi/pseudo_accuracy"},
+                     [FL_VIEW_CHART] = {"pseudo-accuracy", 14},
+                     [FL_VIEW_STUDY_FILES] = {"pseudo_accuracy"}}},
+    .measure = pseudo_accuracy,
+    .wanted = has_pseudo_labels,
+    .asks = FLI_FIGURES_PSEUDO,
+};
+
+const fli_metric fli_metric_labelled_loss = {
+    .is = {.name = "labelled_loss",
+           .title = "loss on labelled samples",
+           .help = "the part of train_loss that is over labelled samples, without weight decay (`semi`)",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .shown = {[FL_VIEW_EVENTS] = {"semi/labelled_loss"}, [FL_VIEW_CHART] = {"labelled-loss", 15}}},
+    .measure = labelled_loss,
+    .wanted = wants_labelled,
+    .asks = FLI_FIGURES_TRAIN,
+};
+
+const fli_metric fli_metric_labels_move = {
+    .is = {.name = "labels_move",
+           .title = "squared move of the pseudo labels",
+           .help = "sum w_i ||nu_i+ - nu_i||^2, how far the next steps of all clients would take their pseudo labels "
+                   "at x (`semi.labels: projected`); [CPSL]'s optimality gap (33), gradient2 + 31 L/64 times this, is "
+                   "the column `gap`",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"semi/labels_move"}, [FL_VIEW_CHART] = {"labels-move", 16}}},
+    .measure = labels_move,
+    .wanted = wants_moves,
+    .asks = FLI_FIGURES_GRADIENT,
+};
+
+/* ==== metric spread ========================================================================================= */
+
+/* How unequally the clients are served: the standard deviation over clients of the accuracy of the model that each of
+ * them uses. Clients count alike, however many samples they have, and they are all there are: the divisor is their
+ * number. */
+
+/* Two passes: the accuracies of clients that are served equally differ in their last digits only. */
+static double spread(fli_moment *m)
+{
+    fli_sorted a = m->own_accuracies;
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < a.n; i++) mean += a.v[i] / (double)a.n;
+    for (size_t i = 0; i < a.n; i++) squares += (a.v[i] - mean) * (a.v[i] - mean);
+    return a.n ? sqrt(squares / (double)a.n) : NAN;
+}
+
+const fli_metric fli_metric_local_std = {
+    .is = {.name = "local_std",
+           .title = "own models' accuracy, standard deviation over clients",
+           .help = "standard deviation over clients of the accuracy of each client's own model on its own test part "
+                   "(`metrics.local`): 0 where all are served alike",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"local/std"},
+                     [FL_VIEW_CHART] = {"local-std"},
+                     [FL_VIEW_NOTE] = {"the clients' own models: deviation", 1},
+                     [FL_VIEW_STUDY] = {"own acc. deviation %"},
+                     [FL_VIEW_STUDY_FILES] = {"local_std"},
+                     [FL_VIEW_PAPER] = {"deviation"}}},
+    .measure = spread,
+    .wanted = wants_own,
+    .asks = FLI_FIGURES_OWN,
+};

@@ -1,0 +1,583 @@
+/* What a run counts as it goes: rounds, bytes, work, time. */
+#include "metric/metric.h"
+#include "model/model.h"
+
+#include <math.h>
+
+/* ==== metric counts ========================================================================================= */
+
+static double get_round(const fli_counts *c) { return c->round; }
+static double get_cohort(const fli_counts *c) { return c->cohort; }
+static double get_bytes_up(const fli_counts *c) { return c->bytes_up; }
+static double get_bytes_down(const fli_counts *c) { return c->bytes_down; }
+static double get_local_steps(const fli_counts *c) { return c->local_steps; }
+static double get_seconds(const fli_counts *c) { return c->seconds; }
+static double get_simulated_seconds(const fli_counts *c) { return c->simulated_seconds; }
+static double get_staleness(const fli_counts *c) { return c->staleness; }
+static double get_staleness_max(const fli_counts *c) { return c->staleness_max; }
+static double get_idle(const fli_counts *c) { return c->idle; }
+static double get_idle_most(const fli_counts *c) { return c->idle_most; }
+static double get_communications(const fli_counts *c) { return c->communications; }
+static double get_evaluation_up(const fli_counts *c) { return c->evaluation_up; }
+static double get_evaluation_down(const fli_counts *c) { return c->evaluation_down; }
+
+const fli_metric fli_metric_round = {
+    .is = {.name = "round",
+           .title = "rounds",
+           .help = "rounds so far; for asynchronous methods: server steps",
+           .unit = FL_UNIT_COUNT,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_AXIS] = {"rounds"},
+                     [FL_VIEW_RUN] = {"rounds"},
+                     [FL_VIEW_STUDY_FILES] = {"rounds", 3},
+                     [FL_VIEW_TARGET] = {"rounds"},
+                     [FL_VIEW_TARGET_FILES] = {"rounds"},
+                     [FL_VIEW_PAPER] = {"rounds"}}},
+    .count = get_round,
+};
+
+const fli_metric fli_metric_cohort = {
+    .is = {.name = "cohort",
+           .title = "clients in the last round",
+           .help = "clients that took part in the last round",
+           .unit = FL_UNIT_COUNT,
+           .shown = {[FL_VIEW_EVENTS] = {"clients/cohort"}}},
+    .count = get_cohort,
+};
+
+const fli_metric fli_metric_bytes_up = {
+    .is = {.name = "bytes_up",
+           .title = "uploaded by all clients",
+           .help = "from all clients since the start",
+           .unit = FL_UNIT_BYTES,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"communication/bytes_up"},
+                     [FL_VIEW_AXIS] = {"bytes"},
+                     [FL_VIEW_RUN] = {"MB up", 51},
+                     [FL_VIEW_STUDY] = {"MB up", 51},
+                     [FL_VIEW_STUDY_FILES] = {"megabytes_up", 4},
+                     [FL_VIEW_TARGET] = {"MB"},
+                     [FL_VIEW_TARGET_FILES] = {"megabytes"}}},
+    .count = get_bytes_up,
+};
+
+const fli_metric fli_metric_bytes_down = {
+    .is = {.name = "bytes_down",
+           .title = "downloaded by all clients",
+           .help = "to all clients since the start",
+           .unit = FL_UNIT_BYTES,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"communication/bytes_down"}}},
+    .count = get_bytes_down,
+};
+
+const fli_metric fli_metric_local_steps = {
+    .is = {.name = "local_steps",
+           .title = "local steps of all clients",
+           .help = "of all clients since the start: gradients of mini-batches; one over all samples counts as an epoch",
+           .unit = FL_UNIT_COUNT,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"work/local_steps"}}},
+    .count = get_local_steps,
+};
+
+const fli_metric fli_metric_seconds = {
+    .is = {.name = "seconds",
+           .title = "time",
+           .help = "spent in rounds, not counting measurements",
+           .unit = FL_UNIT_SECONDS,
+           .better = FL_BETTER_LOW,
+           .digits = 1,
+           .shown = {[FL_VIEW_EVENTS] = {"work/seconds"},
+                     [FL_VIEW_AXIS] = {"seconds"},
+                     [FL_VIEW_RUN] = {"seconds", 52},
+                     [FL_VIEW_STUDY] = {"seconds", 54},
+                     [FL_VIEW_STUDY_FILES] = {"seconds", 5},
+                     [FL_VIEW_PAPER] = {"seconds"}}},
+    .count = get_seconds,
+};
+
+const fli_metric fli_metric_simulated_seconds = {
+    .is = {.name = "simulated_seconds",
+           .title = "simulated time",
+           .help = "of the virtual clock (`system`)",
+           .unit = FL_UNIT_SECONDS,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"work/simulated_seconds"},
+                     [FL_VIEW_AXIS] = {"simulated"},
+                     [FL_VIEW_NOTE] = {"simulated time:"},
+                     [FL_VIEW_STUDY] = {"sim. s", 52},
+                     [FL_VIEW_STUDY_FILES] = {"simulated_seconds"},
+                     [FL_VIEW_TARGET] = {"sim. s"},
+                     [FL_VIEW_TARGET_FILES] = {"simulated"}}},
+    .count = get_simulated_seconds,
+};
+
+const fli_metric fli_metric_staleness = {
+    .is = {.name = "staleness",
+           .title = "staleness of uploads, mean",
+           .help = "for asynchronous methods: mean age of the uploads since the last line, in server steps,",
+           .better = FL_BETTER_LOW,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"async/staleness"},
+                     [FL_VIEW_CHART] = {"staleness", 15},
+                     [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: mean"}}},
+    .count = get_staleness,
+};
+
+const fli_metric fli_metric_staleness_max = {
+    .is = {.name = "staleness_max",
+           .title = "staleness of uploads, largest",
+           .help = "and the largest",
+           .unit = FL_UNIT_COUNT,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"async/staleness_max"},
+                     [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: largest"}}},
+    .count = get_staleness_max,
+};
+
+/* Neither is better: what it is like depends on the machines, so nothing is judged by it. */
+const fli_metric fli_metric_idle = {
+    .is = {.name = "idle",
+           .title = "time that processes wait for each other, mean",
+           .help = "of a run by several processes: the share of the time in rounds since the last line that a process "
+                   "waited for the others (with clock: real, that a thread of it had no turn to take), mean over "
+                   "processes,",
+           .unit = FL_UNIT_SHARE,
+           .shown = {[FL_VIEW_EVENTS] = {"work/idle"}}},
+    .count = get_idle,
+};
+
+const fli_metric fli_metric_idle_most = {
+    .is = {.name = "idle_most",
+           .title = "time that processes wait for each other, largest",
+           .help = "and the largest",
+           .unit = FL_UNIT_SHARE,
+           .shown = {[FL_VIEW_EVENTS] = {"work/idle_most"}}},
+    .count = get_idle_most,
+};
+
+const fli_metric fli_metric_communications = {
+    .is = {.name = "communications",
+           .title = "communications",
+           .help = "exchanges of the server with a cohort since the start; several per round for some methods",
+           .unit = FL_UNIT_COUNT,
+           .better = FL_BETTER_LOW,
+           .beyond_round = 1,
+           .shown = {[FL_VIEW_EVENTS] = {"communication/round_trips"},
+                     [FL_VIEW_AXIS] = {"communications"},
+                     [FL_VIEW_NOTE] = {"communications:", 2},
+                     [FL_VIEW_STUDY] = {"comm.", 53},
+                     [FL_VIEW_STUDY_FILES] = {"communications"},
+                     [FL_VIEW_TARGET] = {"comm."},
+                     [FL_VIEW_TARGET_FILES] = {"communications"}}},
+    .count = get_communications,
+};
+
+const fli_metric fli_metric_evaluation_bytes_up = {
+    .is = {.name = "evaluation_bytes_up",
+           .title = "uploaded for metrics",
+           .help = "from the clients that were asked for metrics, since the start; not in bytes_up",
+           .unit = FL_UNIT_BYTES,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"communication/evaluation_bytes_up"}}},
+    .count = get_evaluation_up,
+};
+
+const fli_metric fli_metric_evaluation_bytes_down = {
+    .is = {.name = "evaluation_bytes_down",
+           .title = "downloaded for metrics",
+           .help = "to them: the models that they measure; not in bytes_down",
+           .unit = FL_UNIT_BYTES,
+           .better = FL_BETTER_LOW,
+           .shown = {[FL_VIEW_EVENTS] = {"communication/evaluation_bytes_down"}}},
+    .count = get_evaluation_down,
+};
+
+/* ==== metric model ========================================================================================== */
+
+/* The global model x: loss, accuracy, gradient, regulariser. */
+
+static int wants_train(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->train; }
+static int wants_test(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->test; }
+static int wants_gradient(const fli_metrics_settings *what, const fli_model *model)
+{
+    return (void)model, what->gradient;
+}
+
+static double train_loss(fli_moment *m) { return fli_train_loss(m, 0); }
+static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 0); }
+static double test_loss(fli_moment *m) { return fli_test_loss(m, 0); }
+static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 0); }
+
+static double gradient2(fli_moment *m)
+{
+    double weight = fli_train_weight(m);
+    return fli_dot(m->space, m->gradient, m->gradient) / (weight * weight);
+}
+
+static double regularizer(fli_moment *m)
+{
+    int none = !fli_exec_spec_of(m->exec)->regularizer;
+    return none ? NAN : fli_coordinator_regularizer(fli_exec_coordinator(m->exec));
+}
+
+const fli_metric fli_metric_train_loss = {
+    .is = {.name = "train_loss",
+           .title = "training loss",
+           .help =
+               "f(x), weight decay included; with `semi` f(x, nu), pseudo labels and entropies included, at the pseudo "
+               "labels that clients have: those of their last turn where they keep them (projected), else those "
+               "that x gives",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .shown = {[FL_VIEW_EVENTS] = {"train/loss"},
+                     [FL_VIEW_CHART] = {"train-loss", 2},
+                     [FL_VIEW_PROGRESS] = {"train loss", 21},
+                     [FL_VIEW_RUN] = {"train loss"},
+                     [FL_VIEW_STUDY] = {"train loss"},
+                     [FL_VIEW_STUDY_FILES] = {"train_loss", 2},
+                     [FL_VIEW_PAPER] = {"loss"}}},
+    .measure = train_loss,
+    .wanted = wants_train,
+    .asks = FLI_FIGURES_TRAIN,
+};
+
+const fli_metric fli_metric_train_accuracy = {
+    .is = {.name = "train_accuracy",
+           .title = "training accuracy",
+           .help = "of the global model x, weighted as f is",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"train/accuracy"},
+                     [FL_VIEW_CHART] = {"train-accuracy", 5},
+                     [FL_VIEW_PROGRESS] = {"train acc.", 12}}},
+    .measure = train_accuracy,
+    .wanted = wants_train,
+    .asks = FLI_FIGURES_TRAIN,
+};
+
+const fli_metric fli_metric_test_loss = {
+    .is = {.name = "test_loss",
+           .title = "test loss",
+           .help = "mean over the test samples, without weight decay",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .shown = {[FL_VIEW_EVENTS] = {"test/loss"},
+                     [FL_VIEW_CHART] = {"test-loss", 3},
+                     [FL_VIEW_PROGRESS] = {"test loss", 22}}},
+    .measure = test_loss,
+    .wanted = wants_test,
+    .asks = FLI_FIGURES_TEST,
+};
+
+const fli_metric fli_metric_test_accuracy = {
+    .is = {.name = "test_accuracy",
+           .title = "test accuracy",
+           .help = "on the test set or, without one, on the clients' own test parts",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"test/accuracy"},
+                     [FL_VIEW_CHART] = {"test-accuracy", 1},
+                     [FL_VIEW_PROGRESS] = {"test acc.", 11},
+                     [FL_VIEW_RUN] = {"test acc."},
+                     [FL_VIEW_STUDY] = {"test accuracy %", 1},
+                     [FL_VIEW_STUDY_FILES] = {"test_accuracy", 1},
+                     [FL_VIEW_PAPER] = {"accuracy"}}},
+    .measure = test_accuracy,
+    .wanted = wants_test,
+    .asks = FLI_FIGURES_TEST,
+};
+
+const fli_metric fli_metric_gradient2 = {
+    .is = {.name = "gradient2",
+           .title = "squared gradient norm",
+           .help = "||grad f(x)||^2, of the f of train_loss",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"gradient/norm2"},
+                     [FL_VIEW_CHART] = {"gradient", 4},
+                     [FL_VIEW_PROGRESS] = {"|grad|^2", 31}}},
+    .measure = gradient2,
+    .wanted = wants_gradient,
+    .asks = FLI_FIGURES_GRADIENT,
+};
+
+const fli_metric fli_metric_regularizer = {
+    .is = {.name = "regularizer",
+           .title = "regulariser g(x)",
+           .help = "g(x) of a composite problem",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_WIDE,
+           .shown = {[FL_VIEW_EVENTS] = {"train/regularizer"}, [FL_VIEW_CHART] = {"regularizer", 12}}},
+    .measure = regularizer,
+};
+
+/* ==== metric mapping ======================================================================================== */
+
+/* The gradient mapping of a composite problem f + g,
+ *
+ *   G_eta(x) = (x - prox_{eta g}(x - eta grad f(x)))/eta,
+ *
+ * which is 0 exactly where x is stationary, for any eta (of a g that is not convex, for short ones). Without g it is
+ * the gradient. ||G_eta(x)|| falls in eta and eta ||G_eta(x)|| rises, so that values for different eta cannot be
+ * compared; the default is the eta in which the method's own theorem is stated. */
+
+static int wants_mapping(const fli_metrics_settings *what, const fli_model *model)
+{
+    return (void)model, what->gradient_mapping;
+}
+
+static double eta_of(const fli_moment *m)
+{
+    const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
+    if (m->what->mapping_eta > 0) return m->what->mapping_eta;
+    return spec->algo->theory.mapping_eta ? spec->algo->theory.mapping_eta(spec->params) : 1;
+}
+
+/* In double, as regularisers are. `step` has n entries: y = x - eta grad f(x), then its prox; `work` has 2 n. */
+static double mapping_at(const fli_moment *m, const void *gradient, double eta, double *step, double *work)
+{
+    const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
+    const fli_space *s = m->space;
+    double *x = work, weight = fli_train_weight(m), sum = 0;
+    fli_vector_read(s, fli_bytes(s), gradient, work);
+    s->ops->to_f64(s->n, work, step);
+    s->ops->to_f64(s->n, fli_exec_server(m->exec)[0], x);
+    for (size_t i = 0; i < s->n; i++) step[i] = x[i] - eta * (step[i] / weight);
+    spec->regularizer->prox(spec->regularizer_params, eta, s->n, step, work + s->n);
+    for (size_t i = 0; i < s->n; i++) sum += (x[i] - step[i]) * (x[i] - step[i]);
+    return sqrt(sum) / eta;
+}
+
+/* ||G_eta(x)|| (metric_mapping.c), given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
+ * memory. */
+static double mapping_norm(fli_moment *m, const void *gradient, double eta)
+{
+    const fli_space *s = m->space;
+    if (!fli_exec_spec_of(m->exec)->regularizer) return sqrt(fli_dot(s, gradient, gradient)) / fli_train_weight(m);
+    double *room = fli_alloc(m->ctx, s->n, 3 * sizeof *room);
+    if (!room) m->status = FL_ENOMEM;
+    double norm = room ? mapping_at(m, gradient, eta, room, room + s->n) : NAN;
+    fli_free(room);
+    return norm;
+}
+
+static double mapping(fli_moment *m) { return mapping_norm(m, m->gradient, eta_of(m)); }
+
+const fli_metric fli_metric_gradient_mapping = {
+    .is = {.name = "gradient_mapping",
+           .title = "norm of the gradient mapping",
+           .help = "||G_eta(x)||, 0 where f + g is stationary; ||grad f(x)|| without a regulariser "
+                   "(`metrics.gradient_mapping`)",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"gradient/mapping"},
+                     [FL_VIEW_CHART] = {"gradient-mapping"},
+                     [FL_VIEW_PROGRESS] = {"|G|", 32},
+                     [FL_VIEW_STUDY] = {"||G||"},
+                     [FL_VIEW_STUDY_FILES] = {"gradient_mapping"},
+                     [FL_VIEW_PAPER] = {"mapping"}}},
+    .measure = mapping,
+    .wanted = wants_mapping,
+    .asks = FLI_FIGURES_GRADIENT,
+};
+
+/* ==== metric gap ============================================================================================ */
+
+/* Optimality gaps that theorems on problems with a second block bound (fli_gap): 0 where x and all y_i are stationary
+ * together. */
+
+static const fli_gap *gap_of(const fli_exec *exec) { return &fli_exec_spec_of(exec)->algo->theory.gap; }
+
+static int wants_gap(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->gradient && model->latent;
+}
+
+/* fli_term: of clients that measured their training samples. */
+static double weighted(const fli_client_figures *f, size_t figure)
+{
+    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
+}
+
+/* ||grad f||^2, or the square of the gradient mapping of the length that the gap has. */
+static double slope(fli_moment *m, const fli_gap *g)
+{
+    const void *gradient = g->ahead ? m->ahead : m->gradient;
+    double eta = g->eta ? fli_coordinator_gap_eta(fli_exec_coordinator(m->exec)) : 0, weight = fli_train_weight(m);
+    if (g->eta) return eta > 0 ? pow(mapping_norm(m, gradient, eta), 2) : NAN;
+    return fli_dot(m->space, gradient, gradient) / (weight * weight);
+}
+
+/* Memberships, and pseudo labels that have a closed form, are not improved by steps whose length clients could say. */
+static double gap(fli_moment *m)
+{
+    const fli_gap *g = gap_of(m->exec);
+    const fli_latent *latent = m->model->latent;
+    if (!g->name || !m->gradient || !latent->kept || latent->every) return NAN;
+    double weight = fli_train_weight(m), moves = fli_moment_sum(m, weighted, FLI_FIGURE_LABELS_MOVE) / weight;
+    double slopes = g->ahead ? fli_moment_sum(m, weighted, FLI_FIGURE_LABELS_SLOPE) / weight : 0;
+    double value = g->value(slope(m, g), moves, slopes, m->smoothness);
+    return isfinite(value) ? value : NAN;
+}
+
+const fli_metric fli_metric_gap = {
+    .is = {.name = "gap",
+           .title = "the method's optimality gap",
+           .help = "what the method's theorem bounds where clients have pseudo labels (`metrics.gradient`, "
+                   "`semi.labels: projected`): of fedcpsl [CPSL]'s (33), with the largest L_i that `fedloom check` "
+                   "measures; of fedvra-u [VRA]'s (98), with the pseudo labels y+ of a next turn of all clients, but "
+                   "not with `semi.label_batch`. 0 where x and all pseudo labels are stationary",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"theory/gap"},
+                     [FL_VIEW_CHART] = {"gap"},
+                     [FL_VIEW_STUDY] = {"gap"},
+                     [FL_VIEW_STUDY_FILES] = {"gap"}}},
+    .measure = gap,
+    .wanted = wants_gap,
+    .asks = FLI_FIGURES_GRADIENT | FLI_FIGURES_AHEAD,
+};
+
+/* ==== metric levels ========================================================================================= */
+
+/* Two-level problems: how far x is from a stationary point of Phi, and y and v from where they should be. */
+
+static int wants_levels(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->hypergradient && model->bilevel;
+}
+
+static double hypergradient(fli_moment *m) { return m->levels.hypergradient; }
+static double lower_distance(fli_moment *m) { return m->levels.lower_distance; }
+static double system_distance(fli_moment *m) { return m->levels.system_distance; }
+
+static double weighted_hypergradient(fli_moment *m) { return m->levels.weighted; }
+
+const fli_metric fli_metric_hypergradient = {
+    .is = {.name = "hypergradient",
+           .title = "norm of the hypergradient",
+           .help =
+               "||grad Phi(x)|| of a bilevel problem, with y*(x) and v*(x) found by conjugate gradients on the exact "
+               "Hessian of the lower level",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"bilevel/hypergradient"},
+                     [FL_VIEW_CHART] = {"hypergradient", 16},
+                     [FL_VIEW_PROGRESS] = {"|grad Phi|", 32},
+                     [FL_VIEW_STUDY] = {"||grad Phi||"},
+                     [FL_VIEW_STUDY_FILES] = {"hypergradient"}}},
+    .measure = hypergradient,
+    .wanted = wants_levels,
+};
+
+const fli_metric fli_metric_lower_distance = {
+    .is = {.name = "lower_distance",
+           .title = "distance of y from the lower level's solution",
+           .help = "||y - y*(x)|| of a bilevel problem",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"bilevel/lower_distance"},
+                     [FL_VIEW_CHART] = {"lower-distance", 17},
+                     [FL_VIEW_STUDY] = {"||y - y*(x)||"},
+                     [FL_VIEW_STUDY_FILES] = {"lower_distance"}}},
+    .measure = lower_distance,
+    .wanted = wants_levels,
+};
+
+const fli_metric fli_metric_system_distance = {
+    .is = {.name = "system_distance",
+           .title = "distance of v from the linear system's solution",
+           .help = "||v - v*(x)|| of a bilevel problem, for methods whose server has a v",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"bilevel/system_distance"},
+                     [FL_VIEW_CHART] = {"system-distance", 18},
+                     [FL_VIEW_STUDY] = {"||v - v*(x)||"},
+                     [FL_VIEW_STUDY_FILES] = {"system_distance"}}},
+    .measure = system_distance,
+    .wanted = wants_levels,
+};
+
+const fli_metric fli_metric_weighted_hypergradient = {
+    .is = {.name = "weighted_hypergradient",
+           .title = "norm of the hypergradient, clients weighed as the method does",
+           .help = "||grad Phi~(x)||, with the weights with which the method's steps count: those of simfbo are "
+                   "proportional to p_i ||a_i||_1, with the mean of ||a_i||_1 over rounds, so that unequal work makes "
+                   "another problem of it; of the others p_i, and this is the hypergradient",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"bilevel/weighted_hypergradient"},
+                     [FL_VIEW_CHART] = {"weighted-hypergradient", 17},
+                     [FL_VIEW_STUDY_FILES] = {"weighted_hypergradient"}}},
+    .measure = weighted_hypergradient,
+    .wanted = wants_levels,
+};
+
+/* ==== metric potential ====================================================================================== */
+
+/* Potentials of methods (fli_potential): their value, and the largest rise of one that theory says never rises. */
+
+static const fli_potential *potential_of(const fli_exec *exec)
+{
+    return &fli_exec_spec_of(exec)->algo->theory.potential;
+}
+
+static int wants_potential(const fli_metrics_settings *what, const fli_model *model)
+{
+    return (void)model, what->potential;
+}
+
+/* fli_term */
+static double weight(const fli_client_figures *f, size_t term) { return (void)term, f->weight; }
+static double weighted_potential(const fli_client_figures *f, size_t term) { return f->weight * f->potential[term]; }
+
+/* Where only some clients are measured, what they contribute stands for all. */
+static double potential(fli_moment *m)
+{
+    double sum[FLI_POTENTIAL_TERMS];
+    if (potential_of(m->exec)->levels) return m->levels.potential;
+    if (!potential_of(m->exec)->name || !m->count) return NAN;
+    for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
+        sum[k] = fli_moment_sum(m, weighted_potential, k) / fli_moment_sum(m, weight, k);
+    double value = fli_coordinator_potential(fli_exec_coordinator(m->exec), sum);
+    return isfinite(value) ? value : NAN;
+}
+
+static double get_rise(const fli_counts *c) { return c->potential_rise; }
+
+const fli_metric fli_metric_potential = {
+    .is = {.name = "potential",
+           .title = "the method's potential",
+           .help = "the function that the method's theorem shows to fall (`metrics.potential`)",
+           .better = FL_BETTER_NEITHER, /* methods, and other parameters, have other potentials */
+           .scale = FL_SCALE_WIDE,
+           .shown = {[FL_VIEW_EVENTS] = {"theory/potential"},
+                     [FL_VIEW_CHART] = {"potential"},
+                     [FL_VIEW_STUDY] = {"potential"},
+                     [FL_VIEW_STUDY_FILES] = {"potential"}}},
+    .measure = potential,
+    .wanted = wants_potential,
+    .asks = FLI_FIGURES_POTENTIAL,
+};
+
+const fli_metric fli_metric_potential_rise = {
+    .is = {.name = "potential_rise",
+           .title = "the potential's largest rise",
+           .help = "where theory promises that the potential never rises: by how much it did at most, rounding apart, "
+                   "from one measurement to the next; nothing where theory promises nothing",
+           .better = FL_BETTER_LOW,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"theory/potential_rise"},
+                     [FL_VIEW_STUDY] = {"potential rose by"},
+                     [FL_VIEW_STUDY_FILES] = {"potential_rise"}}},
+    .count = get_rise,
+};

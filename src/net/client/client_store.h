@@ -1,0 +1,43 @@
+/* What a client has on its disk, so that it can be killed at any moment: its state, and the answer that the server may
+ * not have yet.
+ *
+ *     FOLDER/instance            the number by which a server knows the folder
+ *     FOLDER/run-ID/state        after the last turn
+ *     FOLDER/run-ID/answer       to that turn, until the server has it
+ *     FOLDER/run-ID/begun        digests of what the run was begun with
+ *     FOLDER/run-ID.over/        of a run that is over; the last eight stay
+ *
+ * ID is the beginning of the run's digest: what a run left that was given up stays until somebody removes it. Files are
+ * put in place whole, are on the disk when a call returns, have a checksum, and are their owner's alone (mode 600,
+ * folders 700). One process at a time has a folder (FOLDER.fedloom-lock). */
+#ifndef FLI_NET_CLIENT_CLIENT_STORE_H
+#define FLI_NET_CLIENT_CLIENT_STORE_H
+
+#include "base/digest.h"
+
+typedef struct fli_keep fli_keep;
+
+/* FL_EBUSY: another process has it. Makes the folder. */
+fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out);
+void fli_keep_close(fli_keep *k); /* NULL is fine */
+
+fl_status fli_random_number(fl_ctx *ctx, uint64_t *number);
+/* A number that no other folder has, but for copies of this one: drawn when it is asked for first. */
+fl_status fli_keep_instance(fli_keep *k, uint64_t *number);
+
+/* From here on it is about this run. One that was put aside is taken up again. */
+fl_status fli_keep_run(fli_keep *k, const fli_digest *run);
+/* That run is over: its files are put aside. */
+fl_status fli_keep_over(fli_keep *k);
+
+typedef enum { FLI_KEEP_STATE, FLI_KEEP_ANSWER, FLI_KEEP_BEGUN, FLI_KEEP_KINDS } fli_keep_kind;
+
+fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t n);
+/* *p from fli_alloc; NULL and FL_OK: there is none. FL_EFORMAT: it is damaged. */
+fl_status fli_keep_read(fli_keep *k, fli_keep_kind kind, unsigned char **p, size_t *n);
+/* A missing one is fine. */
+fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind);
+/* Where the run's files are. */
+const char *fli_keep_place(const fli_keep *k);
+
+#endif

@@ -1,0 +1,25 @@
+/* A thread beside a client that computes: it tells the server that the client is still there, and stops the client's
+ * work when the server does not need it any more or the program is to end. */
+#ifndef FLI_NET_CLIENT_HEARTBEAT_H
+#define FLI_NET_CLIENT_HEARTBEAT_H
+
+#include "net/client/http_client.h"
+
+typedef struct fli_pulse fli_pulse;
+
+typedef struct {
+    double every;               /* seconds between two beats; the first comes as late */
+    void (*stop)(void *worker); /* ends the work under way; from the thread */
+    void *worker;
+} fli_pulse_spec;
+
+/* Has a connection and a context of its own. Calls end when it does; what stops those of the client stops its work. */
+fl_status fli_pulse_new(fl_ctx *ctx, const fli_call_spec *call, const fli_pulse_spec *spec, fli_pulse **out);
+void fli_pulse_free(fli_pulse *p); /* NULL is fine */
+
+/* From here to fli_pulse_rest the client works on that ask. */
+void fli_pulse_work(fli_pulse *p, uint64_t number);
+/* Whether it was stopped meanwhile; that may have come too late for this piece of work. */
+int fli_pulse_rest(fli_pulse *p);
+
+#endif

@@ -1,0 +1,572 @@
+#include "net/client/http_client.h"
+
+#include "base/number.h"
+#include "base/os.h"
+#include "net/common/protocol.h"
+
+#include <curl/curl.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* ==== backoff =============================================================================================== */
+
+void fli_backoff_init(fli_backoff *b)
+{
+    memset(b, 0, sizeof *b);
+    if (getrandom(&b->random, sizeof b->random, GRND_NONBLOCK) != (ssize_t)sizeof b->random)
+        b->random = (uint64_t)(1e9 * fli_clock_now()); /* a machine that has just started */
+    b->random |= 1;
+}
+
+/* xorshift64*: which number it is matters to nobody. */
+static double uniform(uint64_t *state)
+{
+    uint64_t x = *state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return (double)((x * 0x2545F4914F6CDD1Du) >> 11) * 0x1p-53;
+}
+
+double fli_backoff_next(fli_backoff *b, double least)
+{
+    const double first = 0.5, most = 30;
+    double bound = first;
+    if (!b->tries) b->since = fli_clock_now();
+    for (unsigned i = 0; i < b->tries && bound < most; i++) bound *= 2;
+    b->tries++;
+    return fmin(least, FLI_BACKOFF_LEAST) + uniform(&b->random) * fmin(bound, most);
+}
+
+double fli_backoff_for(const fli_backoff *b) { return b->tries ? fli_clock_now() - b->since : 0; }
+
+void fli_backoff_reset(fli_backoff *b) { b->tries = 0; }
+
+/* ==== call ================================================================================================== */
+
+enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of interim answers among them */
+
+static const double passing_s = 300; /* for which something wrong that may pass is tried again, at most */
+
+struct fli_call {
+    fl_ctx *ctx;
+    CURL *curl;
+    char *base; /* the URL without slashes at its end */
+    char *proxy;
+    struct curl_slist *headers[2]; /* of packets, of JSON and requests without a body */
+    int (*stopping)(void *arg);
+    void *arg;
+    double stall_s;
+    int64_t begins, ends; /* of the certificate; 0: not known */
+    /* of the request under way */
+    unsigned char *body;
+    size_t n, capacity, most;
+    size_t head_bytes;
+    int cut, stopped, out_of_memory, flooded;
+    int headed;       /* the answer's head came to its end */
+    char version[32]; /* what the server says that it speaks; "" : nothing */
+    unsigned retry;   /* seconds after which to come again; 0: it does not say */
+    double passing;   /* seconds for which what is wrong is worth trying again */
+    char error[CURL_ERROR_SIZE];
+    char why[512];
+};
+
+/* ---- what comes back ------------------------------------------------------------------------------------- */
+
+static int make_room(fli_call *c, size_t n)
+{
+    size_t want = 2 * c->capacity > n ? 2 * c->capacity : n;
+    if (n <= c->capacity) return 1;
+    if (want < 4096) want = 4096;
+    if (fli_grow(c->ctx, (void **)&c->body, c->n, want, 1)) return 0;
+    c->capacity = want;
+    return 1;
+}
+
+/* Less than was given ends the transfer. */
+static size_t take_body(char *p, size_t size, size_t n, void *call)
+{
+    fli_call *c = call;
+    size_t bytes = size * n, room = c->most - c->n;
+    size_t taken = bytes < room ? bytes : room;
+    c->cut = taken < bytes;
+    if (!make_room(c, c->n + taken + 1)) {
+        c->out_of_memory = 1;
+        return 0;
+    }
+    memcpy(c->body + c->n, p, taken);
+    c->n += taken;
+    c->body[c->n] = 0;
+    return c->cut ? 0 : bytes;
+}
+
+/* Whether this is the line of that header, and its value, without blanks around it; "" where it does not fit. */
+static int take_value(const char *p, size_t bytes, const char *name, char *value, size_t n)
+{
+    size_t at = strlen(name), end = bytes;
+    if (bytes <= at || strncasecmp(p, name, at) || p[at++] != ':') return 0;
+    while (at < end && (p[at] == ' ' || p[at] == '\t')) at++;
+    while (end > at && strchr(" \t\r\n", p[end - 1])) end--;
+    if (end - at >= n) end = at;
+    memcpy(value, p + at, end - at);
+    value[end - at] = 0;
+    return 1;
+}
+
+/* Whole seconds alone: of a day and a time only somebody with the same clock could make something. */
+static unsigned read_seconds(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits && digits < 8 && !text[digits] ? (unsigned)strtoul(text, NULL, 10) : 0;
+}
+
+/* Of several headers of a name the last one counts, and a new status line begins anew. Less than was given ends the
+ * transfer. */
+static size_t take_header(char *p, size_t size, size_t n, void *call)
+{
+    fli_call *c = call;
+    char value[32];
+    size_t bytes = size * n;
+    c->flooded = bytes > MOST_HEAD - c->head_bytes;
+    if (c->flooded) return 0;
+    c->head_bytes += bytes;
+    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->headed = 0, c->version[0] = 0, c->retry = 0;
+    if (bytes && (*p == '\r' || *p == '\n')) c->headed = 1;
+    take_value(p, bytes, FLI_NET_HEADER, c->version, sizeof c->version); /* no version of ours is longer */
+    if (take_value(p, bytes, "Retry-After", value, sizeof value)) c->retry = read_seconds(value);
+    return bytes;
+}
+
+static int look_up(void *call, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
+{
+    fli_call *c = call;
+    (void)a, (void)b, (void)d, (void)e;
+    c->stopped = c->stopping && c->stopping(c->arg);
+    return c->stopped;
+}
+
+/* ---- making one ------------------------------------------------------------------------------------------ */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode begun;
+static void begin(void) { begun = curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+/* What a sentence says against these parts of a URL; NULL: nothing. */
+static const char *url_wrong(CURLU *u, const char *scheme, const char *host, int plain)
+{
+    char *part = NULL;
+    const char *wrong = NULL;
+    if (!curl_url_get(u, CURLUPART_USER, &part, 0)) wrong = "it must not name a user: certificates say who one is";
+    curl_free(part), part = NULL;
+    if (!wrong && !curl_url_get(u, CURLUPART_QUERY, &part, 0)) wrong = "it must not have a query";
+    curl_free(part), part = NULL;
+    if (!wrong && !curl_url_get(u, CURLUPART_FRAGMENT, &part, 0)) wrong = "it must not have a # in it";
+    curl_free(part);
+    if (wrong) return wrong;
+    if (!strcmp(scheme, "https")) return NULL;
+    if (strcmp(scheme, "http")) return "it must begin with https://";
+    if (!plain) return "plain http is only for trials on one machine, with --insecure-http";
+    return fli_host_is_local(host) ? NULL : "plain http is only for this machine itself: localhost, 127.0.0.1 or [::1]";
+}
+
+static fl_status check_url(fl_ctx *ctx, const char *url, int plain, int *secure)
+{
+    char *scheme = NULL, *host = NULL;
+    CURLU *u = curl_url();
+    if (!u) return fli_fail(ctx, FL_ENOMEM, "out of memory");
+    const char *wrong = "it is no URL such as https://host:8443";
+    if (strlen(url) < 2048 && !curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) &&
+        !curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) && !curl_url_get(u, CURLUPART_HOST, &host, 0))
+        wrong = url_wrong(u, scheme, host, plain);
+    *secure = scheme && !strcmp(scheme, "https");
+    curl_free(scheme);
+    curl_free(host);
+    curl_url_cleanup(u);
+    return wrong ? fli_fail(ctx, FL_ECONFIG, "%.200s: %s", url, wrong) : FL_OK;
+}
+
+static int add_header(fli_call *c, int which, const char *name, const char *value)
+{
+    char line[256];
+    fli_snprintf(line, sizeof line, "%s:%s%s", name, *value ? " " : "", value);
+    struct curl_slist *longer = curl_slist_append(c->headers[which], line);
+    if (longer) c->headers[which] = longer;
+    return longer != NULL;
+}
+
+static int add_headers(fli_call *c, const char *name, const char *instance)
+{
+    int ok = 1;
+    for (int i = 0; i < 2 && ok; i++)
+        ok = add_header(c, i, FLI_NET_HEADER, fli_net_version_text()) && add_header(c, i, "Expect", "") &&
+             add_header(c, i, "User-Agent", "fedloom/" FL_VERSION) &&
+             add_header(c, i, "Content-Type", i ? "application/json" : FLI_NET_PACKET) &&
+             (!name || add_header(c, i, FLI_NET_NAME, name)) &&
+             (!instance || add_header(c, i, FLI_NET_INSTANCE, instance));
+    return ok;
+}
+
+static int set_bounds(fli_call *c, const fli_call_spec *spec)
+{
+    CURL *h = c->curl;
+    double connect_s = spec->connect_s > 0 ? spec->connect_s : 20;
+    return curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L) || curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, 0L) ||
+           curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) ||
+           curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)(1000 * connect_s)) ||
+           curl_easy_setopt(h, CURLOPT_PROXY, c->proxy ? c->proxy : "") || curl_easy_setopt(h, CURLOPT_NOPROXY, "") ||
+           curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L) || curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->error) ||
+           curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, take_body) || curl_easy_setopt(h, CURLOPT_WRITEDATA, c) ||
+           curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, take_header) || curl_easy_setopt(h, CURLOPT_HEADERDATA, c) ||
+           curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, look_up) || curl_easy_setopt(h, CURLOPT_XFERINFODATA, c) ||
+           curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+}
+
+static int set_trust(fli_call *c, const fli_call_spec *spec, int secure)
+{
+    CURL *h = c->curl;
+    if (curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, secure ? "https" : "http")) return 1;
+    if (!secure) return 0;
+    return curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) ||
+           curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, 1L) || curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, 2L) ||
+           curl_easy_setopt(h, CURLOPT_CAPATH, NULL) || curl_easy_setopt(h, CURLOPT_CAINFO, spec->ca_path) ||
+           curl_easy_setopt(h, CURLOPT_SSLCERT, spec->cert_path) || curl_easy_setopt(h, CURLOPT_SSLKEY, spec->key_path);
+}
+
+static fl_status check(fl_ctx *ctx, const fli_call_spec *spec, int *secure)
+{
+    fl_status s = check_url(ctx, spec->url, spec->plain, secure);
+    if (s) return s;
+    if (*secure && (!spec->ca_path || !spec->cert_path || !spec->key_path))
+        return fli_fail(ctx, FL_ECONFIG, "%.200s: https needs the folder with this client's certificate", spec->url);
+    if (!*secure && spec->proxy)
+        return fli_fail(ctx, FL_ECONFIG, "%.200s: plain http goes through no proxy, as that is another machine",
+                        spec->url);
+    return FL_OK;
+}
+
+fl_status fli_call_check(fl_ctx *ctx, const fli_call_spec *spec)
+{
+    int secure = 0;
+    return check(ctx, spec, &secure);
+}
+
+static fl_status prepare(fli_call *c, const fli_call_spec *spec)
+{
+    int secure = 0;
+    fl_status s = check(c->ctx, spec, &secure);
+    if (s) return s;
+    if (!(c->base = fli_strdup(c->ctx, spec->url))) return FL_ENOMEM;
+    for (size_t n = strlen(c->base); n && c->base[n - 1] == '/'; n--) c->base[n - 1] = 0;
+    if (spec->proxy && !(c->proxy = fli_strdup(c->ctx, spec->proxy))) return FL_ENOMEM;
+    if (!(c->curl = curl_easy_init()) || !add_headers(c, secure ? NULL : spec->name, spec->instance))
+        return fli_fail(c->ctx, FL_ENOMEM, "out of memory");
+    if (set_bounds(c, spec) || set_trust(c, spec, secure))
+        return fli_fail(c->ctx, FL_ESYSTEM, "libcurl (%s) lacks something that is needed", curl_version());
+    return FL_OK;
+}
+
+fl_status fli_call_new(fl_ctx *ctx, const fli_call_spec *spec, fli_call **out)
+{
+    pthread_once(&once, begin);
+    if (begun) return fli_fail(ctx, FL_ESYSTEM, "libcurl does not start: %s", curl_easy_strerror(begun));
+    fli_call *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return FL_ENOMEM;
+    c->ctx = ctx;
+    c->stopping = spec->stopping;
+    c->arg = spec->arg;
+    c->begins = spec->begins;
+    c->ends = spec->ends;
+    c->stall_s = spec->stall_s > 0 ? spec->stall_s : 30;
+    fl_status s = prepare(c, spec);
+    if (s)
+        fli_call_free(c);
+    else
+        *out = c;
+    return s;
+}
+
+void fli_call_free(fli_call *c)
+{
+    if (!c) return;
+    curl_easy_cleanup(c->curl);
+    for (int i = 0; i < 2; i++) curl_slist_free_all(c->headers[i]);
+    fli_free(c->body);
+    fli_free(c->base);
+    fli_free(c->proxy);
+    fli_free(c);
+}
+
+/* ---- calling --------------------------------------------------------------------------------------------- */
+
+/* Failures that come from who the other side is, and not from the way there. */
+static int hopeless(CURLcode code)
+{
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT: return 1;
+    default: return 0;
+    }
+}
+
+static fli_call_end no_answer(fli_call *c, CURLcode code)
+{
+    if (c->stopped) return FLI_CALL_STOPPED;
+    fli_snprintf(c->why, sizeof c->why, "%.150s: %.200s", c->base, *c->error ? c->error : curl_easy_strerror(code));
+    if (c->out_of_memory) fli_snprintf(c->why, sizeof c->why, "there is no memory for what %.150s sends", c->base);
+    if (c->flooded) fli_snprintf(c->why, sizeof c->why, "%.150s sends headers without an end", c->base);
+    /* A server's certificate that was renewed wrongly, or a clock that is wrong for a moment. */
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_ISSUER_ERROR) c->passing = passing_s;
+    return hopeless(code) ? FLI_CALL_WRONG : FLI_CALL_AGAIN;
+}
+
+/* A server that refuses may say that a clock may be wrong, or another process about to end, and how long to try. */
+static double may_pass(const fli_call *c, const fli_heard *r)
+{
+    int64_t now = (int64_t)time(NULL);
+    json_t *root = r->code == 403 ? fli_heard_json(r) : NULL;
+    double seconds = json_number_value(json_object_get(root, "again"));
+    if (json_object_get(root, "clock") && c->ends && (now < c->begins || now >= c->ends))
+        seconds = 0; /* it has ended by our clock as well */
+    json_decref(root);
+    return seconds > 0 ? fmin(seconds, passing_s) : 0;
+}
+
+static int is_later(long code) { return code >= 500 || code == 408 || code == 429; }
+
+/* An answer is there; is it one of this protocol? Somebody between may answer for a server that is away. */
+static fli_call_end judge(fli_call *c, fli_heard *r)
+{
+    char said[200], wrong[200];
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &r->code);
+    const char *version = fli_net_version_wrong(*c->version ? c->version : NULL, wrong, sizeof wrong);
+    fli_heard_text(r, "error", said, sizeof said);
+    if (is_later(r->code) || (!version && r->code < 300)) {
+        fli_snprintf(c->why, sizeof c->why, "%.150s answers %ld%s%s", c->base, r->code, *said ? ": " : "", said);
+        return is_later(r->code) ? FLI_CALL_AGAIN : FLI_CALL_DONE;
+    }
+    if (r->code >= 300 && r->code < 400)
+        fli_snprintf(c->why, sizeof c->why, "%.150s sends us elsewhere (%ld), where nobody goes", c->base, r->code);
+    else if (version)
+        fli_snprintf(c->why, sizeof c->why, "%.150s: %s", c->base, *said && r->code == 426 ? said : version);
+    else
+        fli_snprintf(c->why, sizeof c->why, "%.150s refuses (%ld): %s", c->base, r->code,
+                     *said ? said : "it does not say why");
+    switch (version || r->code < 400 ? 0 : r->code) {
+    case 400:
+    case 409:
+    case 410:
+    case 411:
+    case 413:
+    case 422: return FLI_CALL_DONE;
+    default: c->passing = version ? 0 : may_pass(c, r); return FLI_CALL_WRONG;
+    }
+}
+
+/* A connection that is closed within an answer's head leaves one without length and body, which libcurl takes for a
+ * whole one: without a length nobody knows. */
+static int is_whole(fli_call *c)
+{
+    curl_off_t length = -1;
+    long code = 0;
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &code);
+    curl_easy_getinfo(c->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return c->headed && (length >= 0 || code == 204);
+}
+
+static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most, fli_heard *out)
+{
+    char url[2400], query[32] = "";
+    *out = (fli_heard){0};
+    if (wait >= 0) fli_snprintf(query, sizeof query, "?wait=%d", wait);
+    fli_snprintf(url, sizeof url, "%s%s%s", c->base, path, query);
+    c->n = c->head_bytes = 0;
+    c->most = most;
+    c->cut = c->stopped = c->out_of_memory = c->flooded = c->headed = 0;
+    c->version[0] = c->error[0] = 0;
+    c->retry = 0;
+    c->passing = 0;
+    long patience = (long)c->stall_s + (wait > 0 ? wait : 0);
+    if (!make_room(c, 1)) return no_answer(c, CURLE_OUT_OF_MEMORY);
+    c->body[0] = 0;
+    if (curl_easy_setopt(c->curl, CURLOPT_URL, url) || curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_LIMIT, 1L) ||
+        curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, patience ? patience : 1))
+        return no_answer(c, CURLE_OUT_OF_MEMORY);
+    CURLcode code = curl_easy_perform(c->curl);
+    *out = (fli_heard){.body = c->body, .n = c->n, .cut = c->cut, .retry = c->retry};
+    if (!code && !is_whole(c)) code = CURLE_PARTIAL_FILE;
+    return code && !c->cut ? no_answer(c, code) : judge(c, out);
+}
+
+fli_call_end fli_call_get(fli_call *c, const char *path, int wait, size_t most, fli_heard *out)
+{
+    curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers[1]);
+    return perform(c, path, wait, most, out);
+}
+
+fli_call_end fli_call_post(fli_call *c, const char *path, const char *type, const void *body, size_t n, fli_heard *out)
+{
+    curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, body);
+    curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)n);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers[strcmp(type, FLI_NET_PACKET) != 0]);
+    return perform(c, path, -1, FLI_NET_SMALL_BODY, out);
+}
+
+const char *fli_call_why(const fli_call *c) { return c->why; }
+/* For how many seconds a call that ended as FLI_CALL_WRONG is worth trying again, as what is wrong may be put right
+ * there: a clock, a certificate, another process of this client's that has just ended. 0: it is not. */
+static double call_passing(const fli_call *c) { return c->passing; }
+
+/* ---- JSON ------------------------------------------------------------------------------------------------ */
+
+json_t *fli_heard_json(const fli_heard *r)
+{
+    if (!r->n || r->n > FLI_NET_SMALL_BODY) return NULL;
+    locale_t before = fli_locale_enter();
+    json_t *root = json_loadb((const char *)r->body, r->n, JSON_REJECT_DUPLICATES, NULL);
+    fli_locale_leave(before);
+    return root;
+}
+
+void fli_heard_text(const fli_heard *r, const char *name, char *text, size_t n)
+{
+    *text = 0;
+    json_t *root = fli_heard_json(r);
+    const char *said = json_string_value(json_object_get(root, name));
+    if (said) fli_snprintf(text, n, "%s", said);
+    for (char *c = text; *c; c++) /* no terminal obeys what is left; servers of ours send nothing else */
+        if (*c < ' ' || *c > '~') *c = '?';
+    json_decref(root);
+}
+
+int fli_heard_flag(const fli_heard *r, const char *name, int otherwise)
+{
+    json_t *root = fli_heard_json(r);
+    const json_t *said = json_object_get(root, name);
+    int flag = json_is_boolean(said) ? json_is_true(said) : otherwise;
+    json_decref(root);
+    return flag;
+}
+
+/* ==== line ================================================================================================== */
+
+static const double last_words = 5;   /* seconds for the call under way when the program is to end */
+static const double tell_every = 60;  /* seconds between two lines about a server that is away */
+static const double longest_nap = .1; /* seconds between two looks at `stopping` */
+
+int fli_line_stopping(void *line)
+{
+    fli_line *l = line;
+    if (!l->stopping || !l->stopping(l->arg)) return 0;
+    if (l->stop_seen <= 0) l->stop_seen = fli_clock_now();
+    return !l->finishing || fli_clock_now() > l->stop_seen + last_words;
+}
+
+static fl_status nap(fli_line *l, double seconds)
+{
+    for (double end = fli_clock_now() + seconds, left; (left = end - fli_clock_now()) > 0;) {
+        if (fli_line_stopping(l)) return FL_EDONE;
+        if (left > longest_nap) left = longest_nap;
+        nanosleep(&(struct timespec){0, (long)(1e9 * left)}, NULL);
+    }
+    return fli_line_stopping(l) ? FL_EDONE : FL_OK;
+}
+
+fl_status fli_line_pause(fli_line *l) { return nap(l, fli_backoff_next(&l->backoff, 0)); }
+
+/* The first failure in a row is said, and then one now and then. */
+static void say_away(fli_line *l)
+{
+    char quoted[300], line[500], end[80] = "patience=none stop=\"Ctrl-C, or --patience SECONDS\"";
+    double now = fli_clock_now(), waited = fli_backoff_for(&l->backoff);
+    if (l->backoff.tries && now < l->told + tell_every) return;
+    l->told = now;
+    if (l->patience > 0) fli_snprintf(end, sizeof end, "patience=%g", l->patience);
+    fli_net_say(l->log, "away", "seconds=%.0f %s why=%s", waited, end,
+                fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
+    if (!l->tell) return;
+    if (l->patience > 0)
+        fli_snprintf(end, sizeof end, "gives up after %g s", l->patience);
+    else
+        fli_snprintf(end, sizeof end, "Ctrl-C ends it, --patience SECONDS sets a limit");
+    fli_snprintf(line, sizeof line, "%.300s; no answer for %.0f s, trying again (%s)", fli_call_why(l->call), waited,
+                 end);
+    l->tell(l->arg, line);
+}
+
+/* One line says that it is tried again, and until when. */
+static void say_wrong(fli_line *l, double seconds)
+{
+    char quoted[300], line[500], until[32];
+    struct tm utc;
+    time_t end = time(NULL) + (time_t)seconds;
+    gmtime_r(&end, &utc);
+    strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    fli_net_say(l->log, "wrong", "until=%s why=%s", until, fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
+    fli_snprintf(line, sizeof line, "%.350s; trying again until %s", fli_call_why(l->call), until);
+    if (l->tell) l->tell(l->arg, line);
+}
+
+/* The same of something that is wrong: FL_EBUSY as long as it may pass. */
+static fl_status settle_wrong(fli_line *l)
+{
+    double seconds = call_passing(l->call), now = fli_clock_now();
+    if (l->patience > 0) seconds = fmin(seconds, l->patience);
+    if (seconds > 0 && l->wrong_since <= 0) {
+        l->wrong_since = now;
+        say_wrong(l, seconds);
+    }
+    if (seconds <= 0 || now >= l->wrong_since + seconds)
+        return fli_fail(l->ctx, FL_EREFUSED, "%s", fli_call_why(l->call));
+    l->broken = 1;
+    fl_status s = nap(l, fli_backoff_next(&l->backoff, 0));
+    return s ? s : FL_EBUSY;
+}
+
+/* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */
+static fl_status settle(fli_line *l, fli_call_end end, const fli_heard *heard)
+{
+    switch (end) {
+    case FLI_CALL_DONE:
+        fli_backoff_reset(&l->backoff);
+        l->wrong_since = 0;
+        return FL_OK;
+    case FLI_CALL_STOPPED: return FL_EDONE;
+    case FLI_CALL_WRONG: return settle_wrong(l);
+    case FLI_CALL_AGAIN: break;
+    }
+    fli_clear(l->ctx);
+    l->broken = 1;
+    say_away(l);
+    if (l->patience > 0 && fli_backoff_for(&l->backoff) > l->patience)
+        return fli_fail(l->ctx, FL_EIO, "no answer for %g seconds: %s", l->patience, fli_call_why(l->call));
+    fl_status s = nap(l, fli_backoff_next(&l->backoff, heard->retry));
+    return s ? s : FL_EBUSY;
+}
+
+fl_status fli_line_get(fli_line *l, const char *path, int wait, size_t most, fli_heard *out)
+{
+    fl_status s;
+    do s = settle(l, fli_call_get(l->call, path, wait, most, out), out);
+    while (s == FL_EBUSY);
+    return s;
+}
+
+fl_status fli_line_post(fli_line *l, const char *path, const char *type, const void *body, size_t n, fli_heard *out)
+{
+    fl_status s;
+    do s = settle(l, fli_call_post(l->call, path, type, body, n, out), out);
+    while (s == FL_EBUSY);
+    return s;
+}

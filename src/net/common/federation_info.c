@@ -1,0 +1,202 @@
+#include "net/common/federation_info.h"
+
+#include "base/number.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== outline =============================================================================================== */
+
+static void append(void *text, const char *more) { fli_text_add(text, more); }
+
+/* The value of a key in a configuration that was printed: "section:" at the start of a line, "  key: value" below it.
+ * To be freed by fli_free; NULL: out of memory, "" where there is none. */
+static char *value_of(fl_ctx *ctx, const char *printed, const char *section, const char *key)
+{
+    char head[64], start[64];
+    fli_snprintf(head, sizeof head, "\n%s:\n", section);
+    fli_snprintf(start, sizeof start, "\n%s%s: ", *section ? "  " : "", key);
+    const char *from = *section ? strstr(printed, head) : printed;
+    if (from && *section) from += strlen(head) - 1;
+    const char *at = from ? strstr(from, start) : NULL;
+    for (const char *line = from; *section && at && line && line < at; line = strchr(line + 1, '\n'))
+        if (line[1] != ' ') at = NULL; /* that is another section's */
+    if (!at) return fli_strdup(ctx, "");
+    at += strlen(start);
+    return fli_strf(ctx, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* Names with commas between them as a list; null where there are none. */
+static json_t *names(const char *text)
+{
+    if (!*text) return json_null();
+    json_t *list = json_array();
+    for (const char *at = text; at; at = *at ? at + 1 : NULL) {
+        at += strspn(at, " ");
+        size_t all = strcspn(at, ","), n = all;
+        while (n && at[n - 1] == ' ') n--;
+        json_array_append_new(list, json_stringn(at, n));
+        at += all;
+    }
+    return list;
+}
+
+/* Names of classes come from the configuration itself: what is printed has the quotes that YAML may want. */
+static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const char *printed)
+{
+    char *shape = value_of(ctx, printed, "data", "shape"), *classes = value_of(ctx, printed, "data", "classes");
+    char *scale = value_of(ctx, printed, "data", "normalize");
+    char *precision = value_of(ctx, printed, "", "precision"), *text = NULL;
+    if (shape && classes && scale && precision) {
+        locale_t before = fli_locale_enter();
+        json_t *j =
+            json_pack("{s:o*, s:I, s:o, s:s, s:s}", "shape", json_loads(shape, 0, NULL), "classes",
+                      (json_int_t)strtoll(classes, NULL, 10), "class_names",
+                      names(fl_config_get(cfg, "data.class_names")), "normalize", scale, "precision", precision);
+        text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+        json_decref(j);
+        fli_locale_leave(before);
+    }
+    char *all[] = {shape, classes, scale, precision};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) fli_free(all[i]);
+    return text;
+}
+
+/* A text without the quotes that YAML may want. */
+static char *unquoted(char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    if (n >= 2 && (*text == '\'' || *text == '"') && text[n - 1] == *text) {
+        memmove(text, text + 1, n - 2);
+        text[n - 2] = 0;
+    }
+    return text;
+}
+
+fl_status fli_outline_read(fl_ctx *ctx, fl_config *cfg, fli_outline *out)
+{
+    fli_text printed;
+    *out = (fli_outline){0};
+    fli_text_init(&printed, ctx);
+    fli_text_add(&printed, "\n");
+    fl_status s = fl_config_print(cfg, append, &printed);
+    if (!s) s = fli_text_ok(&printed);
+    if (!s) {
+        const char *text = fli_text_get(&printed);
+        char *clients = value_of(ctx, text, "partition", "clients");
+        out->clients = clients ? (size_t)strtoull(clients, NULL, 10) : 0;
+        out->method = value_of(ctx, text, "algorithm", "kind");
+        out->model = value_of(ctx, text, "model", "kind");
+        out->samples = describe_samples(ctx, cfg, text);
+        out->output = unquoted(value_of(ctx, text, "", "output"));
+        fli_free(clients);
+        if (!out->method || !out->model || !out->samples || !out->output) s = fli_fail(ctx, FL_ENOMEM, "out of memory");
+    }
+    fli_text_fini(&printed);
+    if (s) fli_outline_free(out);
+    return s;
+}
+
+void fli_outline_free(fli_outline *p)
+{
+    fli_free(p->method);
+    fli_free(p->model);
+    fli_free(p->output);
+    free(p->samples);
+    *p = (fli_outline){0};
+}
+
+/* ==== offer ================================================================================================= */
+
+/* A whole number from 0 to `most`; -1: it is not that, or not there. */
+static long long whole(const json_t *v, long long most)
+{
+    json_int_t n = json_is_integer(v) ? json_integer_value(v) : -1;
+    return n >= 0 && n <= most ? n : -1;
+}
+
+/* Names are letters, digits and a few marks; anything else is as good as not said. */
+static void read_name(const json_t *v, char *out, size_t n)
+{
+    const char *said = json_string_value(v);
+    if (said && strlen(said) < n && fli_net_name_ok(said)) fli_snprintf(out, n, "%s", said);
+}
+
+/* As in the server's settings: features, or channels, height and width. */
+static const char *read_wanted(const json_t *samples, fli_wanted *out)
+{
+    const json_t *shape = json_object_get(samples, "shape");
+    size_t n = json_array_size(shape);
+    if (n != 1 && n != 3) return "samples.shape is no list of one number or three";
+    out->shape[0] = out->shape[1] = 1;
+    for (size_t i = 0; i < n; i++) {
+        long long v = whole(json_array_get(shape, i), 1000000000);
+        if (v < 0) return "samples.shape has something else than whole numbers up to 1e9";
+        out->shape[3 - n + i] = (size_t)v;
+    }
+    long long classes = whole(json_object_get(samples, "classes"), 1000000);
+    if (classes < 0) return "samples.classes is no whole number up to 1e6";
+    out->classes = (size_t)classes;
+    return NULL;
+}
+
+/* One per class, or null. */
+static const char *read_classes(fl_ctx *ctx, const json_t *names, fli_offer *out)
+{
+    size_t n = json_array_size(names), bytes = 0;
+    if (!names || json_is_null(names)) return NULL;
+    if (!n || n != out->wanted.classes) return "samples.class_names is no list with a name per class";
+    for (size_t i = 0; i < n; i++) {
+        const json_t *name = json_array_get(names, i);
+        if (!json_is_string(name)) return "samples.class_names has something else than texts";
+        bytes += json_string_length(name) + 1;
+    }
+    if (!(out->class_name = fli_alloc(ctx, n * sizeof *out->class_name + bytes, 1))) return "there is no memory for it";
+    char *at = (char *)(out->class_name + n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        out->class_name[i] = strcpy(at, name);
+        at += strlen(name) + 1;
+    }
+    return NULL;
+}
+
+static const char *read_all(fl_ctx *ctx, const json_t *root, fli_offer *out)
+{
+    const char *state = json_string_value(json_object_get(root, "state"));
+    const json_t *samples = json_object_get(root, "samples");
+    long long clients = whole(json_object_get(root, "clients"), UINT32_MAX);
+    long long missing = whole(json_object_get(root, "missing"), UINT32_MAX);
+    if (!json_is_object(root)) return "it is no JSON object";
+    if (!state) return "it has no \"state\"";
+    if (clients < 0 || missing < 0) return "clients or missing is no whole number";
+    out->over = !strcmp(state, "over");
+    out->clients = (size_t)clients;
+    out->missing = (size_t)missing;
+    read_name(json_object_get(root, "method"), out->method, sizeof out->method);
+    read_name(json_object_get(root, "model"), out->model, sizeof out->model);
+    read_name(json_object_get(json_object_get(root, "you"), "name"), out->name, sizeof out->name);
+    out->has_wanted = json_is_object(samples);
+    if (!out->has_wanted) return NULL;
+    const char *wrong = read_wanted(samples, &out->wanted);
+    return wrong ? wrong : read_classes(ctx, json_object_get(samples, "class_names"), out);
+}
+
+fl_status fli_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_offer *out)
+{
+    memset(out, 0, sizeof *out);
+    locale_t before = fli_locale_enter();
+    json_t *root = n <= FLI_NET_SMALL_BODY ? json_loadb(json, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    fli_locale_leave(before);
+    const char *wrong = root ? read_all(ctx, root, out) : "it is no JSON";
+    json_decref(root);
+    return wrong ? fli_fail(ctx, FL_EFORMAT, "what the server says of its federation cannot be: %s", wrong) : FL_OK;
+}
+
+void fli_offer_fini(fli_offer *o)
+{
+    fli_free(o->class_name);
+    o->class_name = NULL;
+}

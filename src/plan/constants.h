@@ -1,0 +1,38 @@
+/* What `fedloom check` knows of a federation, client by client. */
+#ifndef FLI_PLAN_CONSTANTS_H
+#define FLI_PLAN_CONSTANTS_H
+
+#include "algo/algo.h"
+#include "algo/theory.h"
+#include "plan/plan.h"
+
+typedef struct {
+    const fli_plan *plan;
+    fli_facts *client; /* those that were measured, by number */
+    size_t measured;
+    fli_facts_all all;
+    fli_facts worst; /* the largest L_i and its client, most and fewest steps, the smallest p_i */
+} fli_measured;
+
+/* At most this many of a client's samples, chosen at random, of either kind, where L_i is measured at the start. */
+enum { FLI_MEASURED_SAMPLES = 512 };
+
+/* Measures; to be freed in either case. The plan must outlive it. `bounds`: constants that hold for every x and are
+ * over all samples, where the model has such; else the curvature at the start, which rules of thumb go by. */
+fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_measured *out);
+/* The same for every x, of a plan with the model and the data of another one, whose curvatures are those of this. */
+fl_status fli_measure_again(fl_ctx *ctx, const fli_plan *p, const fli_measured *known, fli_measured *out);
+void fli_measured_free(fli_measured *m);
+
+/* A method's conditions (fli_theory) on one client, added to `out`. */
+typedef void fli_theory_conditions(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_ask_theory(const fli_plan *p, fli_theory_conditions *conditions, const fli_facts *f, fli_conditions *out);
+
+/* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says
+ * how turns are asked for. */
+fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest);
+/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
+ * constants that hold for every model. */
+fl_status fli_theory_falls(const fli_plan *p, int *falls);
+
+#endif

@@ -1,0 +1,161 @@
+/* What stands where a result is to go, and whether it is the result that is wanted: whole, finished, with these
+ * settings, from these data. By determinism such a result need not be made again. */
+#ifndef FLI_RUN_OUTPUT_H
+#define FLI_RUN_OUTPUT_H
+
+#include "base/ctx.h"
+#include "base/digest.h"
+#include "config/settings.h"
+#include "run/state.h"
+
+/* ==== standing ============================================================================================== */
+
+typedef enum {
+    FLI_STANDS_NOTHING,
+    FLI_STANDS_BROKEN,         /* files are missing, cut or changed: nobody's result */
+    FLI_STANDS_STOPPED,        /* whole, of a run that was asked to stop before its end */
+    FLI_STANDS_UNKNOWN,        /* a result without a manifest, or one that cannot be read: nobody knows what it is */
+    FLI_STANDS_OTHER_VERSION,  /* whole, by another version of fedloom */
+    FLI_STANDS_OTHER_SETTINGS, /* finished, but another run */
+    FLI_STANDS_OTHER_DATA,     /* likewise, from data that have changed since */
+    FLI_STANDS_SAME
+} fli_standing;
+
+/* FL_ENOMEM is the only failure. Paths of wanted settings are compared as they are written. `data` NULL:
+ * the data are not compared. */
+fl_status fli_standing_find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
+                            fli_standing *out);
+
+/* ==== manifest ============================================================================================== */
+
+/* What a folder holds, file by file with size and SHA-256, in `manifest.json`; of a result also which data it was made
+ * from. A folder whose manifest is missing, or says something else than the files do, is not whole: it is never taken
+ * for a result. */
+
+#define FLI_MANIFEST_NAME "manifest.json"
+
+typedef struct {
+    char *name;
+    uint64_t bytes;
+    fli_digest digest;
+} fli_manifest_file;
+
+typedef struct {
+    fl_ctx *ctx;
+    int this_version; /* of one that was read: this version of fedloom has written it */
+    int has_data;     /* `data` is known */
+    fli_digest data;
+    const char *kernels; /* what it was computed with, for the reader; NULL: it was not computed */
+    /* Why the run ended (fl_stop_text) and how far it came, for the reader; NULL: it is no run. */
+    const char *stopped_by;
+    size_t rounds, planned;
+    fli_manifest_file *file;
+    size_t count;
+} fli_manifest;
+
+void fli_manifest_init(fli_manifest *m, fl_ctx *ctx);
+void fli_manifest_fini(fli_manifest *m);
+
+/* Adds folder/name as it is now. A name may be there several times: any of its versions then counts as known. */
+fl_status fli_manifest_add(fli_manifest *m, const char *folder, const char *name);
+/* As it was read, or is about to be put there under that name. The same version twice counts once. */
+fl_status fli_manifest_add_known(fli_manifest *m, const char *name, uint64_t bytes, const fli_digest *digest);
+/* Writes folder/manifest.json, whole or not at all. */
+fl_status fli_manifest_write(const fli_manifest *m, const char *folder);
+
+/* Reads one, over an empty manifest; `path` is for messages. Nothing in it is trusted: names are plain file names. */
+fl_status fli_manifest_parse(fli_manifest *m, const char *path, const char *text, size_t n);
+fl_status fli_manifest_read(fli_manifest *m, const char *folder);
+/* FL_EMISMATCH, naming the file, unless every file it lists is there and is what it says; FL_EIO if one cannot be
+ * read. */
+fl_status fli_manifest_check(const fli_manifest *m, const char *folder);
+int fli_manifest_lists(const fli_manifest *m, const char *name);
+/* *known: folder/name is one of the versions listed. FL_ENOMEM is the only failure. */
+fl_status fli_manifest_knows(const fli_manifest *m, const char *folder, const char *name, int *known);
+
+/* ==== folder ================================================================================================ */
+
+/* The place of a run's result; see folder.c. And what of result.c others ask for. */
+
+/* Nobody else writes there from now on; FL_EBUSY if somebody does. Once is enough. */
+fl_status fli_folder_lock(fl_run *run);
+void fli_folder_unlock(fl_run *run);
+/* Moves the complete folder into place; an earlier result goes only after that. */
+fl_status fli_folder_publish(fl_run *run);
+/* Removes a half-written result folder, if there is one. */
+void fli_folder_discard(fl_run *run);
+
+/* Whether a file of that name is part of a result. */
+int fli_result_is_ours(const char *name);
+/* Reads a result's manifest and holds the folder to it: FL_OK if all is there, and is what was written. */
+fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m);
+
+/* A run that was to be saved and cannot have a result (it diverged, the disk is full) leaves its metrics in
+ * OUTPUT.unfinished.csv, and the error says so. Returns `why`. The next run with that output removes the file. */
+fl_status fli_result_keep_metrics(fl_run *run, fl_status why);
+void fli_result_forget_unfinished(fl_run *run);
+
+/* ==== checkpoint ============================================================================================ */
+
+/* A run on its way to a folder of checkpoints and back. The folder is called as the result, with ".checkpoint" after
+ * it, and holds the resolved configuration and the last two checkpoints. Each has all that changes; a run that goes on
+ * from one ends with the same bits as one that was never stopped. Every module saves and loads its own part; see
+ * format/snapshot.h.
+ *
+ * Where several ranks make a run, rank 0 writes all that they have in common, and every rank a part with its own
+ * clients. A checkpoint counts once rank 0's file is in place, which comes last and has the seals of the parts. As many
+ * ranks as one likes go on from it, also one process. Functions are for all ranks together, unless they say that rank 0
+ * alone calls them. */
+
+/* Rank 0: checkpoints of an earlier run with this output are refused or, with `replace`, removed, unless this run goes
+ * on from them. */
+fl_status fli_checkpoint_discard(fl_run *run, int replace);
+/* Rank 0: makes the folder; of checkpoints in it that is true as well. */
+fl_status fli_checkpoint_make(fl_run *run, int replace);
+/* The folder is there; checkpoints of an earlier run in it are refused. */
+fl_status fli_checkpoint_prepare(fl_run *run);
+/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run: it
+ * is only said. Unless the clients are elsewhere: they must not be ahead of what a server can go back to. */
+fl_status fli_checkpoint_due(fl_run *run, int asked);
+/* Whether there is one to go on from, where the settings ask for checkpoints. */
+int fli_checkpoint_exists(fl_run *run);
+/* Rank 0: FL_EDONE if the result of this very run is there already; what is left of its checkpoints is removed. */
+fl_status fli_checkpoint_check_finished(fl_run *run);
+/* Goes on from the newest one that is whole; what is damaged is said. */
+fl_status fli_checkpoint_take(fl_run *run);
+/* Rank 0: the run is finished, removes them. */
+fl_status fli_checkpoint_remove(fl_run *run);
+/* Likewise, by the name of the result: what a run left that was killed after it had saved. A folder with anything else
+ * in it stays. */
+fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output);
+
+/* ==== checkpoint files ====================================================================================== */
+
+/* What lies in a folder of checkpoints: 17.checkpoint is number 17, and where several ranks have made it,
+ * 17.1.checkpoint and so on are the parts of the others. Until they are whole their names end in .tmp. Parts alone are
+ * no checkpoint. */
+
+extern const char fli_checkpoint_suffix[], fli_checkpoint_config[]; /* ".checkpoint", and the settings beside them */
+
+/* ==== checkpoint state ====================================================================================== */
+
+/* What is in the files of a checkpoint; see checkpoint.h for where they are. */
+
+/* ==== idle ================================================================================================== */
+
+/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. Where
+ * there is one process all of it is nothing. */
+
+/* Before the run goes forward, and after. */
+void fli_idle_begin(fl_run *run);
+void fli_idle_end(fl_run *run);
+/* On every rank, before a row: its columns are about the time since the last one. */
+fl_status fli_idle_take(fl_run *run);
+/* At the end, to the log; and as a table, a row per rank. */
+void fli_idle_report(const fl_run *run);
+
+/* ==== model save ============================================================================================ */
+
+/* The model of a result, with all that is needed to use it without the result. */
+
+#endif

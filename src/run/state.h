@@ -1,0 +1,105 @@
+/* A run: everything that changes while a plan is carried out. */
+#ifndef FLI_RUN_STATE_H
+#define FLI_RUN_STATE_H
+
+#include "base/file.h"
+#include "device/device.h"
+#include "engine/async.h"
+#include "fedloom_halves.h"
+#include "metric/measure.h"
+#include "plan/plan.h"
+
+#include <stdatomic.h>
+
+/* ==== run =================================================================================================== */
+
+/* Seconds of going forward, and how many of them a rank waited for others. */
+typedef struct {
+    double seconds, waited;
+} fli_spell;
+
+struct fl_run {
+    fl_ctx *ctx;
+    fli_plan plan;
+    fli_device *device; /* NULL: the run is computed on this processor */
+    fli_site site;      /* there */
+    fli_exec *exec;
+    fli_measure *measure;
+    size_t round; /* finished rounds; of asynchronous methods, server steps */
+    /* the round under way */
+    uint32_t *cohort;
+    fli_ask *asks;     /* of it; who is late is dropped from these */
+    double *durations; /* simulated, and as many again to sort them */
+    size_t empty;      /* rounds in which nobody took part, or all were late, */
+    size_t empty_row;  /* and how many of them were the last ones */
+    int climbing;      /* it was said that the loss is far above its start */
+    int begun;         /* it has gone forward, or tried to */
+    fl_status failed;  /* how that failed; FL_OK: it did not */
+    int warm;          /* the turns before the first round are done, where there are any */
+    int news;          /* the next round's broadcast is new to the clients */
+    void *seen;        /* a client's vector, for those who look (inside.c); NULL: nobody has */
+    /* asynchronous methods */
+    fli_async *async;             /* NULL: the run goes in rounds */
+    double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
+    /* where ranks make the run together, see idle.h */
+    fli_spell spell;   /* of this one, since the last row */
+    fli_spell *spells; /* of each, up to the last row; NULL: there is none, or one process */
+    /* what came out */
+    fli_counts counts;
+    fl_row now; /* what observers see: the counts of this round, what was measured last */
+    fl_row *rows;
+    size_t row_count, row_capacity;
+    size_t *target_round; /* per target; SIZE_MAX: not reached */
+    fl_stop stopped;
+    atomic_int asked; /* to stop */
+    int heard;        /* that somebody was, at any rank */
+    /* saving */
+    char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
+    int replace;    /* an earlier result of that name may go */
+    fli_lock *lock; /* of the output; NULL: not taken */
+    /* checkpoints, see checkpoint.h */
+    char *checkpoints;       /* their folder; NULL: not named yet */
+    int checkpoints_ready;   /* it is there, and ours */
+    size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
+    size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
+    fl_checkpoint_fn *told;  /* of every one that is written, or cannot be; NULL: nobody is */
+    void *told_arg;
+    /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
+    fl_status (*page)(fli_text *t, const fl_run *run);
+    char *command;     /* what the page says that the run was made with; NULL: nothing */
+    char kernels[256]; /* what it was computed with (on_device.h): several if it was resumed elsewhere */
+};
+
+/* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */
+fl_status fli_run_check_loss(fl_run *run);
+
+/* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
+fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
+
+/* The rows of a metrics.jsonl file; memory from fli_alloc. */
+fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *count);
+
+/* ==== advance =============================================================================================== */
+
+/* How a run goes forward: in rounds, or from one upload to the next. */
+
+/* Rounds (rounds.c): the turns that some methods ask of everyone first, and one round. */
+fl_status fli_rounds_prepare(fl_run *run);
+fl_status fli_rounds_warm_up(fl_run *run);
+fl_status fli_rounds_next(fl_run *run);
+
+/* Arrivals (arrivals.c): on the real clock as many server steps as until the next measurement, else one. */
+fl_status fli_arrivals_prepare(fl_run *run);
+fl_status fli_arrivals_next(fl_run *run);
+
+/* ==== on device ============================================================================================= */
+
+/* Runs on a device (device/device.h): which one the settings name, what it must hold, and opening it for a run. */
+
+/* What the run is computed with: kernels, and the device beside them. */
+enum { FLI_COMPUTED_WITH = 256 };
+void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH]);
+/* Refuses ranks that compute with something else than the first, which would give other last digits for its clients. */
+fl_status fli_run_same_kernels(fl_ctx *ctx, const fl_ranks *ranks, const char own[FLI_COMPUTED_WITH]);
+
+#endif

@@ -1,0 +1,716 @@
+#include "server/server_state.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* ==== coordinator =========================================================================================== */
+
+/* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many
+ * slices, beyond which they grow instead: more than enough for the threads of a machine. Of ranks each should have one,
+ * however small. */
+enum { SLICE = 8192, MOST_SLICES = 256 };
+
+/* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of
+ * them come out the same, and those of the first slice are the server's. */
+typedef struct {
+    fli_space space;
+    size_t from;
+    void **vec, **sum, **up; /* the server's vectors, its sums, an upload's vectors, where the slice begins */
+    double *scalars, *scalar_sum;
+    fli_server view;
+    int finite; /* after going forward: the model is, here */
+    fl_failure failure;
+} server_slice;
+
+struct fli_coordinator {
+    fl_ctx *ctx;
+    fli_coordinator_spec spec;
+    fli_space space;
+    fli_message own;      /* vectors and scalars; the broadcast is a part of it */
+    fli_message sums;     /* of the step under way */
+    void *start;          /* the start model, for methods whose clients are shown it */
+    unsigned char *shown; /* of methods that show it: a bit per client that has been */
+    double *doubles;      /* 2 n, for the regulariser, */
+    void *plain;          /* and a vector in plain memory, where the server's are not */
+    int started;
+    fli_step step;
+    fli_server view; /* the same for the method */
+    server_slice *slices;
+    size_t count;
+    size_t advances_from; /* the first of those that go forward here */
+    size_t *at;           /* where the ranks' parts of a vector begin, in bytes; NULL: there is one process */
+    void *before;         /* x before a step, */
+    double *moves;        /* and how far it went in the newest ones, squared; NULL: no potential goes by that */
+    size_t remembered;
+    void *passed; /* a vector on its way between them, in plain memory, where the server's are not */
+    size_t uploads, missed;
+    fl_failure failure; /* of calls for whole vectors */
+    fli_fault own_fault, *fault;
+};
+
+static double weight_of(const void *coordinator, size_t client) { return fli_coordinator_weight(coordinator, client); }
+
+static fl_status extras_new(fli_coordinator *c)
+{
+    size_t n = c->space.n;
+    if (fli_algo_shows_start(c->spec.algo)) {
+        c->start = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
+        c->shown = fli_alloc(c->ctx, c->spec.clients / 8 + 1, 1);
+        if (!c->start || !c->shown) return FL_ENOMEM;
+    }
+    if (c->spec.regularizer && !(c->doubles = fli_alloc(c->ctx, 2 * n, sizeof *c->doubles))) return FL_ENOMEM;
+    int apart = c->spec.regularizer && c->space.place;
+    return apart && !(c->plain = fli_alloc(c->ctx, n, c->space.ops->size)) ? FL_ENOMEM : FL_OK;
+}
+
+static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
+{
+    const fli_algo *a = c->spec.algo;
+    server_slice *s = &c->slices[number];
+    size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums), from = number * size;
+    s->from = from;
+    s->space = c->space;
+    s->space.n = c->space.n - from < size ? c->space.n - from : size;
+    s->vec = fli_alloc(c->ctx, vectors + sums + fli_parts_vectors(a->up) + 1, sizeof *s->vec);
+    s->scalars = number ? fli_alloc(c->ctx, a->server_scalars + a->scalar_sums + 1, sizeof *s->scalars) : c->own.num;
+    if (!s->vec || !s->scalars) return FL_ENOMEM;
+    s->sum = s->vec + vectors;
+    s->up = s->sum + sums;
+    s->scalar_sum = number ? s->scalars + a->server_scalars : c->sums.num;
+    for (size_t i = 0; i < vectors; i++) s->vec[i] = fli_at(c->space.ops, c->own.vec[i], from);
+    for (size_t i = 0; i < sums; i++) s->sum[i] = fli_at(c->space.ops, c->sums.vec[i], from);
+    return FL_OK;
+}
+
+static fl_status slices_new(fli_coordinator *c)
+{
+    size_t n = c->space.n, ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
+    size_t wanted = n / SLICE > ranks ? n / SLICE : ranks, most = wanted < MOST_SLICES ? wanted : MOST_SLICES;
+    size_t size = c->spec.slice ? c->spec.slice : most > 1 ? ((n - 1) / most + 64) / 64 * 64 /* on cache lines */ : n;
+    if (c->spec.algo->traits & FLI_ALGO_WHOLE_ABSORB || c->space.place) size = n;
+    size_t count = size < n ? n / size + (n % size != 0) : 1;
+    if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
+    fl_status s = FL_OK;
+    while (!s && c->count < count)
+        s = slice_new(c, size, c->count++); /* counted even if it is half made, to be freed */
+    return s;
+}
+
+static void slices_free(fli_coordinator *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        fli_free(c->slices[i].vec);
+        if (i) fli_free(c->slices[i].scalars);
+    }
+    fli_free(c->slices);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------------------- */
+
+/* Rank r's slices begin with this one. Where there are fewer than ranks, the lowest ones have them. */
+static size_t first_slice(const fli_coordinator *c, uint32_t rank)
+{
+    uint32_t ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
+    return (rank * c->count + ranks - 1) / ranks;
+}
+
+static void coordinator_own_slices(const fli_coordinator *c, size_t *from, size_t *to)
+{
+    uint32_t rank = fli_ranked(c->spec.ranks) ? c->spec.ranks->rank : 0;
+    *from = c->spec.partial ? 0 : first_slice(c, rank);
+    *to = c->spec.partial ? c->count : first_slice(c, rank + 1);
+}
+
+static size_t entry_of(const fli_coordinator *c, size_t number)
+{
+    return number < c->count ? c->slices[number].from : c->space.n;
+}
+
+fli_entries fli_coordinator_range(const fli_coordinator *c, uint32_t rank)
+{
+    return (fli_entries){entry_of(c, first_slice(c, rank)), entry_of(c, first_slice(c, rank + 1))};
+}
+
+static fl_status ranks_new(fli_coordinator *c)
+{
+    const fl_ranks *r = c->spec.ranks;
+    if (!fli_ranked(r)) return FL_OK;
+    if (!(c->at = fli_alloc(c->ctx, r->count + 1, sizeof *c->at))) return FL_ENOMEM;
+    for (uint32_t i = 0; i <= r->count; i++) c->at[i] = entry_of(c, first_slice(c, i)) * c->space.ops->size;
+    return c->space.place && !(c->passed = fli_alloc(c->ctx, fli_bytes(&c->space), 1)) ? FL_ENOMEM : FL_OK;
+}
+
+/* Of each vector every rank has what others have of it. */
+static fl_status share_vectors(fli_coordinator *c, void *const *vec, size_t count)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < count; i++) {
+        if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), vec[i], c->passed);
+        s = fli_ranks_gather(c->ctx, c->spec.ranks, c->passed ? c->passed : vec[i], c->at);
+        if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, vec[i]);
+    }
+    return s;
+}
+
+/* Scalars come out the same in every slice, but a rank need not have one: rank 0 has the first. */
+static fl_status share_scalars(fli_coordinator *c)
+{
+    const fli_algo *a = c->spec.algo;
+    fl_status s = fli_coordinator_status(c);
+    if ((s = fli_ranks_agree(c->ctx, c->spec.ranks, s))) return s;
+    s = fli_ranks_share(c->ctx, c->spec.ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
+    return s ? s : fli_ranks_share(c->ctx, c->spec.ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
+}
+
+/* The ranks' partial sums become those of all uploads, everywhere. */
+static fl_status add_vector(fli_coordinator *c, void *v)
+{
+    const fl_ranks *r = c->spec.ranks;
+    if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), v, c->passed);
+    fl_status s = fli_ranks_add(c->ctx, r, c->passed ? c->passed : v, c->space.n, c->space.ops->size);
+    if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, v);
+    return s;
+}
+
+static fl_status add_sums(fli_coordinator *c)
+{
+    const fli_algo *a = c->spec.algo;
+    fl_status s = fli_ranks_agree(c->ctx, c->spec.ranks, fli_coordinator_status(c));
+    for (size_t i = 0; !s && i < fli_names_count(a->sums); i++) s = add_vector(c, c->sums.vec[i]);
+    if (!s) s = fli_ranks_add(c->ctx, c->spec.ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
+    return s;
+}
+
+size_t fli_coordinator_remembers(const fli_algo *a, const void *params, int watch)
+{
+    size_t steps = watch && a->theory.potential.remembers ? a->theory.potential.remembers(params) : 0;
+    return steps <= FLI_REMEMBERED ? steps : 0;
+}
+
+static fl_status memory_new(fli_coordinator *c)
+{
+    c->remembered = fli_coordinator_remembers(c->spec.algo, c->spec.params, c->spec.watch);
+    if (!c->remembered) return FL_OK;
+    c->moves = fli_alloc(c->ctx, c->remembered, sizeof *c->moves);
+    c->before = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
+    return c->moves && c->before ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out)
+{
+    const fli_algo *a = spec->algo;
+    fl_status s;
+    fli_coordinator *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return FL_ENOMEM;
+    c->ctx = ctx;
+    c->spec = *spec;
+    c->space = spec->model->space;
+    c->space.place = spec->place;
+    c->fault = spec->fault && !fli_ranked(spec->ranks) ? spec->fault : &c->own_fault;
+    if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
+        (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
+        (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c)) || (s = memory_new(c))) {
+        fli_coordinator_free(c);
+        return s;
+    }
+    *out = c;
+    return FL_OK;
+}
+
+void fli_coordinator_free(fli_coordinator *c)
+{
+    if (!c) return;
+    slices_free(c);
+    fli_message_fini(&c->own);
+    fli_message_fini(&c->sums);
+    fli_vector_free(&c->space, c->start);
+    fli_vector_free(&c->space, c->before);
+    fli_free(c->moves);
+    fli_free(c->shown);
+    fli_free(c->doubles);
+    fli_free(c->plain);
+    fli_free(c->at);
+    fli_free(c->passed);
+    fli_free(c);
+}
+
+void *const *fli_coordinator_vectors(const fli_coordinator *c) { return c->own.vec; }
+const fli_message *fli_coordinator_broadcast(const fli_coordinator *c) { return &c->own; }
+
+size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c)
+{
+    return fli_parts_vectors(c->spec.algo->down) * fli_vector_stride(&c->space);
+}
+
+double fli_coordinator_weight(const fli_coordinator *c, size_t client)
+{
+    if (c->spec.weights) return c->spec.weights[client];
+    if (c->spec.uniform) return 1 / (double)c->spec.clients;
+    return (double)c->spec.size(c->spec.arg, client) / (double)c->spec.samples;
+}
+
+/* ---- who has been shown the start model
+ * ------------------------------------------------------------------------------- */
+
+void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask)
+{
+    /* before anybody's first turn the start model is the model itself */
+    int differs = c->started || ask->kind == FLI_ASK_TURN;
+    int first = c->shown && differs && !(c->shown[ask->client / 8] >> ask->client % 8 & 1);
+    ask->weight = fli_coordinator_weight(c, ask->client);
+    ask->flags = (ask->flags & ~(uint32_t)FLI_ASK_FIRST) | (first ? FLI_ASK_FIRST : 0);
+}
+
+void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask)
+{
+    if (c->shown) c->shown[ask->client / 8] |= (unsigned char)(1u << ask->client % 8);
+}
+
+void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask)
+{
+    if (c->shown && ask->flags & FLI_ASK_FIRST) c->shown[ask->client / 8] &= (unsigned char)~(1u << ask->client % 8);
+}
+
+/* ---- the regulariser ------------------------------------------------------------------------------------- */
+
+/* Into c->doubles, and back. */
+static void to_doubles(const fli_coordinator *c, const void *x)
+{
+    if (c->plain) fli_vector_read(&c->space, fli_bytes(&c->space), x, c->plain);
+    c->space.ops->to_f64(c->space.n, c->plain ? c->plain : x, c->doubles);
+}
+
+static void from_doubles(const fli_coordinator *c, void *x)
+{
+    c->space.ops->from_f64(c->space.n, c->doubles, c->plain ? c->plain : x);
+    if (c->plain) fli_vector_write(&c->space, fli_bytes(&c->space), c->plain, x);
+}
+
+/* fli_server.prox */
+static void prox(const void *coordinator, double eta, void *x)
+{
+    const fli_coordinator *c = coordinator;
+    const fli_regularizer *g = c->spec.regularizer;
+    if (!g) return;
+    to_doubles(c, x);
+    g->prox(c->spec.regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
+    from_doubles(c, x);
+}
+
+double fli_coordinator_regularizer(fli_coordinator *c)
+{
+    if (!c->spec.regularizer) return 0;
+    to_doubles(c, c->own.vec[0]);
+    return c->spec.regularizer->value(c->spec.regularizer_params, c->space.n, c->doubles);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------------------- */
+
+/* What the slices have of their own, as the server has it. */
+static void set_slices(fli_coordinator *c)
+{
+    const fli_algo *a = c->spec.algo;
+    for (size_t i = 0; i < c->count; i++) {
+        server_slice *s = &c->slices[i];
+        s->view = c->view;
+        s->view.space = &s->space;
+        s->view.vec = s->vec;
+        s->view.sum = s->sum;
+        s->view.scalars = s->scalars;
+        s->view.scalar_sum = s->scalar_sum;
+        s->view.failure = &s->failure;
+        if (!i) continue;
+        memcpy(s->scalars, c->own.num, a->server_scalars * sizeof *s->scalars);
+        memcpy(s->scalar_sum, c->sums.num, a->scalar_sums * sizeof *s->scalar_sum);
+    }
+}
+
+static fli_server view_of(fli_coordinator *c, const fli_step *step)
+{
+    const fli_algo *a = c->spec.algo;
+    size_t phases = step->phases ? step->phases : 1;
+    return (fli_server){
+        .space = &c->space,
+        .params = c->spec.params,
+        .clients = c->spec.clients,
+        .cohort = step->cohort,
+        .cohort_weight = step->cohort_weight,
+        .momentum = c->spec.momentum,
+        .phase = step->phase,
+        .phases = phases,
+        .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, phases) : 0,
+        .warm_up = step->warm_up,
+        .vec = c->own.vec,
+        .sum = c->sums.vec,
+        .scalars = c->own.num,
+        .scalar_sum = c->sums.num,
+        .prox = prox,
+        .prox_arg = c,
+        .weight = weight_of,
+        .weight_arg = c,
+        .bilevel = c->spec.model->bilevel,
+        .moves = c->moves,
+        .failure = &c->failure,
+    };
+}
+
+static void view_step(fli_coordinator *c, const fli_step *step)
+{
+    c->step = *step;
+    if (!c->step.phases) c->step.phases = 1;
+    c->view = view_of(c, step);
+}
+
+double fli_coordinator_potential(fli_coordinator *c, const double *sum)
+{
+    fli_server now = view_of(c, &(fli_step){0});
+    return c->spec.algo->theory.potential.server(&now, sum, fli_coordinator_regularizer(c));
+}
+
+double fli_coordinator_gap_eta(fli_coordinator *c)
+{
+    fli_server now = view_of(c, &(fli_step){0});
+    return c->spec.algo->theory.gap.eta ? c->spec.algo->theory.gap.eta(&now) : 0;
+}
+
+void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
+{
+    view_step(c, step);
+    set_slices(c);
+}
+
+/* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
+static void called(fli_coordinator *c, const char *call, const fli_ask *ask, fl_failure *failure)
+{
+    if (!fli_has_failed(failure)) return;
+    fli_fault_word(failure, c->spec.algo, call, ask, c->step.round);
+    fli_fault_note(c->fault, failure);
+}
+
+fl_status fli_coordinator_status(const fli_coordinator *c)
+{
+    return fli_fault_there(c->fault) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->fault->first.text) : FL_OK;
+}
+
+/* Nothing of the user's is called any more. */
+static int silent(const fli_coordinator *c)
+{
+    return fli_fault_there(c->fault) || (c->spec.fault && fli_fault_there(c->spec.fault));
+}
+
+fl_status fli_coordinator_agree(const fli_coordinator *c)
+{
+    fl_status s = fli_coordinator_status(c);
+    if (!s && silent(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.fault->first.text);
+    return fli_ranks_agree(c->ctx, c->spec.ranks, s);
+}
+
+/* Once, before the first turn of anybody. */
+static void start(fli_coordinator *c)
+{
+    if (c->started) return;
+    c->started = 1;
+    if (c->start) {
+        fli_copy(&c->space, c->own.vec[0], c->start);
+        c->own.start = c->start;
+    }
+    if (!c->spec.algo->start) return;
+    c->spec.algo->start(&c->view);
+    called(c, "start", NULL, &c->failure);
+}
+
+void fli_coordinator_start(fli_coordinator *c)
+{
+    if (!c->started) view_step(c, &(fli_step){0});
+    start(c);
+}
+
+void fli_coordinator_begin(fli_coordinator *c, const fli_step *step)
+{
+    const fli_algo *a = c->spec.algo;
+    for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&c->space, c->sums.vec[i]);
+    memset(c->sums.num, 0, a->scalar_sums * sizeof *c->sums.num);
+    view_step(c, step);
+    start(c);
+    set_slices(c);
+    c->own.serial++;
+}
+
+/* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each
+ * slice is given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
+static size_t coordinator_slices(const fli_coordinator *c) { return c->count; }
+
+static void coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_exchange *x, size_t staleness)
+{
+    const fli_algo *a = c->spec.algo;
+    server_slice *s = &c->slices[number];
+    if (silent(c)) return;
+    for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
+    fli_upload up = {&x->ask, s->up, x->up.num, staleness};
+    a->absorb(&s->view, &up);
+    called(c, "absorb", &x->ask, &s->failure);
+    if (c->spec.between.call) c->spec.between.call(c->spec.between.arg);
+}
+
+void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x)
+{
+    c->uploads++;
+    c->missed += x->missed != 0;
+}
+
+void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness)
+{
+    for (size_t i = 0; i < c->count; i++) coordinator_absorb_slice(c, i, x, staleness);
+    fli_coordinator_count(c, x);
+}
+
+/* fli_pool_fn */
+static void advance_slice(void *coordinator, size_t number, size_t worker)
+{
+    fli_coordinator *c = coordinator;
+    server_slice *s = &c->slices[c->advances_from + number];
+    (void)worker;
+    if (silent(c)) return;
+    c->spec.algo->advance(&s->view);
+    called(c, "advance", NULL, &s->failure);
+    s->finite = fli_finite(&s->space, s->vec[0]);
+}
+
+/* A prox may look at all entries at once. */
+static int whole(const fli_coordinator *c)
+{
+    return c->count == 1 || c->spec.regularizer || c->spec.algo->traits & FLI_ALGO_WHOLE_ADVANCE;
+}
+
+static void advance_whole(fli_coordinator *c)
+{
+    c->spec.algo->advance(&c->view);
+    called(c, "advance", NULL, &c->failure);
+}
+
+/* All slices, or this rank's. */
+static void advance_slices(fli_coordinator *c, fli_pool *pool)
+{
+    size_t from = 0, to = c->count;
+    if (c->step.spread) coordinator_own_slices(c, &from, &to);
+    c->advances_from = from;
+    if (pool) fli_pool_run(pool, to - from, advance_slice, c);
+    for (size_t i = 0; !pool && i < to - from; i++) advance_slice(c, i, 0);
+}
+
+/* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
+static fl_status advance_spread(fli_coordinator *c, fli_pool *pool)
+{
+    const fli_algo *a = c->spec.algo;
+    size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums);
+    int together = whole(c);
+    if (!together) advance_slices(c, pool);
+    fl_status s = share_scalars(c);
+    if (!s && together) s = share_vectors(c, c->sums.vec, sums);
+    if (!s) s = share_vectors(c, c->own.vec, vectors);
+    if (!s && together) advance_whole(c);
+    return s;
+}
+
+static fl_status go_forward(fli_coordinator *c, fli_pool *pool)
+{
+    int adds = c->step.spread && c->spec.partial, gathers = c->step.spread && !adds;
+    fl_status s = adds ? add_sums(c) : gathers ? advance_spread(c, pool) : fli_coordinator_status(c);
+    if (s) return s;
+    if (adds) set_slices(c); /* each has scalar sums of its own */
+    if (!gathers && whole(c))
+        advance_whole(c);
+    else if (!gathers)
+        advance_slices(c, pool);
+    int finite = 1;
+    if (gathers || whole(c))
+        finite = fli_finite(&c->space, c->own.vec[0]);
+    else
+        for (size_t i = 0; i < c->count; i++) finite = finite && c->slices[i].finite;
+    if ((s = fli_coordinator_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
+    return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
+                    c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
+}
+
+/* x is a step further than c->before, which becomes the difference. */
+static void remember(fli_coordinator *c)
+{
+    memmove(c->moves + 1, c->moves, (c->remembered - 1) * sizeof *c->moves);
+    fli_sub(&c->space, c->own.vec[0], c->before, c->before);
+    c->moves[0] = fli_dot(&c->space, c->before, c->before);
+}
+
+fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
+{
+    int remembers = c->moves && !c->step.warm_up;
+    if (remembers) fli_copy(&c->space, c->own.vec[0], c->before);
+    fl_status s = go_forward(c, pool);
+    if (!s && remembers) remember(c);
+    return s;
+}
+
+fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
+{
+    if (x->status == FL_ECALLBACK && fli_fault_there(c->fault)) return fli_coordinator_status(c);
+    if (x->status != FL_EDIVERGED || x->ask.kind != FLI_ASK_TURN)
+        return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
+    const fli_algo *a = c->spec.algo;
+    const char *whose = x->own_diverged ? "own" : "local";
+    const char *remedy = x->own_diverged && a->personal.remedy ? a->personal.remedy
+                         : a->remedy                           ? a->remedy
+                                                               : FLI_LOCAL_REMEDY;
+    const fli_solvers *all = &c->spec.solvers;
+    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->spec.params, &x->ask)]];
+    if (!solver->counts_steps || x->own_diverged)
+        return fli_fail(c->ctx, x->status,
+                        "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",
+                        (size_t)x->ask.round + 1, x->ask.client, whose, a->name, remedy);
+    return fli_fail(c->ctx, x->status,
+                    "round %zu, client %u: the %s model is no longer finite after %zu steps of size %g; try %s",
+                    (size_t)x->ask.round + 1, x->ask.client, whose, (size_t)x->ask.steps, x->ask.lr, remedy);
+}
+
+size_t fli_coordinator_missed(const fli_coordinator *c, size_t *uploads)
+{
+    *uploads = c->uploads;
+    return c->missed;
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------- */
+
+void fli_coordinator_save(const fli_coordinator *c, fli_saver *out)
+{
+    const fli_algo *a = c->spec.algo;
+    fli_save_part(out, "server");
+    fli_save_count(out, c->started != 0);
+    fli_save_count(out, c->uploads);
+    fli_save_count(out, c->missed);
+    fli_save_vectors(&c->space, c->own.vec, fli_names_count(a->server), out);
+    fli_save_reals(c->own.num, a->server_scalars, out);
+    fli_save_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), out); /* an asynchronous step may be half done */
+    fli_save_reals(c->sums.num, a->scalar_sums, out);
+    fli_save_reals(c->moves, c->remembered, out);
+    fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
+    if (c->shown) fli_save_bytes(out, c->shown, c->spec.clients / 8 + 1);
+}
+
+void fli_coordinator_load(fli_coordinator *c, fli_loader *in)
+{
+    const fli_algo *a = c->spec.algo;
+    fli_load_part(in, "server");
+    c->started = (int)fli_load_count(in, 1);
+    c->uploads = (size_t)fli_load_count(in, SIZE_MAX);
+    c->missed = (size_t)fli_load_count(in, c->uploads);
+    fli_load_vectors(&c->space, c->own.vec, fli_names_count(a->server), in);
+    fli_load_reals(c->own.num, a->server_scalars, in);
+    fli_load_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), in);
+    fli_load_reals(c->sums.num, a->scalar_sums, in);
+    fli_load_reals(c->moves, c->remembered, in);
+    fli_load_vectors(&c->space, &c->start, c->start != NULL, in);
+    if (c->shown) fli_load_bytes(in, c->shown, c->spec.clients / 8 + 1);
+    c->own.start = c->started ? c->start : NULL;
+}
+
+/* ==== intake ================================================================================================ */
+
+/* A slice moves from one processor's cache to another's with every thread that absorbs into it: worth it for several
+ * uploads only. */
+enum { WORTH_IT = 8 };
+
+typedef struct {
+    atomic_flag taken; /* by a thread that absorbs into it */
+    atomic_size_t absorbed;
+} progress;
+
+struct fli_intake {
+    fli_coordinator *server;
+    fli_exchange *const *list;
+    size_t n;
+    size_t slices, from, to; /* all of the server's, and those that uploads go to here */
+    atomic_uchar *filled;
+    atomic_size_t ready; /* exchanges 0 .. ready-1 may be absorbed */
+    progress *progress;  /* of every slice */
+};
+
+fl_status fli_intake_new(fl_ctx *ctx, fli_coordinator *server, size_t most, fli_intake **out)
+{
+    fli_intake *in = fli_alloc(ctx, 1, sizeof *in);
+    if (!in) return FL_ENOMEM;
+    in->server = server;
+    in->slices = coordinator_slices(server);
+    coordinator_own_slices(server, &in->from, &in->to);
+    in->filled = fli_alloc(ctx, most, sizeof *in->filled);
+    in->progress = fli_alloc(ctx, in->slices, sizeof *in->progress);
+    if (!in->filled || !in->progress) {
+        fli_intake_free(in);
+        return FL_ENOMEM;
+    }
+    *out = in;
+    return FL_OK;
+}
+
+void fli_intake_free(fli_intake *in)
+{
+    if (!in) return;
+    fli_free((void *)in->filled);
+    fli_free(in->progress);
+    fli_free(in);
+}
+
+/* The first `ready` of them are filled. */
+static void begin(fli_intake *in, fli_exchange *const *list, size_t n, size_t ready)
+{
+    in->list = list;
+    in->n = n;
+    atomic_init(&in->ready, ready);
+    for (size_t i = 0; i < in->slices; i++) {
+        atomic_flag_clear(&in->progress[i].taken);
+        atomic_init(&in->progress[i].absorbed, 0);
+    }
+}
+
+void fli_intake_open(fli_intake *in, fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) atomic_init(&in->filled[i], 0);
+    begin(in, list, n, 0);
+}
+
+/* Absorbs into a slice, unless another thread does or fewer than `least` uploads wait. */
+static void absorb(fli_intake *in, size_t slice, size_t least)
+{
+    progress *p = &in->progress[slice];
+    size_t at = atomic_load(&p->absorbed), ready = atomic_load(&in->ready);
+    if (ready < at + least || atomic_flag_test_and_set(&p->taken)) return;
+    for (at = atomic_load(&p->absorbed); at < atomic_load(&in->ready); at++)
+        coordinator_absorb_slice(in->server, slice, in->list[at], 0);
+    atomic_store(&p->absorbed, at);
+    atomic_flag_clear(&p->taken);
+}
+
+void fli_intake_filled(void *intake, size_t i)
+{
+    fli_intake *in = intake;
+    if (in->list[i]->status) return;
+    atomic_store(&in->filled[i], 1);
+    size_t ready = atomic_load(&in->ready);
+    while (ready < in->n && atomic_load(&in->filled[ready])) /* a failed exchange goes forward nowhere */
+        if (atomic_compare_exchange_weak(&in->ready, &ready, ready + 1)) ready++;
+    size_t count = in->to - in->from;
+    for (size_t s = 0; s < count; s++) absorb(in, in->from + (s + i) % count, WORTH_IT);
+}
+
+/* fli_pool_fn */
+static void finish(void *intake, size_t slice, size_t worker)
+{
+    fli_intake *in = intake;
+    (void)worker;
+    absorb(in, in->from + slice, 1);
+}
+
+void fli_intake_close(fli_intake *in, fli_pool *pool) { fli_pool_run(pool, in->to - in->from, finish, in); }
+
+void fli_intake_all(fli_intake *in, fli_exchange *const *list, size_t n, fli_pool *pool)
+{
+    begin(in, list, n, n);
+    fli_intake_close(in, pool);
+}

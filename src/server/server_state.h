@@ -1,0 +1,141 @@
+/* The server's side: its vectors, sums and scalars. It absorbs uploads and goes forward. It has no data, and knows of
+ * the clients only what they say: how many samples they have, and what they upload. Nothing here runs clients; see
+ * executor.h. */
+#ifndef FLI_SERVER_SERVER_STATE_H
+#define FLI_SERVER_SERVER_STATE_H
+
+#include "base/pool.h"
+#include "message/codec.h"
+#include "message/exchange.h"
+#include "ranks/ranks.h"
+#include "regularizer/regularizer.h"
+
+/* ==== coordinator =========================================================================================== */
+
+typedef struct fli_coordinator fli_coordinator;
+
+/* Called after every upload that is absorbed, for tests of methods; NULL: nothing is. */
+typedef struct {
+    void (*call)(void *arg);
+    void *arg;
+} fli_between;
+
+/* All borrowed; must outlive the coordinator. */
+typedef struct {
+    const fli_model *model;
+    fli_place *place; /* of the server's vectors; NULL: plain memory */
+    const fli_algo *algo;
+    const void *params;
+    fli_solvers solvers;                            /* of the clients' local problems */
+    size_t clients;                                 /* N */
+    size_t samples;                                 /* of all of them */
+    int uniform;                                    /* w_i = 1/N instead of n_i/n */
+    const double *weights;                          /* w_i given; NULL: by the rule above */
+    size_t (*size)(const void *arg, size_t client); /* n_i */
+    const void *arg;
+    double momentum;                    /* of the clients' local steps */
+    const fli_regularizer *regularizer; /* NULL: none */
+    const void *regularizer_params;
+    size_t slice; /* entries of a slice; 0: what is fast; with a place there is only one */
+    fli_between between;
+    /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
+     * server's is its own as well, for that of the clients here is not known to the others. */
+    fli_fault *fault;
+    const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
+    int watch;             /* the method's potential will be asked for: see fli_potential.remembers */
+    int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
+} fli_coordinator_spec;
+
+fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
+void fli_coordinator_free(fli_coordinator *c);
+
+/* How many numbers its memory has (fli_potential.remembers), beside a vector; 0: there is none. */
+size_t fli_coordinator_remembers(const fli_algo *a, const void *params, int watch);
+/* The server's vectors; [0] is the model x. The caller sets the start model. */
+void *const *fli_coordinator_vectors(const fli_coordinator *c);
+double fli_coordinator_weight(const fli_coordinator *c, size_t client); /* w_i */
+double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x); 0 if there is none */
+
+/* What would happen before anybody's first turn happens now, unless it has: numbers that are sent down have their first
+ * values. */
+void fli_coordinator_start(fli_coordinator *c);
+/* The method's potential, given the weighted sums of what clients contribute. */
+double fli_coordinator_potential(fli_coordinator *c, const double *sum);
+
+/* The length of the proximal step in the method's optimality gap (fli_gap.eta); 0: there is none. */
+double fli_coordinator_gap_eta(fli_coordinator *c);
+
+/* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
+ * serial. */
+const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);
+/* The vectors of a broadcast lie in one piece of this many bytes. */
+size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);
+
+/* Fills what the server knows of a client into an ask: its weight, and whether it has to be shown the start model. */
+void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask);
+/* The client of this ask has been shown the start model. */
+void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask);
+/* It has not after all: what it was asked does not count. */
+void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask);
+
+/* A server step. */
+typedef struct {
+    size_t round, cohort;
+    double cohort_weight; /* sum of w_i over the cohort */
+    size_t phase, phases;
+    int warm_up;
+    int spread; /* over the ranks, as the spec says: what they have absorbed is put together when the server advances */
+} fli_step;
+
+/* Begin, absorb any number of uploads, advance. */
+void fli_coordinator_begin(fli_coordinator *c, const fli_step *step);
+/* Begins again, after fli_coordinator_load, a step that had begun: the uploads absorbed so far stay. */
+void fli_coordinator_resume(fli_coordinator *c, const fli_step *step);
+void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness);
+/* On the pool's threads where the method allows it; pool NULL: on this one. */
+fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool);
+
+/* Those that this rank has, from the first up to but without the last; all, where there is one process. And the entries
+ * of a rank's slices. */
+fli_entries fli_coordinator_range(const fli_coordinator *c, uint32_t rank);
+/* All slices have absorbed this upload, or will have before the server goes forward. */
+void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x);
+
+/* FL_ECALLBACK, with the sentence, once a function of a user's method has failed in starting, beginning or absorbing:
+ * nothing more of it is called. FL_OK for all others. */
+fl_status fli_coordinator_status(const fli_coordinator *c);
+/* The same over all ranks, whose clients' functions count as well: every rank calls it. */
+fl_status fli_coordinator_agree(const fli_coordinator *c);
+/* The status of an exchange that failed, with a sentence for a person. */
+fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x);
+
+/* Uploads absorbed since the start, and how many of them came from solvers that missed their accuracy. */
+size_t fli_coordinator_missed(const fli_coordinator *c, size_t *uploads);
+
+/* Between steps, or in one: all that changes. Loading is for one that has not begun. */
+void fli_coordinator_save(const fli_coordinator *c, fli_saver *out);
+void fli_coordinator_load(fli_coordinator *c, fli_loader *in);
+
+/* ==== intake ================================================================================================ */
+
+/* Uploads on their way into the server, while others of the cohort still work. Any thread that has filled an exchange
+ * says so; as soon as all those before it in the cohort are filled too it may be absorbed. Whoever is at hand then
+ * absorbs, slice by slice of the server's vectors, one thread at a slice. A slice takes the uploads in the cohort's
+ * order, hence the same bits whoever does it and whenever. */
+
+typedef struct fli_intake fli_intake;
+
+/* For at most this many exchanges at a time. The server is borrowed. */
+fl_status fli_intake_new(fl_ctx *ctx, fli_coordinator *server, size_t most, fli_intake **out);
+void fli_intake_free(fli_intake *in);
+
+/* These will be filled. One that fails is not absorbed, nor are those after it. */
+void fli_intake_open(fli_intake *in, fli_exchange *const *list, size_t n);
+/* Exchange i of the list is filled. On any thread. */
+void fli_intake_filled(void *intake, size_t i);
+/* All are; absorbs what is left of them. */
+void fli_intake_close(fli_intake *in, fli_pool *pool);
+/* The same of any number that are all filled already. */
+void fli_intake_all(fli_intake *in, fli_exchange *const *list, size_t n, fli_pool *pool);
+
+#endif

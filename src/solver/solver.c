@@ -1,0 +1,91 @@
+#include "solver/solver.h"
+
+#include "base/number.h"
+#include "base/os.h"
+
+#include <math.h>
+
+/* ==== schedule ============================================================================================== */
+
+enum { CONSTANT, SQRT, LOG2, EXPONENTIAL };
+
+double fli_schedule_lr(const fli_schedule *s, double lr, double k)
+{
+    switch (s->kind) {
+    case SQRT: return lr / sqrt(k);
+    case LOG2: return lr / log2(k + 1);
+    case EXPONENTIAL: return lr * pow(s->decay, k - 1);
+    default: return lr;
+    }
+}
+
+double fli_schedule_mean(const fli_schedule *s, uint64_t from, size_t steps)
+{
+    double sum = 0;
+    for (size_t j = 1; j <= steps; j++) sum += fli_schedule_lr(s, 1, (double)(from + j));
+    return steps ? sum / (double)steps : fli_schedule_lr(s, 1, (double)from + 1);
+}
+
+/* ==== task ================================================================================================== */
+
+/* The memory of a task, how it is ended early, and which solver is for which model. */
+
+int fli_halted(const fli_halt *h)
+{
+    if (!h) return 0;
+    return atomic_load_explicit(&h->asked, memory_order_relaxed) || (h->until > 0 && fli_clock_now() >= h->until);
+}
+
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *s, fli_task *out)
+{
+    *out = (fli_task){.stride = fli_vector_stride(s), .place = s->place};
+    out->z = fli_vector_alloc(ctx, s, fli_bytes(s));
+    if (solver->answers) out->kept = fli_vector_alloc(ctx, s, solver->answers * out->stride);
+    if (out->z && (out->kept || !solver->answers)) return FL_OK;
+    fli_task_fini(out);
+    return FL_ENOMEM;
+}
+
+void fli_task_fini(fli_task *t)
+{
+    const fli_space there = {.place = t->place};
+    fli_vector_free(&there, t->z);
+    fli_vector_free(&there, t->kept);
+    *t = (fli_task){0};
+}
+
+double fli_task_bytes(const fli_solver *solver, const fli_model *m)
+{
+    return (1 + (double)solver->answers) * (double)fli_bytes(&m->space);
+}
+
+void *fli_task_vector(const fli_task *t, size_t i) { return (char *)t->kept + i * t->stride; }
+
+const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted)
+{
+    return m->latent && wanted->latent ? wanted->latent : wanted;
+}
+
+size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch)
+{
+    if (!solver->full_gradient) return steps;
+    return per_epoch + (solver->counts_steps ? steps : 0);
+}
+
+const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n)
+{
+    const fli_solver *most = list[0];
+    for (size_t i = 1; i < n; i++)
+        if (list[i]->answers > most->answers) most = list[i];
+    return most;
+}
+
+fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m)
+{
+    char who[64];
+    fli_snprintf(who, sizeof who, "the %s solver", solver->name);
+    if (solver->hessian && fli_model_needs_hvp(ctx, m, who)) return FL_ECONFIG;
+    if ((m->desc->traits & solver->model_traits) == solver->model_traits) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "the %s solver is for %s; model %s needs another", solver->name, solver->models,
+                    m->desc->name);
+}

@@ -1,0 +1,15 @@
+/* Local solvers of users (fl_solver), in a list of the whole process. */
+#ifndef FLI_SOLVER_USER_SOLVER_H
+#define FLI_SOLVER_USER_SOLVER_H
+
+#include "fedloom_extend.h"
+#include "solver/solver.h"
+
+/* Refuses what is not whole, else adds a copy to the list. The name is the caller's to check. */
+fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *s);
+/* By name, and number k; NULL: there is none. */
+const fli_solver *fli_own_solver(const char *name);
+const fli_solver *fli_own_solver_at(size_t k);
+int fli_own_solver_forget(const char *name); /* 0: there is none */
+
+#endif

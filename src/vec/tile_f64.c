@@ -1,2 +1,0 @@
-#include "vec/real_f64.h"
-#include "vec/tile.inc"
