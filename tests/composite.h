@@ -174,7 +174,7 @@ static void start(engine *e, fixture *f, const char *method, const char *params,
                           .regularizer_params = bound(f->ctx, &e->arena, reg->keys, reg->params_size, g->params),
                           .seed = 7,
                           .threads = threads,
-                          .watch = spy.theory.potential.name != NULL};
+                          .measure_potential = spy.theory.potential.name != NULL};
     assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e->exec));
     double *x = fli_exec_server(e->exec)[0];
     for (size_t k = 0; k < DIM; k++) x[k] = x0 ? x0[k] : 0;

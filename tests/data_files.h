@@ -292,9 +292,10 @@ static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const
     }
     fli_table table = {source->keys, params};
     if (map) s = fli_bind(ctx, &arena, "data", map, NULL, &table, 1);
-    fli_request ask = {.params = params, .seed = 1, .wide = load_wide, .map = load_mapped, .client = load_client};
+    fli_source_request ask = {
+        .params = params, .seed = 1, .wide = load_wide, .map = load_mapped, .client = load_client};
     if (s == FL_OK) s = source->load(ctx, &ask, train, test);
-    if (s == FL_OK && (s = fli_labels_note(ctx, *train, NULL))) { /* as fli_fed_make does */
+    if (s == FL_OK && (s = fli_label_names_note(ctx, *train, NULL))) { /* as fli_fed_make does */
         fli_dataset_free(*train);
         fli_dataset_free(*test);
         *train = *test = NULL;

@@ -255,7 +255,7 @@ UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const 
                           .seed = 7,
                           .sgd = sgd,
                           .threads = threads,
-                          .watch = algo->theory.potential.name != NULL};
+                          .measure_potential = algo->theory.potential.name != NULL};
     assert_ok(ctx, fli_exec_new(ctx, &spec, &e->exec));
     assert_ok(ctx, fli_model_start(ctx, e->model, 7, fli_exec_server(e->exec)[0]));
     e->everyone = fli_alloc(ctx, fed->clients, sizeof *e->everyone);
@@ -303,14 +303,14 @@ UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count
 {
     const fli_exec_spec *s = fli_exec_spec_of(e->exec);
     size_t phases = s->algo->rounds.phases ? s->algo->rounds.phases(s->params, 0) : 1;
-    engine_ask(e, e->round++, clients, count, lr, phases, FLI_ASK_CHANGED | FLI_ASK_REPLY);
+    engine_ask(e, e->round++, clients, count, lr, phases, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
 }
 
 /* The turns before the first round, where the method wants them. */
 UNUSED static void engine_warm_up(engine *e, double lr)
 {
     if (!fli_exec_warms_up(e->exec)) return;
-    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
+    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
 }
 
 UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double lr)
@@ -323,10 +323,10 @@ UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double 
 UNUSED static double engine_potential(engine *e, double lr)
 {
     double sum[FLI_POTENTIAL_TERMS] = {0}, num[FLI_FIGURES_CLUSTERS_AT];
-    fli_coordinator *server = fli_exec_coordinator(e->exec);
+    fli_server_state *server = fli_exec_coordinator(e->exec);
     void *x = fli_exec_server(e->exec)[0];
-    fli_coordinator_start(server);
-    const fli_message *now = fli_coordinator_broadcast(server);
+    fli_server_state_start(server);
+    const fli_message *now = fli_server_state_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     for (uint32_t i = 0; i < e->fed->clients; i++) {
         fli_exchange one = {.ask = {.kind = FLI_ASK_FIGURES,
@@ -335,15 +335,15 @@ UNUSED static double engine_potential(engine *e, double lr)
                                     .steps = e->steps[i],
                                     .lr = lr,
                                     .probability = 1,
-                                    .flags = FLI_FIGURES_POTENTIAL | FLI_ASK_CHANGED | FLI_ASK_REPLY},
+                                    .flags = FLI_FIGURES_POTENTIAL | FLI_ASK_HAS_BODY | FLI_ASK_REPLY},
                             .down = &down,
                             .up = {.num = num}};
-        fli_coordinator_address(server, &one.ask);
+        fli_server_state_address(server, &one.ask);
         fli_exec_run(e->exec, &(fli_exchange *){&one}, 1);
         assert_ok(e->ctx, one.status);
         for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++) sum[k] += one.ask.weight * num[FLI_FIGURES_POTENTIAL_AT + k];
     }
-    return fli_coordinator_potential(server, sum);
+    return fli_server_state_potential(server, sum);
 }
 
 /* The server's vector v as doubles; to be freed. */

@@ -14,7 +14,7 @@
 typedef struct {
     fli_place place;
     fli_eval eval; /* at true addresses */
-    fli_elsewhere elsewhere;
+    fli_device_eval elsewhere;
     fli_site site;
     size_t alive; /* pieces of memory */
     int in_lane;
@@ -177,7 +177,7 @@ static void hidden_logits(void *arg, const fli_dataset *ds, const uint32_t *idx,
     }
 }
 
-static void hidden_foresee(void *arg, const fli_glance *list, size_t n)
+static void hidden_foresee(void *arg, const fli_peek *list, size_t n)
 {
     (void)list;
     ((hidden *)arg)->foreseen += n;
@@ -268,7 +268,7 @@ static void hidden_init(hidden *h, fl_ctx *ctx, const fli_model *m, size_t lanes
 {
     *h = (hidden){.place = {&hidden_ops}};
     assert_ok(ctx, fli_eval_init(ctx, m, &h->eval));
-    h->elsewhere = (fli_elsewhere){
+    h->elsewhere = (fli_device_eval){
         .arg = h,
         .place = &h->place,
         .loss = hidden_loss,

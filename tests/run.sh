@@ -96,7 +96,7 @@ for word in "$@"; do
     if [ "$word" = kernels ]; then
         for level in $(levels); do
             export FEDLOOM_KERNELS="$level"
-            for suite in test_vec test_models test_image test_local golden; do count "$suite, x86-64-$level" "$suite"; done
+            for suite in test_vec test_models test_image test_solvers golden; do count "$suite, x86-64-$level" "$suite"; done
         done
         unset FEDLOOM_KERNELS
     else

@@ -31,6 +31,14 @@ if ! tsort "$found/pairs" >/dev/null 2>"$found/circles"; then
     sed 's/^tsort: [^:]*: */    /' "$found/circles"
 fi
 
+# A name of a type has one meaning, and a file's name says which file it is. Lists are everywhere.
+sources src | grep '\.h$' | sort | xargs grep -oE '^(} |typedef struct [a-z_0-9]+ )fli?_[a-z_0-9]+;' |
+    sed -E 's/\.h:.* (fli?_[a-z_0-9]+);$/ \1/' | awk '{ print $2, $1 }' | sort -u | awk '
+    $1 == last { print "type " $1 " is defined in " file " and " $2 } { last = $1; file = $2 }' >"$found/types"
+if [ -s "$found/types" ]; then sed 's/^/layers: /' "$found/types"; bad=1; fi
+find src -name '*.c' ! -path 'src/vec/plain/*' | sed 's|.*/||' | grep -vx 'list\.c' | sort | uniq -d >"$found/twice"
+if [ -s "$found/twice" ]; then complain "more than one file is called $(tr '\n' ' ' <"$found/twice")"; fi
+
 # What passes between the server's side and the clients' is in messages: neither sees the other.
 if grep -rnE '^#include "(client|executor|engine)/' src/server; then complain "the server's side includes the clients'"; fi
 if grep -rnE '^#include "(server|executor|engine)/' src/client; then complain "the clients' side includes the server's"; fi

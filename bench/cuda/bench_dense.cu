@@ -2,7 +2,7 @@
  * against the same computed in double precision by plain kernels. By hand:
  *
  *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu src/cuda/kernels/dense.cu \
- *         src/cuda/kernels/tail.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
+ *         src/cuda/kernels/last_layer.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
 #include "cuda/kernels/kernels.h"
 
 #include <cuda_runtime.h>

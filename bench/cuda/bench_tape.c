@@ -1,4 +1,4 @@
-/* Tapes on a GPU, by the engine as rounds use it (src/cuda/host/engine.c, tape.cu, reduce.cu): microseconds for each, and
+/* Tapes on a GPU, by the engine as rounds use it (src/cuda/host/cuda_engine.c, tape.cu, reduce.cu): microseconds for each, and
  * the memory that is read and written in that time. */
 #include "base/os.h"
 #include "device/engine.h"

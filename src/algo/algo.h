@@ -8,7 +8,7 @@
 
 #include "algo/message.h"
 #include "algo/theory.h"
-#include "base/registry.h"
+#include "base/user_registry.h"
 #include "bilevel/bilevel.h"
 #include "format/keys.h"
 #include "solver/solver.h"
@@ -57,8 +57,8 @@ typedef struct {
     const fli_ask *ask;
     size_t clients;          /* N */
     size_t stage;            /* of the ask's phase; see fli_rounds.stage */
-    int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
-    const void *initial;     /* the start model, in turns in which it is sent */
+    int is_first_turn;       /* methods with client state: the client's first turn, its vectors and scalars are zero */
+    const void *start_model; /* the start model, in turns in which it is sent */
     const void *const *down; /* what the client has of the server's vectors and scalars, numbered as there: what was */
     const double *down_scalars; /* sent now, and what it keeps of earlier phases */
     const void *const *history; /* FLI_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
@@ -99,7 +99,7 @@ typedef struct {
     const fli_bilevel *bilevel; /* NULL: a single level */
     const double *moves;        /* see fli_potential.remembers; NULL: not kept */
     fl_failure *failure;        /* for methods that can fail */
-} fli_server;
+} fli_server_step;
 
 /* A potential: what a method's theorem shows to fall from round to round. It is made of what every client contributes,
  * weighted by w_i, and of what the server adds. Measured between rounds and on request alone; measuring changes
@@ -111,7 +111,7 @@ typedef struct {
     const char *name; /* as in "the potential is %s"; NULL: the method has none */
     /* Vectors and scalars that clients keep for it at the ends of their own, in runs that measure it. */
     size_t vectors, scalars;
-    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server.moves: the newest first, 0 for
+    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server_step.moves: the newest first, 0 for
      * steps before the first one), at most FLI_REMEMBERED; more, or NULL: none. */
     size_t (*remembers)(const void *params);
     /* Where f_i and its gradient, weight decay included, are wanted. On a worker thread, as is the next. */
@@ -119,7 +119,7 @@ typedef struct {
     /* What the client contributes, given f_i and its gradient there, which may be overwritten. */
     void (*client)(const fli_turn *t, double f, void *gradient, double out[FLI_POTENTIAL_TERMS]);
     /* The potential, given the weighted sums of that and g(x). */
-    double (*server)(const fli_server *s, const double *sum, double g);
+    double (*server)(const fli_server_step *s, const double *sum, double g);
     /* Two levels, in the place of the three above: given F(x, y*), ||y - y*|| and ||v - v*||, each for the weights with
      * which clients count (fli_two_levels.work). */
     double (*levels)(double value, double lower_distance, double system_distance);
@@ -151,7 +151,7 @@ typedef struct {
 typedef struct {
     const char *name; /* as in "the gap is %s"; NULL: the method has none */
     /* The length of the proximal step that x is looked at with; 0: there is no gap. NULL: the gradient itself is. */
-    double (*eta)(const fli_server *s);
+    double (*eta)(const fli_server_step *s);
     int ahead;  /* the gradient in x is wanted where the next steps of all clients take the y_i, */
     int smooth; /* and the largest L_i */
     /* Given ||grad f||^2, or the square of the gradient mapping of that length; sum w_i ||y_i+ - y_i||^2 of the next
@@ -284,7 +284,7 @@ typedef struct fli_algo {
      * Asked for all numbers below FLI_STAGES: those that the method does not have may get any of its solvers. */
     const fli_solver *(*solver)(const void *params, size_t stage);
     /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
-    void (*start)(const fli_server *s);
+    void (*start)(const fli_server_step *s);
     /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until
      * answer. */
     void (*pose)(const fli_turn *t, fli_problem *p);
@@ -294,10 +294,10 @@ typedef struct fli_algo {
      * several threads, while others of the cohort still work. So it looks neither at an entry's place nor at sums over
      * entries, and it changes nothing but sums and what no message down has; asynchronous methods, whose clients have
      * copies, may change anything. */
-    void (*absorb)(const fli_server *s, const fli_upload *t);
+    void (*absorb)(const fli_server_step *s, const fli_upload *t);
     /* On the server, after the last absorb. Entry by entry as well, unless FLI_ALGO_WHOLE_ADVANCE says otherwise; a
      * prox may be taken. */
-    void (*advance)(const fli_server *s);
+    void (*advance)(const fli_server_step *s);
 
     /* What some methods add. */
     fli_theory theory;

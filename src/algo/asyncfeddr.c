@@ -107,7 +107,7 @@ static void contribute(const fli_turn *t, double f, void *gradient, double *out)
     fli_dr_contribute_at(t, point(t), f, gradient, out);
 }
 
-static double potential(const fli_server *s, const double *sum, double g)
+static double potential(const fli_server_step *s, const double *sum, double g)
 {
     const fli_dr_params *p = s->params;
     double tau = (double)p->tau, memory = 0;

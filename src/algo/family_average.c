@@ -15,25 +15,25 @@ void fli_average_answer(const fli_turn *t, const fli_answer *a)
     fli_sub(t->space, a->z, t->down[X], t->up[DX]);
 }
 
-void fli_average_sum(const fli_server *s, const fli_upload *t)
+void fli_average_sum(const fli_server_step *s, const fli_upload *t)
 {
     /* D += w_i (x_i - x) */
     fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
 }
 
-void fli_average_add(const fli_server *s, const fli_upload *t, double reach)
+void fli_average_add(const fli_server_step *s, const fli_upload *t, double reach)
 {
     fli_average_sum(s, t);
     /* h += w_i reach_i */
     s->scalar_sum[STEP] += t->ask->weight * reach;
 }
 
-void fli_average_absorb(const fli_server *s, const fli_upload *t)
+void fli_average_absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_average_add(s, t, t->ask->lr * fli_sgd_weight(s->momentum, t->ask->steps));
 }
 
-void fli_average_advance(const fli_server *s)
+void fli_average_advance(const fli_server_step *s)
 {
     const fli_average_params *p = s->params;
     double share = p->aggregation == 0 ? 1 / s->cohort_weight : (double)s->clients / (double)s->cohort;

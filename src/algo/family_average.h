@@ -26,12 +26,12 @@ extern const fli_part fli_average_down[], fli_average_up[];
 
 void fli_average_answer(const fli_turn *t, const fli_answer *a);
 /* absorb for methods without proximal steps. */
-void fli_average_sum(const fli_server *s, const fli_upload *t);
+void fli_average_sum(const fli_server_step *s, const fli_upload *t);
 /* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must
  * be. */
-void fli_average_add(const fli_server *s, const fli_upload *t, double reach);
-void fli_average_absorb(const fli_server *s, const fli_upload *t);
-void fli_average_advance(const fli_server *s);
+void fli_average_add(const fli_server_step *s, const fli_upload *t, double reach);
+void fli_average_absorb(const fli_server_step *s, const fli_upload *t);
+void fli_average_advance(const fli_server_step *s);
 /* warn, likewise with the reach of one client, which stands for the average. */
 void fli_average_warn_reach(const void *params, const fli_facts *f, double reach, fli_text *out);
 void fli_average_warn(const void *params, const fli_facts *f, fli_text *out);

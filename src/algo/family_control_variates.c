@@ -30,7 +30,7 @@ void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc)
     fli_axpy(t->space, 1, change, t->state[C_I]);
 }
 
-void fli_control_absorb(const fli_server *s, const fli_upload *t)
+void fli_control_absorb(const fli_server_step *s, const fli_upload *t)
 {
     double qt = t->up_scalars[QT];
     fli_axpy(s->space, t->ask->weight / qt, t->up[DX], s->sum[SUM_D]);
@@ -39,7 +39,7 @@ void fli_control_absorb(const fli_server *s, const fli_upload *t)
     s->scalar_sum[SUM_STEPS] += (double)t->ask->steps;
 }
 
-void fli_control_advance(const fli_server *s, double server_lr)
+void fli_control_advance(const fli_server_step *s, double server_lr)
 {
     double m = (double)s->cohort, rate = server_lr > 0 ? server_lr : s->scalar_sum[SUM_STEPS] / m;
     /* x += server_lr (N/m) sum_S w_i (x_i - x)/Qt_i */

@@ -33,8 +33,8 @@ extern const fli_part fli_control_down[];
 void fli_control_pose(const fli_turn *t, fli_problem *p);
 /* Up: the change and its weight. `dc`, unless NULL, receives c_i+ - c_i. */
 void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc);
-void fli_control_absorb(const fli_server *s, const fli_upload *t);
-void fli_control_advance(const fli_server *s, double server_lr);
+void fli_control_absorb(const fli_server_step *s, const fli_upload *t);
+void fli_control_advance(const fli_server_step *s, double server_lr);
 /* What [CPSL] (34) and what follows it are about: the theorems have one L, one largest and one smallest Qt, of all
  * clients and rounds. */
 typedef struct {

@@ -99,7 +99,10 @@ void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
 double fli_dr_mapping_eta(const void *params) { return fli_dr_eta(params); }
 
 /* x_i, which is x0 before the first turn */
-const void *fli_dr_point(const fli_turn *t) { return t->state ? t->state[X_I] : t->initial ? t->initial : t->down[X]; }
+const void *fli_dr_point(const fli_turn *t)
+{
+    return t->state ? t->state[X_I] : t->start_model ? t->start_model : t->down[X];
+}
 
 /* f_i(x_i) + <grad f_i(x_i), xbar - x_i> + ||xbar - x_i||^2/(2 eta) */
 void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out)
@@ -116,11 +119,11 @@ void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
     fli_dr_contribute_at(t, fli_dr_point(t), f, gradient, out);
 }
 
-double fli_dr_potential(const fli_server *s, const double *sum, double g) { return (void)s, sum[0] + g; }
+double fli_dr_potential(const fli_server_step *s, const double *sum, double g) { return (void)s, sum[0] + g; }
 
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
 
-void fli_dr_start(const fli_server *s)
+void fli_dr_start(const fli_server_step *s)
 {
     /* xt = x0: with y_i = x_i = x0 everywhere it is the mean of all xh_i */
     fli_copy(s->space, s->vec[X], s->vec[XT]);
@@ -129,9 +132,9 @@ void fli_dr_start(const fli_server *s)
 void fli_dr_pose(const fli_turn *t, fli_problem *p)
 {
     const fli_dr_params *a = t->params;
-    if (t->first) {
-        fli_copy(t->space, t->initial, t->state[Y_I]);
-        fli_copy(t->space, t->initial, t->state[X_I]);
+    if (t->is_first_turn) {
+        fli_copy(t->space, t->start_model, t->state[Y_I]);
+        fli_copy(t->space, t->start_model, t->state[X_I]);
     }
     if (!(t->ask->flags & FLI_ASK_WARM_UP)) {
         /* y_i += alpha (xbar - x_i) */
@@ -158,9 +161,9 @@ void fli_dr_answer(const fli_turn *t, const fli_answer *a)
     fli_copy(t->space, a->z, t->state[X_I]);
 }
 
-void fli_dr_absorb(const fli_server *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DXH], s->sum[DXH]); }
+void fli_dr_absorb(const fli_server_step *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DXH], s->sum[DXH]); }
 
-void fli_dr_advance(const fli_server *s)
+void fli_dr_advance(const fli_server_step *s)
 {
     /* xt += (1/n) sum_S (xh_i+ - xh_i) */
     fli_axpy(s->space, 1 / (double)s->clients, s->sum[DXH], s->vec[XT]);

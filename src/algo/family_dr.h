@@ -62,7 +62,7 @@ double fli_dr_mapping_eta(const void *params); /* (4) */
 const void *fli_dr_point(const fli_turn *t);
 void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out);
 void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out);
-double fli_dr_potential(const fli_server *s, const double *sum, double g);
+double fli_dr_potential(const fli_server_step *s, const double *sum, double g);
 /* What has to be asked, or assumed, of the local solver whatever the theorem says of its errors; and the setting for
  * the first. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
@@ -72,11 +72,11 @@ void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out);
 void fli_dr_fix_auto(const fli_dr_params *p, const fli_facts *worst, fli_fixes *out);
 /* Of the server's proximal step, which is eta long. */
 void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out);
-void fli_dr_start(const fli_server *s);
+void fli_dr_start(const fli_server_step *s);
 void fli_dr_pose(const fli_turn *t, fli_problem *p);
 void fli_dr_answer(const fli_turn *t, const fli_answer *a);
-void fli_dr_absorb(const fli_server *s, const fli_upload *t);
-void fli_dr_advance(const fli_server *s);
+void fli_dr_absorb(const fli_server_step *s, const fli_upload *t);
+void fli_dr_advance(const fli_server_step *s);
 
 #define FLI_DR_PARTS                                                                                                   \
     .params_size = sizeof(fli_dr_params), .settling = {fli_dr_unsettled, fli_dr_settle}, .server = fli_dr_server,      \

@@ -15,18 +15,21 @@ const fli_solver *fli_nested_solver(const void *params, size_t stage)
 
 void fli_nested_answer(const fli_turn *t, const fli_answer *a) { fli_copy(t->space, a->z, t->up[U]); }
 
-void fli_nested_absorb(const fli_server *s, const fli_upload *t)
+void fli_nested_absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_axpy(s->space, t->ask->weight / s->cohort_weight, t->up[U], s->sum[U]);
 }
 
-void fli_nested_blocks(const fli_server *s, fli_space *upper, fli_space *lower)
+void fli_nested_blocks(const fli_server_step *s, fli_space *upper, fli_space *lower)
 {
     *upper = fli_upper_space(s->space, s->bilevel->upper);
     *lower = fli_lower_space(s->space, s->bilevel->upper);
 }
 
-void *fli_nested_lower(const fli_server *s, void *vector) { return fli_at(s->space->ops, vector, s->bilevel->upper); }
+void *fli_nested_lower(const fli_server_step *s, void *vector)
+{
+    return fli_at(s->space->ops, vector, s->bilevel->upper);
+}
 
 static size_t steps_of(int64_t own, int64_t tau, size_t asked) { return own ? (size_t)own : tau ? (size_t)tau : asked; }
 

@@ -58,10 +58,10 @@ extern const char *const fli_nested_sums[];
 const fli_solver *fli_nested_solver(const void *params, size_t stage);
 /* up = the answer; sum += p_i/(sum_S p) up */
 void fli_nested_answer(const fli_turn *t, const fli_answer *a);
-void fli_nested_absorb(const fli_server *s, const fli_upload *t);
+void fli_nested_absorb(const fli_server_step *s, const fli_upload *t);
 /* The blocks of a server's vector. */
-void fli_nested_blocks(const fli_server *s, fli_space *upper, fli_space *lower);
-void *fli_nested_lower(const fli_server *s, void *vector);
+void fli_nested_blocks(const fli_server_step *s, fli_space *upper, fli_space *lower);
+void *fli_nested_lower(const fli_server_step *s, void *vector);
 /* The sum stands for an inverse only if ell is at least the smoothness of g in y. */
 void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *out);
 void fli_nested_fix(const void *params, const fli_facts *worst, fli_fixes *out);

@@ -4,7 +4,7 @@
 
 void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, double times, fli_problem *out)
 {
-    if (t->first) fli_copy(t->space, t->initial, t->state[own]);
+    if (t->is_first_turn) fli_copy(t->space, t->start_model, t->state[own]);
     out->pair.start = t->state[own];
     out->pair.lr = p->lr_local > 0 ? p->lr_local : times * t->ask->lr;
     out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->ask->client) : NAN;

@@ -335,7 +335,7 @@ void fli_simfbo_upload(const fli_turn *t, const fli_answer *a, double scale)
     t->up_scalars[FLI_FBO_L_F] = a->levels.norm;
 }
 
-void fli_simfbo_absorb(const fli_server *s, const fli_upload *t)
+void fli_simfbo_absorb(const fli_server_step *s, const fli_upload *t)
 {
     /* pt_i = (N/m) p_i */
     double share = (double)s->clients / (double)s->cohort * t->ask->weight;
@@ -346,7 +346,7 @@ void fli_simfbo_absorb(const fli_server *s, const fli_upload *t)
 }
 
 /* r = L_f/mu_g */
-static double radius(const fli_server *s)
+static double radius(const fli_server_step *s)
 {
     const fli_simfbo_params *a = s->params;
     double l2 = s->bilevel->common.l2;
@@ -354,7 +354,7 @@ static double radius(const fli_server *s)
     return l2 > 0 ? s->scalars[FLI_FBO_L_F] / l2 : INFINITY;
 }
 
-void fli_simfbo_step(const fli_server *s, double scale)
+void fli_simfbo_step(const fli_server_step *s, double scale)
 {
     const fli_simfbo_params *a = s->params;
     size_t n = s->bilevel->upper;

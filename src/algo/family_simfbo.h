@@ -30,9 +30,9 @@ void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p);
 /* q times `scale`, and the estimate of L_f. */
 void fli_simfbo_upload(const fli_turn *t, const fli_answer *a, double scale);
-void fli_simfbo_absorb(const fli_server *s, const fli_upload *t);
+void fli_simfbo_absorb(const fli_server_step *s, const fli_upload *t);
 /* One step of the server, `scale` times its step sizes long. */
-void fli_simfbo_step(const fli_server *s, double scale);
+void fli_simfbo_step(const fli_server_step *s, double scale);
 /* The stages: L_f is only sent where the radius depends on it. */
 enum { FLI_FBO_AUTO_RADIUS, FLI_FBO_FIXED_RADIUS };
 size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);

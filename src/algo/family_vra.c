@@ -16,7 +16,7 @@ const fli_part fli_vra_up[] = {
     {"gamma_i (x_i - x)", FLI_WHOLE, U, FLI_CHANGE}, {"a_i", FLI_NUMBER, A_I, FLI_VALUE}, {NULL}};
 const char *const fli_vra_sums[] = {"sum w_i d_i gamma_i (x_i - x)", "sum w_i a_i gamma_i (x_i - x)", NULL};
 
-void fli_vra_start(const fli_server *s, const fli_reals *gamma)
+void fli_vra_start(const fli_server_step *s, const fli_reals *gamma)
 {
     double sum = 0;
     if (gamma && gamma->n == 1)
@@ -26,7 +26,7 @@ void fli_vra_start(const fli_server *s, const fli_reals *gamma)
     s->scalars[BETA] = sum > 0 ? 1 / sum : 0;
 }
 
-double fli_vra_beta(const fli_server *s) { return s->scalars[BETA]; }
+double fli_vra_beta(const fli_server_step *s) { return s->scalars[BETA]; }
 
 void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p)
 {
@@ -45,13 +45,13 @@ void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a)
     if (c->gamma > 0) fli_axpy(t->space, c->a, t->up[U], t->state[MINUS_LAM_I]);
 }
 
-void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t)
+void fli_vra_absorb(const fli_server_step *s, const fli_vra *c, const fli_upload *t)
 {
     fli_axpy(s->space, t->ask->weight * c->d, t->up[U], s->sum[SUM_D]);
     fli_axpy(s->space, t->ask->weight * t->up_scalars[A_I], t->up[U], s->sum[SUM_A]);
 }
 
-void fli_vra_advance(const fli_server *s)
+void fli_vra_advance(const fli_server_step *s)
 {
     double beta = s->scalars[BETA];
     if (beta == 0) { /* beta gamma_i = 1 and lam = 0 */
@@ -76,7 +76,7 @@ void fli_vra_contribute(const fli_turn *t, const fli_vra *c, double f, void *gra
     out[1] = 4 * fli_dot(t->space, gradient, gradient) / (ask->probability * moves);
 }
 
-double fli_vra_potential(const fli_server *s, const double *sum, double g)
+double fli_vra_potential(const fli_server_step *s, const double *sum, double g)
 {
     return sum[0] + s->scalars[BETA] * sum[1] + g;
 }

@@ -20,16 +20,16 @@ extern const fli_part fli_vra_down[], fli_vra_up[];
 
 void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p);
 void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a);
-void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t);
-void fli_vra_advance(const fli_server *s);
+void fli_vra_absorb(const fli_server_step *s, const fli_vra *c, const fli_upload *t);
+void fli_vra_advance(const fli_server_step *s);
 /* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
-void fli_vra_start(const fli_server *s, const fli_reals *gamma);
-double fli_vra_beta(const fli_server *s); /* 0: the limit */
+void fli_vra_start(const fli_server_step *s, const fli_reals *gamma);
+double fli_vra_beta(const fli_server_step *s); /* 0: the limit */
 /* The potential P^r of (45) without its expectations: f(x) + 4 beta sum w_i ||grad f_i(x) - lam_i||^2/(p_i C_i) with
  * C_i = a_i gamma_i lr Qt_i. Not a number where a dual does not move. */
 const void *fli_vra_point(const fli_turn *t);
 void fli_vra_contribute(const fli_turn *t, const fli_vra *c, double f, void *gradient, double *out);
-double fli_vra_potential(const fli_server *s, const double *sum, double g);
+double fli_vra_potential(const fli_server_step *s, const double *sum, double g);
 /* What makes P^r fall surely: Theorem 1, everyone in every round, and gradients over all samples. */
 void fli_vra_falls(const fli_vra *c, int one_gamma, const fli_facts *f, fli_conditions *out);
 

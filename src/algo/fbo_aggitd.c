@@ -75,7 +75,7 @@ static void pose(const fli_turn *t, fli_problem *p)
         p->levels = (fli_levels){.work = FLI_WORK_PRODUCT, .v = t->down[Z]};
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     const fli_nested_params *a = s->params;
     fli_space upper, lower;

@@ -22,7 +22,7 @@ static fli_vra at(const void *p, size_t client)
     return (fli_vra){fli_reals_at(&((const params *)p)->gamma, client), 1, 1};
 }
 
-static void start(const fli_server *s) { fli_vra_start(s, &((const params *)s->params)->gamma); }
+static void start(const fli_server_step *s) { fli_vra_start(s, &((const params *)s->params)->gamma); }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
@@ -36,7 +36,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_vra_answer(t, &c, a);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_vra c = at(s->params, t->ask->client);
     fli_vra_absorb(s, &c, t);

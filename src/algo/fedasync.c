@@ -53,7 +53,7 @@ static double lowered(const params *p, size_t age)
     return 1;
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     const params *p = s->params;
     double a = p->alpha * lowered(p, t->staleness);
@@ -61,7 +61,7 @@ static void absorb(const fli_server *s, const fli_upload *t)
     fli_lin(s->space, 1 - a, s->vec[X], a, t->up[X_I], s->vec[X]);
 }
 
-static void advance(const fli_server *s) { (void)s; }
+static void advance(const fli_server_step *s) { (void)s; }
 
 static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.1, 1, 0}, {NULL}};
 

@@ -43,14 +43,14 @@ static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_sub(t->space, a->z, t->down[X], t->up[DX]); }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     const params *p = s->params;
     /* D += (1 + t)^-power (x_i - x) */
     fli_axpy(s->space, pow(1 + (double)t->staleness, -p->power), t->up[DX], s->sum[DX]);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     const params *p = s->params;
     /* x += server_lr D/K */

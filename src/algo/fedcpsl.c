@@ -153,7 +153,7 @@ static double gap(double slope, double moves, double block_slopes, double smooth
     return slope + 31 * smoothness / 64 * moves;
 }
 
-static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
+static void advance(const fli_server_step *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
 
 const fli_algo fli_algo_fedcpsl = {
     .name = "fedcpsl",

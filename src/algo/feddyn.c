@@ -45,9 +45,9 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_axpy(t->space, b->alpha, t->up[DX], t->state[MINUS_H_I]);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DX], s->sum[DX]); }
+static void absorb(const fli_server_step *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DX], s->sum[DX]); }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     const params *a = s->params;
     /* h -= (alpha/N) sum_S (x_i - x) */

@@ -88,7 +88,7 @@ static const fli_solver *solver(const void *p, size_t stage)
 
 static int warms_up(const void *p) { return !(((const params *)p)->sigma > 0); }
 
-static void start(const fli_server *s) { s->scalars[SIGMA] = ((const params *)s->params)->sigma; }
+static void start(const fli_server_step *s) { s->scalars[SIGMA] = ((const params *)s->params)->sigma; }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
@@ -124,7 +124,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->linearised.multiplier, t->up[Z]);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     if (!s->warm_up) {
         fli_axpy(s->space, 1 / (double)s->clients, t->up[Z], s->sum[Z]);
@@ -135,7 +135,7 @@ static void absorb(const fli_server *s, const fli_upload *t)
 }
 
 /* N sigma; samples of zeros have no curvature, and anything will do */
-static double penalty(const fli_server *s)
+static double penalty(const fli_server_step *s)
 {
     const params *a = s->params;
     double r = s->scalars[R];
@@ -143,7 +143,7 @@ static double penalty(const fli_server *s)
     return a->t.n ? a->t.v[0] * r : s->scalar_sum[R_SUM] / (double)s->clients;
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     if (s->warm_up)
         s->scalars[SIGMA] = penalty(s) / (double)s->clients;
@@ -191,7 +191,7 @@ static void contribute(const fli_turn *t, double f, void *gradient, double *out)
     out[1] = 0;
 }
 
-static double lagrangian(const fli_server *s, const double *sum, double g) { return (void)s, sum[0] + g; }
+static double lagrangian(const fli_server_step *s, const double *sum, double g) { return (void)s, sum[0] + g; }
 
 static void falls(const void *p, const fli_facts *f, fli_conditions *out)
 {

@@ -69,12 +69,12 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_copy(t->space, a->gradient, t->up[U]);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_axpy(s->space, t->ask->weight, t->up[U], s->sum[U]);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     double share = 1 / s->cohort_weight;
     if (s->stage == GRADIENT)

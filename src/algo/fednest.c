@@ -121,7 +121,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 }
 
 /* p has its last value: v = the sum, or what stands for it, over ell. */
-static void finish_system(const fli_server *s, const fli_space *lower)
+static void finish_system(const fli_server_step *s, const fli_space *lower)
 {
     const fli_fednest_params *a = s->params;
     void *v = fli_nested_lower(s, s->vec[V]);
@@ -131,7 +131,7 @@ static void finish_system(const fli_server *s, const fli_space *lower)
         fli_lin(lower, (double)(a->neumann + 1) / a->ell, fli_nested_lower(s, s->vec[D]), 0, v, v);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     const fli_fednest_params *a = s->params;
     fli_space upper, lower;

@@ -27,14 +27,14 @@ static void answer(const fli_turn *t, const fli_answer *a)
     t->up_scalars[Q] = a->weight;
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     /* R += w_i (x_i - x)/Q_i;  q += w_i Q_i */
     fli_axpy(s->space, t->ask->weight, t->up[RATE], s->sum[RATE]);
     s->scalar_sum[Q] += t->ask->weight * t->up_scalars[Q];
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     double w = s->cohort_weight, qeff = s->scalar_sum[Q] / w;
     /* x += Qeff R / sum_S w */

@@ -37,7 +37,7 @@ static const fli_key adagrad_keys[] = {KEYS("0"), FLI_KEY_END};
 
 static const char *const server[] = {"x", "m", "v", NULL};
 
-static void start(const fli_server *s)
+static void start(const fli_server_step *s)
 {
     double tau = ((const params *)s->params)->tau;
     fli_fill(s->space, tau * tau, s->vec[V]);
@@ -75,16 +75,16 @@ static void step(const void *arg, double *e)
     e[0] += p->server_lr * e[1] / (sqrt(e[2]) + p->tau);
 }
 
-static void advance(const fli_server *s, second_fn *second)
+static void advance(const fli_server_step *s, second_fn *second)
 {
     const rule r = {s->params, second};
     fli_scale(s->space, 1 / s->cohort_weight, s->sum[DX]);
     fli_map(s->space, 4, (void *const[]){s->vec[X], s->vec[M], s->vec[V], s->sum[DX]}, step, &r);
 }
 
-static void advance_adam(const fli_server *s) { advance(s, adam); }
-static void advance_yogi(const fli_server *s) { advance(s, yogi); }
-static void advance_adagrad(const fli_server *s) { advance(s, adagrad); }
+static void advance_adam(const fli_server_step *s) { advance(s, adam); }
+static void advance_yogi(const fli_server_step *s) { advance(s, yogi); }
+static void advance_adagrad(const fli_server_step *s) { advance(s, adagrad); }
 
 static const fli_tune_range tune[] = {
     FLI_TUNE_LR, {"algorithm.server_lr", 0.001, 1, 1}, {"algorithm.tau", 0.0001, 0.1, 1}, {NULL}};

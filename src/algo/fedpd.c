@@ -40,8 +40,8 @@ static int exchanges(const void *p, size_t round, double coin)
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
-    if (t->first) fli_copy(t->space, t->down[X], t->state[X_I]);
-    if ((t->ask->flags & FLI_ASK_CHANGED)) fli_copy(t->space, t->down[X], t->state[X0_I]);
+    if (t->is_first_turn) fli_copy(t->space, t->down[X], t->state[X_I]);
+    if ((t->ask->flags & FLI_ASK_HAS_BODY)) fli_copy(t->space, t->down[X], t->state[X0_I]);
     p->start = t->state[X_I];
     p->anchor = t->state[X0_I];
     p->rho = 1 / a->eta;
@@ -60,12 +60,12 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_copy(t->space, t->state[X0_I], t->up[UP_X0]);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_axpy(s->space, t->ask->weight, t->up[UP_X0], s->sum[UP_X0]);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     /* x = mean x0_i */
     fli_copy(s->space, s->sum[UP_X0], s->vec[X]);

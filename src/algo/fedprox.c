@@ -37,7 +37,7 @@ static double reach(const params *p, double lr, double momentum, size_t steps)
     return mu > 0 && back < 1 ? -expm1(q * log1p(-back)) / mu : mu > 0 ? 1 / mu : far;
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_average_add(s, t, reach(s->params, t->ask->lr, s->momentum, t->ask->steps));
 }

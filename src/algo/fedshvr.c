@@ -41,7 +41,7 @@ static void promise(const void *p, const fli_facts_all *all, const fli_start_val
     fli_control_promise(((const params *)p)->server_lr, all, start, out);
 }
 
-static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
+static void advance(const fli_server_step *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
 
 #define PARTS                                                                                                          \
     .citation = "derived from what Wang et al., Towards fast personalized semi-supervised federated learning in edge " \

@@ -222,7 +222,7 @@ static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
     return FL_OK;
 }
 
-static void start(const fli_server *s)
+static void start(const fli_server_step *s)
 {
     const params *p = s->params;
     double one = 1;
@@ -243,7 +243,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
 
 /* For fednova Qeff, and for a balanced d the cohort's weight W, are known only after the last upload: here 1/Q_i and
  * a_i + d_i as if W = 1, in advance the rest. */
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_vra c = at_turn(s->params, s->clients, t->ask);
     if (preset_of(s->params)->d == D_NORMALISED) c.d /= (double)t->ask->steps;
@@ -252,7 +252,7 @@ static void absorb(const fli_server *s, const fli_upload *t)
     s->scalar_sum[W] += t->ask->weight / t->ask->probability;
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     double w = s->cohort_weight;
     if (preset_of(s->params)->d == D_NORMALISED) fli_scale(s->space, s->scalar_sum[STEPS] / (w * w), s->sum[0]);
@@ -421,7 +421,7 @@ static double gap_u(double slope, double moves, double block_slopes, double smoo
  * solver finds y_i first; what is left for the server is to project x onto X, which is the proximal step of X's
  * indicator. With other regularisers g the server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of
  * length beta; in the limit gamma = 0 there is no such problem, and g can only be an indicator. */
-static void advance_u(const fli_server *s)
+static void advance_u(const fli_server_step *s)
 {
     double beta = fli_vra_beta(s);
     advance(s);

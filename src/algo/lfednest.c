@@ -78,7 +78,7 @@ static void pose(const fli_turn *t, fli_problem *p)
     p->lr = is_outer(t->stage) ? a->nest.lr_out : a->nest.lr_in;
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     fli_space upper, lower;
     fli_nested_blocks(s, &upper, &lower);

@@ -18,7 +18,7 @@ enum {
 
 /* Flags of an ask. What figures are asked for lies above them. */
 enum {
-    FLI_ASK_CHANGED = 1,   /* the broadcast changed since this client's last turn, and is sent */
+    FLI_ASK_HAS_BODY = 1,  /* the broadcast changed since this client's last turn, and is sent */
     FLI_ASK_REPLY = 2,     /* an upload is wanted */
     FLI_ASK_BYSTANDER = 4, /* not in the cohort */
     FLI_ASK_WARM_UP = 8,   /* before the first round */

@@ -53,13 +53,13 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_copy(t->space, a->gradient, t->up[G]);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
     fli_axpy(s->space, t->ask->weight, t->up[G], s->sum[G]);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     double beta = ((const params *)s->params)->beta;
     fli_axpy(s->space, 1 / s->cohort_weight, s->sum[DX], s->vec[X]);

@@ -63,7 +63,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_average_answer(t, a);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     /* x+ = (1/N) sum x_i = x + (1/N) sum (x_i - x) */
     fli_axpy(s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);

@@ -51,13 +51,13 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_axpy(t->space, 1, t->up[DC], t->state[C_I]);
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
     fli_axpy(s->space, t->ask->weight, t->up[DC], s->sum[DC]);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     const params *a = s->params;
     /* x += server_lr sum_S (w_i / sum_S w) (x_i - x) */

@@ -19,14 +19,14 @@ static void answer(const fli_turn *t, const fli_answer *a)
     t->up_scalars[FLI_FBO_NORM] = a->weight;
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     fli_simfbo_absorb(s, t);
     /* rho += pt_i ||a_i||_1 */
     s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->ask->weight * t->up_scalars[FLI_FBO_NORM];
 }
 
-static void advance(const fli_server *s) { fli_simfbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
+static void advance(const fli_server_step *s) { fli_simfbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
 
 static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {

@@ -24,7 +24,7 @@
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_simfbo_upload(t, a, 1); }
 
-static void advance(const fli_server *s) { fli_simfbo_step(s, 1); }
+static void advance(const fli_server_step *s) { fli_simfbo_step(s, 1); }
 
 static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {

@@ -179,7 +179,7 @@ static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *ke
     fl_ctx *aside = fl_ctx_new();
     if (!aside) return fli_fail(ctx, FL_ENOMEM, "out of memory");
     fli_arena_init(&arena, aside);
-    fl_status s = fli_own_keys(&arena, only, &row);
+    fl_status s = fli_user_keys(&arena, only, &row);
     if (!s) s = fli_bind(aside, &arena, "", NULL, NULL, &(fli_table){row, room}, 1);
     if (s)
         fli_fail(ctx, s, "method '%s', parameter '%s': its default cannot be: %s", m->name, key->name,
@@ -191,7 +191,7 @@ static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *ke
 
 static fl_status check_key(fl_ctx *ctx, const fl_method *m, const fl_key *key)
 {
-    fl_status s = fli_own_check_name(ctx, "a parameter", key->name);
+    fl_status s = fli_registry_check_name(ctx, "a parameter", key->name);
     if (s) return s;
     if (!strcmp(key->name, "kind"))
         return fli_fail(ctx, FL_ECONFIG, "method '%s': a parameter cannot be called 'kind'", m->name);
@@ -217,12 +217,12 @@ static fl_status check_solvers(fl_ctx *ctx, const fl_method *m)
 {
     char name[64];
     for (size_t i = 0; i < phases_of(m); i++) {
-        if (!fli_own_solver_name(m->solver, i, name, sizeof name))
+        if (!fli_user_solver_name(m->solver, i, name, sizeof name))
             return fli_fail(ctx, FL_ECONFIG, "method '%s': `solver` names none for phase %zu", m->name, i);
-        if (!fli_own_solver_named(name))
+        if (!fli_user_solver_named(name))
             return fli_fail(ctx, FL_ECONFIG, "method '%s': there is no solver '%s'", m->name, name);
     }
-    if (m->solver && strchr(m->solver, '|') && fli_own_solver_name(m->solver, phases_of(m), name, sizeof name))
+    if (m->solver && strchr(m->solver, '|') && fli_user_solver_name(m->solver, phases_of(m), name, sizeof name))
         return fli_fail(ctx, FL_ECONFIG, "method '%s': `solver` names more than there are phases", m->name);
     return FL_OK;
 }
@@ -267,7 +267,7 @@ static fl_status check_shape(fl_ctx *ctx, const fl_method *m)
     return FL_OK;
 }
 
-fl_status fli_own_check(fl_ctx *ctx, const fl_method *m)
+fl_status fli_user_check(fl_ctx *ctx, const fl_method *m)
 {
     fl_status s;
     if ((s = check_calls(ctx, m)) || (s = check_shape(ctx, m)) || (s = check_vectors(ctx, m)) ||

@@ -21,13 +21,13 @@ static size_t count_keys(const fl_key *keys)
     return n;
 }
 
-int fli_own_solver_name(const char *list, size_t i, char *buf, size_t size)
+int fli_user_solver_name(const char *list, size_t i, char *buf, size_t size)
 {
     if (!list) list = "sgd";
     return fli_choice_word(list, strchr(list, '|') ? (int)i : 0, buf, size);
 }
 
-const fli_solver *fli_own_solver_named(const char *name)
+const fli_solver *fli_user_solver_named(const char *name)
 {
     static const struct {
         const char *name;
@@ -38,7 +38,7 @@ const fli_solver *fli_own_solver_named(const char *name)
                  {"exact", &fli_solver_exact}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return known[i].solver;
-    return fli_own_solver(name);
+    return fli_user_solver(name);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------------------- */
@@ -80,9 +80,9 @@ static const fli_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status 
 }
 
 /* Values come after the head of the parameters, and what is bound after the values: eight bytes each. */
-static size_t place_of(size_t count, size_t k) { return sizeof(fli_own_params) + (count + k) * sizeof(double); }
+static size_t place_of(size_t count, size_t k) { return sizeof(fli_user_params) + (count + k) * sizeof(double); }
 
-fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out)
+fl_status fli_user_keys(fli_arena *a, const fl_key *keys, fli_key **out)
 {
     static const fli_key_type type[] = {FLI_REAL, FLI_INT, FLI_BOOL, FLI_CHOICE};
     fl_status s = FL_OK;
@@ -103,8 +103,8 @@ fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out)
 /* fli_algo.bound: the values as the user's functions see them. */
 static void bound(const fli_algo *algo, void *params)
 {
-    fli_own_params *p = params;
-    p->self = (const fli_own_method *)algo;
+    fli_user_params *p = params;
+    p->self = (const fli_user_method *)algo;
     p->arg = p->self->does.arg;
     size_t k = 0;
     for (const fli_key *key = algo->keys; key->name; key++, k++) {
@@ -133,7 +133,7 @@ static unsigned traits_of(unsigned given)
 }
 
 /* What clients are ever sent of the server's. */
-static void note_sent(fli_own_method *o)
+static void note_sent(fli_user_method *o)
 {
     for (const fli_part *p = o->algo.down; p->name; p++) {
         if (p->what == FLI_WHOLE) o->sent[p->at] = 1;
@@ -149,14 +149,14 @@ static size_t own_model(const fl_method *m)
     return m->own_model ? i + 1 : 0;
 }
 
-static fl_status fill(const fl_method *m, fli_own_method *o)
+static fl_status fill(const fl_method *m, fli_user_method *o)
 {
     fli_arena *a = &o->arena;
     fl_status s = FL_OK;
     fli_key *keys = NULL;
-    o->does = (fli_own_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
-                              m->buffer, m->start,   m->pose,  m->answer,
-                              m->absorb, m->advance, m->begin, m->end};
+    o->does = (fli_user_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
+                               m->buffer, m->start,   m->pose,  m->answer,
+                               m->absorb, m->advance, m->begin, m->end};
     o->server = fli_names_count(m->server);
     o->algo = (fli_algo){
         .name = copy_text(a, m->name, &s),
@@ -175,24 +175,24 @@ static fl_status fill(const fl_method *m, fli_own_method *o)
         .up = copy_parts(a, m->up, &s),
         .personal.model = own_model(m),
     };
-    if (!s) s = fli_own_keys(a, m->keys, &keys);
+    if (!s) s = fli_user_keys(a, m->keys, &keys);
     o->algo.keys = keys;
     if (!s) note_sent(o);
     o->algo.work = m->work + (o->hides != 0);
     for (size_t i = 0; !s && i < FLI_STAGES; i++) {
         char name[64];
-        o->solver[i] = fli_own_solver_name(m->solver, i, name, sizeof name) ? copy_text(a, name, &s) : o->solver[0];
+        o->solver[i] = fli_user_solver_name(m->solver, i, name, sizeof name) ? copy_text(a, name, &s) : o->solver[0];
     }
     return s;
 }
 
 static void own_free(void *own);
 
-static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_own_method **out)
+static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
 {
     fli_arena arena;
     fli_arena_init(&arena, ctx);
-    fli_own_method *o = fli_arena_alloc(&arena, 1, sizeof *o);
+    fli_user_method *o = fli_arena_alloc(&arena, 1, sizeof *o);
     if (!o) return FL_ENOMEM;
     o->arena = arena;
     fl_status s = fill(m, o);
@@ -207,7 +207,7 @@ static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_own_method **out)
 /* A copy, its descriptor filled but for what it does; to be freed by own_free. */
 static void own_free(void *own)
 {
-    fli_arena arena = ((fli_own_method *)own)->arena;
+    fli_arena arena = ((fli_user_method *)own)->arena;
     fli_arena_fini(&arena);
 }
 
@@ -217,9 +217,9 @@ static void own_free(void *own)
  * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
  * parameters, which begin with it. */
 
-static fli_own_list methods = FLI_OWN_LIST(own_free);
+static fli_registry methods = FLI_OWN_LIST(own_free);
 
-static const fli_own_method *self_of(const void *params) { return ((const fli_own_params *)params)->self; }
+static const fli_user_method *self_of(const void *params) { return ((const fli_user_params *)params)->self; }
 static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
 
 /* ---- a client's turn ------------------------------------------------------------------------------------- */
@@ -247,7 +247,7 @@ typedef struct {
     double num[FLI_OWN_SCALARS];
 } received;
 
-static void receive(const fli_own_method *o, const fli_turn *t, received *r)
+static void receive(const fli_user_method *o, const fli_turn *t, received *r)
 {
     void *nothing = o->hides ? t->work[o->does.work] : NULL;
     for (size_t i = 0; i < o->server; i++) r->vec[i] = o->sent[i] ? t->down[i] : nothing;
@@ -256,17 +256,17 @@ static void receive(const fli_own_method *o, const fli_turn *t, received *r)
         if (o->sent_scalars[i]) r->num[i] = t->down_scalars[i];
 }
 
-static fl_turn turn_of(const fli_own_method *o, const fli_turn *t, received *r)
+static fl_turn turn_of(const fli_user_method *o, const fli_turn *t, received *r)
 {
     receive(o, t, r);
     return (fl_turn){
         .space = space_of(t->space),
-        .arg = ((const fli_own_params *)t->params)->arg,
-        .params = ((const fli_own_params *)t->params)->value,
+        .arg = ((const fli_user_params *)t->params)->arg,
+        .params = ((const fli_user_params *)t->params)->value,
         .ask = ask_of(t->ask),
         .clients = t->clients,
-        .first = t->first,
-        .initial = t->initial,
+        .first = t->is_first_turn,
+        .initial = t->start_model,
         .down = r->vec,
         .down_scalars = r->num,
         .state = t->state,
@@ -289,17 +289,17 @@ static void check_posed(const fl_problem *p, fl_failure *f)
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
-    const fli_own_method *o = self_of(t->params);
+    const fli_user_method *o = self_of(t->params);
     received r;
     if (o->hides) memset(t->work[o->does.work], 0xff, fli_bytes(t->space));
     fl_turn turn = turn_of(o, t, &r);
     fl_problem posed = {.lr = p->lr, .steps = p->steps};
-    fli_own_enter(o->does.traits);
+    fli_registry_enter(o->does.traits);
     if (o->does.pose(&turn, &posed))
         fl_failed(t->failure, NULL);
     else
         check_posed(&posed, t->failure);
-    fli_own_leave(o->does.traits);
+    fli_registry_leave(o->does.traits);
     p->start = posed.start;
     p->anchor = posed.anchor;
     p->rho = posed.anchor ? posed.rho : 0;
@@ -310,29 +310,29 @@ static void pose(const fli_turn *t, fli_problem *p)
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    const fli_own_method *o = self_of(t->params);
+    const fli_user_method *o = self_of(t->params);
     received r;
     fl_turn turn = turn_of(o, t, &r);
     fl_answer got = {a->z, a->gradient, a->weight, a->steps, a->missed};
-    fli_own_enter(o->does.traits);
+    fli_registry_enter(o->does.traits);
     if (o->does.answer(&turn, &got)) fl_failed(t->failure, NULL);
-    fli_own_leave(o->does.traits);
+    fli_registry_leave(o->does.traits);
 }
 
 /* ---- the server ------------------------------------------------------------------------------------------ */
 
 /* fl_coordinator.engine */
 typedef struct {
-    const fli_server *server;
+    const fli_server_step *server;
     int whole; /* a prox may be taken */
 } engine;
 
-static fl_coordinator coordinator_of(const fli_server *s, const engine *e)
+static fl_coordinator coordinator_of(const fli_server_step *s, const engine *e)
 {
     return (fl_coordinator){
         .space = space_of(s->space),
-        .arg = ((const fli_own_params *)s->params)->arg,
-        .params = ((const fli_own_params *)s->params)->value,
+        .arg = ((const fli_user_params *)s->params)->arg,
+        .params = ((const fli_user_params *)s->params)->value,
         .clients = s->clients,
         .cohort = s->cohort,
         .cohort_weight = s->cohort_weight,
@@ -349,28 +349,28 @@ static fl_coordinator coordinator_of(const fli_server *s, const engine *e)
     };
 }
 
-static void step(const fli_server *s, int (*call)(const fl_coordinator *s))
+static void step(const fli_server_step *s, int (*call)(const fl_coordinator *s))
 {
     unsigned traits = self_of(s->params)->does.traits;
     engine e = {s, 1};
     fl_coordinator c = coordinator_of(s, &e);
-    fli_own_enter(traits);
+    fli_registry_enter(traits);
     if (call(&c)) fl_failed(s->failure, NULL);
-    fli_own_leave(traits);
+    fli_registry_leave(traits);
 }
 
-static void start(const fli_server *s) { step(s, self_of(s->params)->does.start); }
-static void advance(const fli_server *s) { step(s, self_of(s->params)->does.advance); }
+static void start(const fli_server_step *s) { step(s, self_of(s->params)->does.start); }
+static void advance(const fli_server_step *s) { step(s, self_of(s->params)->does.advance); }
 
-static void absorb(const fli_server *s, const fli_upload *u)
+static void absorb(const fli_server_step *s, const fli_upload *u)
 {
-    const fli_own_method *o = self_of(s->params);
+    const fli_user_method *o = self_of(s->params);
     engine e = {s, 0};
     fl_coordinator c = coordinator_of(s, &e);
     fl_upload up = {ask_of(u->ask), (const void *const *)u->up, u->up_scalars, u->staleness};
-    fli_own_enter(o->does.traits);
+    fli_registry_enter(o->does.traits);
     if (o->does.absorb(&c, &up)) fl_failed(s->failure, NULL);
-    fli_own_leave(o->does.traits);
+    fli_registry_leave(o->does.traits);
 }
 
 void fl_prox(const fl_coordinator *s, double eta, void *x)
@@ -392,16 +392,16 @@ double fl_weight(const fl_coordinator *s, size_t client)
 
 static const fli_solver *solver(const void *params, size_t stage)
 {
-    const fli_solver *found = fli_own_solver_named(self_of(params)->solver[stage]);
+    const fli_solver *found = fli_user_solver_named(self_of(params)->solver[stage]);
     return found ? found : &fli_solver_sgd; /* a solver that was forgotten: see validate */
 }
 
 static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
 {
-    const fli_own_method *o = self_of(params);
+    const fli_user_method *o = self_of(params);
     (void)clients;
     for (size_t i = 0; i < o->does.phases; i++)
-        if (!fli_own_solver_named(o->solver[i]))
+        if (!fli_user_solver_named(o->solver[i]))
             return fli_fail(ctx, FL_ECONFIG, "method '%s' needs the solver '%s', which is no longer there",
                             o->algo.name, o->solver[i]);
     return FL_OK;
@@ -410,13 +410,13 @@ static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
 /* fli_algo.begin */
 static fl_status begin_method(fl_ctx *ctx, void *params)
 {
-    fli_own_params *p = params;
-    const fli_own_calls *does = &p->self->does;
+    fli_user_params *p = params;
+    const fli_user_calls *does = &p->self->does;
     fl_failure f = {{0}};
-    fli_own_enter(does->traits);
+    fli_registry_enter(does->traits);
     void *made = does->begin(does->arg, p->value, &f);
     if (made && fli_has_failed(&f)) does->end(made);
-    fli_own_leave(does->traits);
+    fli_registry_leave(does->traits);
     if (!made || fli_has_failed(&f)) {
         fl_failed(&f, NULL);
         return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", p->self->algo.name, f.text);
@@ -429,12 +429,12 @@ static fl_status begin_method(fl_ctx *ctx, void *params)
 /* fli_algo.end */
 static void end_method(void *params)
 {
-    fli_own_params *p = params;
-    const fli_own_calls *does = &p->self->does;
+    fli_user_params *p = params;
+    const fli_user_calls *does = &p->self->does;
     if (!p->begun) return;
-    fli_own_enter(does->traits);
+    fli_registry_enter(does->traits);
     does->end(p->arg);
-    fli_own_leave(does->traits);
+    fli_registry_leave(does->traits);
     p->begun = 0;
 }
 
@@ -483,19 +483,19 @@ const fli_algo *fli_algo_at(size_t i, int *own)
     size_t k = 0;
     while (k < i && fli_algo_list[k]) k++;
     *own = fli_algo_list[k] == NULL;
-    return *own ? fli_own_at(&methods, i - k) : fli_algo_list[i];
+    return *own ? fli_registry_at(&methods, i - k) : fli_algo_list[i];
 }
 
-const fli_algo *fli_own_method_named(const char *name) { return fli_own_find(&methods, name); }
+const fli_algo *fli_user_method_named(const char *name) { return fli_registry_find(&methods, name); }
 
-int fli_own_method_forget(const char *name) { return fli_own_forget(&methods, name); }
+int fli_user_method_forget(const char *name) { return fli_registry_forget(&methods, name); }
 
-fl_status fli_own_method_add(fl_ctx *ctx, const fl_method *m)
+fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m)
 {
-    fli_own_method *own = NULL;
-    fl_status s = fli_own_check(ctx, m);
+    fli_user_method *own = NULL;
+    fl_status s = fli_user_check(ctx, m);
     if (!s) s = own_copy(ctx, m, &own);
     if (s) return s;
     give_calls(m, &own->algo);
-    return fli_own_add(ctx, &methods, m->name, own);
+    return fli_registry_add(ctx, &methods, m->name, own);
 }

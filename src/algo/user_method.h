@@ -9,13 +9,13 @@
 /* Number i of those that come with fedloom and then of those that users registered; NULL past the last. *own: it is one
  * of the latter. */
 const fli_algo *fli_algo_at(size_t i, int *own);
-const fli_algo *fli_own_method_named(const char *name); /* a user's; NULL: there is none */
+const fli_algo *fli_user_method_named(const char *name); /* a user's; NULL: there is none */
 /* Refuses what is not whole, else adds a copy to the list. The name is the caller's to check. */
-fl_status fli_own_method_add(fl_ctx *ctx, const fl_method *m);
+fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m);
 /* The solver that a method names so, one of fedloom's or a user's; NULL: there is none. */
-const fli_solver *fli_own_solver_named(const char *name);
+const fli_solver *fli_user_solver_named(const char *name);
 /* Takes a user's method out of the list; 0: there was none of that name. */
-int fli_own_method_forget(const char *name);
+int fli_user_method_forget(const char *name);
 
 /* ==== own method ============================================================================================ */
 
@@ -36,32 +36,32 @@ typedef struct {
     int (*advance)(const fl_coordinator *s);
     void *(*begin)(void *arg, const double *params, fl_failure *f);
     void (*end)(void *begun);
-} fli_own_calls;
+} fli_user_calls;
 
 typedef struct {
     fli_algo algo;   /* first: whoever has this has the method */
     fli_arena arena; /* in which all of it lies, this struct too */
-    fli_own_calls does;
+    fli_user_calls does;
     size_t server;                                                      /* its vectors, */
     unsigned char sent[FLI_OWN_VECTORS], sent_scalars[FLI_OWN_SCALARS]; /* and what clients ever get of the server's */
     int hides;                      /* there are server vectors that they never get */
     const char *solver[FLI_STAGES]; /* of every phase */
-} fli_own_method;
+} fli_user_method;
 
 /* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
 typedef struct {
-    const fli_own_method *self;
+    const fli_user_method *self;
     void *arg; /* what the functions are handed */
     int begun; /* that is the run's own, and its end is to come */
     double value[];
-} fli_own_params;
+} fli_user_params;
 
 /* Refuses a method that cannot be, in a sentence. Its name is known to be free. */
-fl_status fli_own_check(fl_ctx *ctx, const fl_method *m);
+fl_status fli_user_check(fl_ctx *ctx, const fl_method *m);
 
 /* Its rows for those parameters. */
-fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out);
+fl_status fli_user_keys(fli_arena *a, const fl_key *keys, fli_key **out);
 /* The name for phase i by a list such as "gradient|sgd", or by a single name for all; 0: there is none. */
-int fli_own_solver_name(const char *list, size_t i, char *buf, size_t size);
+int fli_user_solver_name(const char *list, size_t i, char *buf, size_t size);
 
 #endif

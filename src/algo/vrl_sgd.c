@@ -37,7 +37,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_average_answer(t, a);
 }
 
-static void advance(const fli_server *s)
+static void advance(const fli_server_step *s)
 {
     /* x+ = sum w_i x_i = x + sum w_i (x_i - x), since everyone is here */
     fli_axpy(s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);

@@ -146,14 +146,14 @@ typedef struct {
 } row;
 
 typedef struct {
-    fli_hands *hands;
+    fli_async_pool *hands;
     size_t number;
     pthread_t thread;
 } hand;
 
-struct fli_hands {
+struct fli_async_pool {
     fl_ctx *ctx;
-    fli_hands_fn *fn;
+    fli_async_pool_fn *fn;
     void *arg;
     hand *all;
     size_t started, working;
@@ -167,7 +167,7 @@ struct fli_hands {
 
 /* Moves the things to the front and makes room for one more, in both rows: a thread that has done something cannot
  * fail. */
-static fl_status room_for(fli_hands *h, size_t n)
+static fl_status room_for(fli_async_pool *h, size_t n)
 {
     row *rows[] = {&h->todo, &h->finished};
     for (size_t i = 0; i < 2; i++) {
@@ -191,7 +191,7 @@ static void *pop(row *r)
 }
 
 /* Behind the lock, before anything changes that matters to it. */
-static void count_idle(fli_hands *h)
+static void count_idle(fli_async_pool *h)
 {
     double now = fli_clock_now();
     if (h->awake) h->idle += (now - h->since) * (double)(h->started - h->working);
@@ -201,7 +201,7 @@ static void count_idle(fli_hands *h)
 static void *hand_main(void *arg)
 {
     const hand *own = arg;
-    fli_hands *h = own->hands;
+    fli_async_pool *h = own->hands;
     pthread_mutex_lock(&h->lock);
     for (;;) {
         while (!h->quit && !(h->awake && h->todo.n)) pthread_cond_wait(&h->given, &h->lock);
@@ -221,11 +221,11 @@ static void *hand_main(void *arg)
     return NULL;
 }
 
-fl_status fli_hands_new(fl_ctx *ctx, size_t threads, fli_hands_fn *fn, void *arg, fli_hands **out)
+fl_status fli_async_pool_new(fl_ctx *ctx, size_t threads, fli_async_pool_fn *fn, void *arg, fli_async_pool **out)
 {
-    fli_hands *h = fli_alloc(ctx, 1, sizeof *h);
+    fli_async_pool *h = fli_alloc(ctx, 1, sizeof *h);
     if (!h) return FL_ENOMEM;
-    *h = (fli_hands){.ctx = ctx, .fn = fn, .arg = arg, .all = fli_alloc(ctx, threads, sizeof *h->all)};
+    *h = (fli_async_pool){.ctx = ctx, .fn = fn, .arg = arg, .all = fli_alloc(ctx, threads, sizeof *h->all)};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -245,13 +245,13 @@ fl_status fli_hands_new(fl_ctx *ctx, size_t threads, fli_hands_fn *fn, void *arg
                   : rc    ? fli_fail(ctx, FL_ESYSTEM, "a thread could not be started: %s", strerror(rc))
                           : FL_OK;
     if (s)
-        fli_hands_free(h);
+        fli_async_pool_free(h);
     else
         *out = h;
     return s;
 }
 
-void fli_hands_free(fli_hands *h)
+void fli_async_pool_free(fli_async_pool *h)
 {
     if (!h) return;
     pthread_mutex_lock(&h->lock);
@@ -268,7 +268,7 @@ void fli_hands_free(fli_hands *h)
     fli_free(h);
 }
 
-fl_status fli_hands_give(fli_hands *h, void *thing)
+fl_status fli_async_pool_give(fli_async_pool *h, void *thing)
 {
     pthread_mutex_lock(&h->lock);
     fl_status s = room_for(h, h->todo.n + h->working + h->finished.n + 1);
@@ -290,7 +290,7 @@ static struct timespec after(double seconds)
     return t;
 }
 
-size_t fli_hands_take(fli_hands *h, double seconds, void **things, size_t most)
+size_t fli_async_pool_take(fli_async_pool *h, double seconds, void **things, size_t most)
 {
     struct timespec until = after(seconds);
     size_t n = 0;
@@ -306,7 +306,7 @@ size_t fli_hands_take(fli_hands *h, double seconds, void **things, size_t most)
     return n;
 }
 
-void fli_hands_rest(fli_hands *h)
+void fli_async_pool_rest(fli_async_pool *h)
 {
     pthread_mutex_lock(&h->lock);
     count_idle(h);
@@ -315,7 +315,7 @@ void fli_hands_rest(fli_hands *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-double fli_hands_idle(fli_hands *h)
+double fli_async_pool_idle(fli_async_pool *h)
 {
     pthread_mutex_lock(&h->lock);
     count_idle(h);

@@ -26,22 +26,22 @@ void fli_pool_run(fli_pool *pool, size_t count, fli_pool_fn *fn, void *arg);
 /* Threads that work on things one by one while whoever hands them over goes on: what is given in comes out when it is
  * done. They begin when somebody takes, and may be made to rest in between. */
 
-typedef struct fli_hands fli_hands;
+typedef struct fli_async_pool fli_async_pool;
 
 /* `worker` is 0 .. threads-1; no two calls with the same worker overlap. */
-typedef void fli_hands_fn(void *arg, void *thing, size_t worker);
+typedef void fli_async_pool_fn(void *arg, void *thing, size_t worker);
 
-fl_status fli_hands_new(fl_ctx *ctx, size_t threads, fli_hands_fn *fn, void *arg, fli_hands **out);
+fl_status fli_async_pool_new(fl_ctx *ctx, size_t threads, fli_async_pool_fn *fn, void *arg, fli_async_pool **out);
 /* What is under way is waited for; the rest is forgotten. */
-void fli_hands_free(fli_hands *h);
+void fli_async_pool_free(fli_async_pool *h);
 
 /* By one thread, as are all below. */
-fl_status fli_hands_give(fli_hands *h, void *thing);
+fl_status fli_async_pool_give(fli_async_pool *h, void *thing);
 /* Up to `most` things that are done, in the order in which they were; waits so many seconds for the first. */
-size_t fli_hands_take(fli_hands *h, double seconds, void **things, size_t most);
+size_t fli_async_pool_take(fli_async_pool *h, double seconds, void **things, size_t most);
 /* Returns when nobody is at work; nobody begins until somebody takes again. */
-void fli_hands_rest(fli_hands *h);
+void fli_async_pool_rest(fli_async_pool *h);
 /* Seconds that a thread had nothing to do while they did not rest, mean over the threads. */
-double fli_hands_idle(fli_hands *h);
+double fli_async_pool_idle(fli_async_pool *h);
 
 #endif

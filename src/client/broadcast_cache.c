@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-struct fli_recall {
+struct fli_broadcast_cache {
     fl_ctx *ctx;
     const fli_algo *algo;
     const void *params;
@@ -36,28 +36,28 @@ static int keeps_any(const fli_algo *a)
     return 0;
 }
 
-fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a, const void *params,
-                         fli_recall **out)
+fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a,
+                                  const void *params, fli_broadcast_cache **out)
 {
     *out = NULL;
     if (!keeps_any(a)) return FL_OK;
-    fli_recall *r = fli_alloc(ctx, 1, sizeof *r);
+    fli_broadcast_cache *r = fli_alloc(ctx, 1, sizeof *r);
     if (!r) return FL_ENOMEM;
-    *r = (fli_recall){.ctx = ctx, .algo = a, .params = params, .space = model->space};
+    *r = (fli_broadcast_cache){.ctx = ctx, .algo = a, .params = params, .space = model->space};
     r->space.place = place;
     r->upper = fli_model_upper(model);
     r->vectors = fli_parts_vectors(a->down);
     fl_status s = fli_message_init(ctx, &r->space, r->vectors, 0, &r->kept);
     if (!s && !(r->table = fli_alloc(ctx, r->vectors, sizeof *r->table))) s = FL_ENOMEM;
     if (s) {
-        fli_recall_free(r);
+        fli_broadcast_cache_free(r);
         return s;
     }
     *out = r;
     return FL_OK;
 }
 
-void fli_recall_free(fli_recall *r)
+void fli_broadcast_cache_free(fli_broadcast_cache *r)
 {
     if (!r) return;
     for (size_t i = 0; i < r->phases; i++) fli_vector_free(&r->space, r->history[i]);
@@ -68,7 +68,7 @@ void fli_recall_free(fli_recall *r)
 }
 
 /* Writes a part into what is kept. */
-static void keep(fli_recall *r, const fli_part *p, const fli_message *down)
+static void keep(fli_broadcast_cache *r, const fli_part *p, const fli_message *down)
 {
     const fli_ops *ops = r->space.ops;
     fli_space range = r->space;
@@ -78,7 +78,7 @@ static void keep(fli_recall *r, const fli_part *p, const fli_message *down)
 }
 
 /* What the vector is now, for later phases that ask what it was in this one. */
-static fl_status keep_history(fli_recall *r, const fli_part *p, size_t phase)
+static fl_status keep_history(fli_broadcast_cache *r, const fli_part *p, size_t phase)
 {
     if (phase >= r->phases) {
         fl_status s = fli_grow(r->ctx, (void **)&r->history, r->phases, phase + 1, sizeof *r->history);
@@ -93,14 +93,14 @@ static fl_status keep_history(fli_recall *r, const fli_part *p, size_t phase)
 
 /* A cohort is met for the first time in a round. What is left of what was sent to the last one must not be taken for
  * this one's: it is made NaN. */
-static void forget(fli_recall *r)
+static void forget(fli_broadcast_cache *r)
 {
     for (size_t v = 0; v < r->vectors; v++) fli_fill(&r->space, NAN, r->kept.vec[v]);
     for (size_t i = 0; i < r->phases; i++)
         if (r->history[i]) fli_fill(&r->space, NAN, r->history[i]);
 }
 
-fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down)
+fl_status fli_broadcast_cache_take(fli_broadcast_cache *r, const fli_ask *ask, const fli_message *down)
 {
     unsigned moment = fli_algo_moment(r->algo, r->params, ask);
     if (r->serial && r->serial == down->serial) return FL_OK;
@@ -121,9 +121,9 @@ fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *
     return FL_OK;
 }
 
-const fli_message *fli_recall_view(const fli_recall *r) { return &r->view; }
+const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *r) { return &r->view; }
 
-void fli_recall_save(const fli_recall *r, fli_saver *out)
+void fli_broadcast_cache_save(const fli_broadcast_cache *r, fli_saver *out)
 {
     fli_save_part(out, "recall");
     fli_save_vectors(&r->space, r->kept.vec, r->vectors, out);
@@ -131,7 +131,7 @@ void fli_recall_save(const fli_recall *r, fli_saver *out)
     for (size_t i = 0; i < r->phases; i++) fli_save_vectors(&r->space, &r->history[i], r->history[i] != NULL, out);
 }
 
-fl_status fli_recall_load(fli_recall *r, fli_loader *in)
+fl_status fli_broadcast_cache_load(fli_broadcast_cache *r, fli_loader *in)
 {
     fli_load_part(in, "recall");
     fli_load_vectors(&r->space, r->kept.vec, r->vectors, in);
@@ -146,7 +146,7 @@ fl_status fli_recall_load(fli_recall *r, fli_loader *in)
     return fli_loader_status(in);
 }
 
-size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases)
+size_t fli_broadcast_cache_vectors(const fli_algo *a, const void *params, size_t phases)
 {
     size_t vectors = keeps_any(a) ? fli_parts_vectors(a->down) : 0;
     for (size_t at = 0; vectors && at < phases; at++) {

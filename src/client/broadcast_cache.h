@@ -5,21 +5,21 @@
 
 #include "message/exchange.h"
 
-typedef struct fli_recall fli_recall;
+typedef struct fli_broadcast_cache fli_broadcast_cache;
 
 /* What is kept has its place with the messages' vectors; NULL: plain memory. *out is NULL for methods whose clients
  * keep nothing. */
-fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a, const void *params,
-                         fli_recall **out);
-void fli_recall_free(fli_recall *r);
+fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a,
+                                  const void *params, fli_broadcast_cache **out);
+void fli_broadcast_cache_free(fli_broadcast_cache *r);
 /* Takes what a message brings with that ask. The same message again changes nothing. */
-fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down);
+fl_status fli_broadcast_cache_take(fli_broadcast_cache *r, const fli_ask *ask, const fli_message *down);
 /* The message as the client has it now, with what it keeps in place of what was not sent. */
-const fli_message *fli_recall_view(const fli_recall *r);
+const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *r);
 /* All that is kept. Loading is for one that has taken nothing. */
-void fli_recall_save(const fli_recall *r, fli_saver *out);
-fl_status fli_recall_load(fli_recall *r, fli_loader *in);
+void fli_broadcast_cache_save(const fli_broadcast_cache *r, fli_saver *out);
+fl_status fli_broadcast_cache_load(fli_broadcast_cache *r, fli_loader *in);
 /* What keeping takes at most, in model vectors, in rounds of this many phases. */
-size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases);
+size_t fli_broadcast_cache_vectors(const fli_algo *a, const void *params, size_t phases);
 
 #endif

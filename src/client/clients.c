@@ -46,7 +46,7 @@ struct fli_clients {
     workspace *spaces;
     size_t count;
     fli_evaluate_side evaluates;
-    fli_fault own_fault, *fault;
+    fli_user_failure own_fault, *fault;
     atomic_flag warned; /* of a solver that does not say its weight */
 };
 
@@ -109,7 +109,7 @@ static void left_memory(void *clients, size_t client)
 static int is_here(const void *clients, size_t client)
 {
     const fli_clients_spec *spec = &((const fli_clients *)clients)->spec;
-    return !spec->shards || spec->shards->owner[client] == spec->ranks->rank;
+    return !spec->rank_owner || spec->rank_owner->owner[client] == spec->ranks->rank;
 }
 
 static fl_status state_new(fli_clients *c)
@@ -117,8 +117,8 @@ static fl_status state_new(fli_clients *c)
     fli_store_spec spec = {
         .space = c->space,
         .clients = c->spec.clients,
-        .vectors = fli_algo_client_vectors(c->spec.algo, c->spec.watch),
-        .scalars = fli_algo_client_scalars(c->spec.algo, c->spec.watch),
+        .vectors = fli_algo_client_vectors(c->spec.algo, c->spec.measure_potential),
+        .scalars = fli_algo_client_scalars(c->spec.algo, c->spec.measure_potential),
         .budget = c->spec.memory,
         .folder = c->spec.folder,
         .left = left_memory,
@@ -182,7 +182,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
                                        .store = c->store,
                                        .seed = spec->seed,
                                        .kept = second_block(c),
-                                       .watch = spec->watch};
+                                       .watch = spec->measure_potential};
     *out = c;
     return FL_OK;
 }
@@ -247,14 +247,14 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .ask = ask,
         .clients = c->spec.clients,
         .stage = fli_algo_stage(c->spec.algo, c->spec.params, ask),
-        .first = t->kept.first,
-        .initial = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
+        .is_first_turn = t->kept.first,
+        .start_model = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
         .down = (const void *const *)down->vec,
         .down_scalars = down->num,
         .history = down->history,
         .state = t->kept.vectors,
         .scalars = t->kept.scalars,
-        .watched = c->spec.watch,
+        .watched = c->spec.measure_potential,
         .work = t->work.vec,
         .up = t->exchange->up.vec,
         .up_scalars = t->exchange->up.num,
@@ -268,8 +268,8 @@ static fl_status called(fli_clients *c, turn_slot *t, const char *call)
     fli_exchange *x = t->exchange;
     if (!fli_has_failed(&t->failure)) return FL_OK;
     x->why = t->failure;
-    fli_fault_word(&x->why, c->spec.algo, call, &x->ask, (size_t)x->ask.round);
-    fli_fault_note(c->fault, &x->why);
+    fli_user_failure_word(&x->why, c->spec.algo, call, &x->ask, (size_t)x->ask.round);
+    fli_user_failure_note(c->fault, &x->why);
     return FL_ECALLBACK;
 }
 
@@ -277,7 +277,7 @@ static fl_status called(fli_clients *c, turn_slot *t, const char *call)
 static fl_status may_call(const fli_clients *c, turn_slot *t)
 {
     t->failure.text[0] = 0;
-    if (!fli_fault_there(c->fault)) return FL_OK;
+    if (!fli_user_failure_there(c->fault)) return FL_OK;
     t->exchange->why = c->fault->first;
     return FL_ECALLBACK;
 }
@@ -389,7 +389,7 @@ static fl_status judge(const fli_clients *c, turn_slot *t)
 static fl_status check(fli_clients *c, turn_slot *t)
 {
     fl_status s = solved(c, t);
-    if (s == FL_ECALLBACK) fli_fault_note(c->fault, &t->exchange->why);
+    if (s == FL_ECALLBACK) fli_user_failure_note(c->fault, &t->exchange->why);
     return s ? s : judge(c, t);
 }
 
@@ -488,7 +488,7 @@ static void measure(fli_clients *c, fli_exchange *const *list, size_t n, fli_eva
         x->why.text[0] = 0;
         if (x->status) continue;
         x->status = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client);
-        if (x->status) fli_fault_note(c->fault, &x->why);
+        if (x->status) fli_user_failure_note(c->fault, &x->why);
     }
 }
 
@@ -573,7 +573,7 @@ static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
 {
     const fli_fed *fed = c->spec.fed;
     int saved = c->caches[which] && c->solvers.at[which]->load;
-    size_t first = c->spec.shards ? 0 : fed->first, clients = c->spec.shards ? fed->clients : fed->here;
+    size_t first = c->spec.rank_owner ? 0 : fed->first, clients = c->spec.rank_owner ? fed->clients : fed->here;
     fl_status s = FL_OK;
     fli_load_part(in, "solver");
     for (uint64_t left = fli_load_count(in, saved ? clients : 0); left && !s; left--) {

@@ -13,7 +13,7 @@
 
 typedef struct fli_clients fli_clients;
 typedef struct fli_builder fli_builder; /* join.h */
-struct fli_mailbox;                     /* mailbox.h */
+struct fli_remote_queue;                /* mailbox.h */
 
 /* What a client must know before its first turn. All borrowed; must outlive the clients. */
 typedef struct {
@@ -21,23 +21,23 @@ typedef struct {
     const fli_fed *fed; /* the samples of those that live here */
     const fli_algo *algo;
     const void *params;
-    fli_solvers solvers;         /* of local problems */
-    const char *settings;        /* all that model and method are made from, as text; NULL: not known */
-    const fli_builder *builder;  /* how clients elsewhere make them from it; NULL: not known */
-    struct fli_mailbox *mailbox; /* of clients that are elsewhere; NULL: they are here */
-    size_t clients;              /* N */
+    fli_solvers solvers;                   /* of local problems */
+    const char *settings;                  /* all that model and method are made from, as text; NULL: not known */
+    const fli_builder *builder;            /* how clients elsewhere make them from it; NULL: not known */
+    struct fli_remote_queue *remote_queue; /* of clients that are elsewhere; NULL: they are here */
+    size_t clients;                        /* N */
     uint64_t seed;
     fli_sgd_spec sgd;
-    size_t memory;            /* bytes of client state to hold, see store.h; 0: no limit */
-    const char *folder;       /* for what is beyond that */
-    const fli_site *site;     /* where turns are computed, as many together as it likes; NULL: here */
-    size_t together;          /* tasks that a workspace poses and solves together; 0 counts as 1 */
-    int watch;                /* the method's potential will be asked for: see fli_turn.watched */
-    fli_fault *fault;         /* that of the server, where it is in this process; NULL: the clients' own */
-    const fli_halt *halt;     /* how turns under way are ended; NULL: they are not */
-    const fl_ranks *ranks;    /* that make this run together, */
-    const fli_shards *shards; /* and who of them has which clients; NULL: there is one process */
-    int poison;               /* scratch vectors are filled with NaN before every turn */
+    size_t memory;                    /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder;               /* for what is beyond that */
+    const fli_site *site;             /* where turns are computed, as many together as it likes; NULL: here */
+    size_t together;                  /* tasks that a workspace poses and solves together; 0 counts as 1 */
+    int measure_potential;            /* the method's potential will be asked for: see fli_turn.watched */
+    fli_user_failure *fault;          /* that of the server, where it is in this process; NULL: the clients' own */
+    const fli_halt *halt;             /* how turns under way are ended; NULL: they are not */
+    const fl_ranks *ranks;            /* that make this run together, */
+    const fli_rank_owner *rank_owner; /* and who of them has which clients; NULL: there is one process */
+    int poison;                       /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 
 /* With this many workspaces, each on its own evals[i], which are borrowed. */

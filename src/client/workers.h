@@ -10,10 +10,10 @@ typedef struct {
     fli_pool *pool;
     fli_eval *evals; /* one per thread */
     size_t threads;
-} fli_crew;
+} fli_workers;
 
 /* threads 0: one per processor. site NULL: here; else there is one thread, which evaluates there. */
-fl_status fli_crew_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_crew *crew);
-void fli_crew_fini(fli_crew *crew);
+fl_status fli_workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_workers *crew);
+void fli_workers_fini(fli_workers *crew);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* ==== asking ================================================================================================ */
 
-double fli_asking_coin(const fli_asking *a, size_t round)
+double fli_ask_params_coin(const fli_ask_params *a, size_t round)
 {
     fli_rng rng;
     fli_rng_init(&rng, a->seed, FLI_RNG_ALGO, (uint32_t)round, 0);
@@ -15,19 +15,19 @@ double fli_asking_coin(const fli_asking *a, size_t round)
 }
 
 /* Steps in the epochs of a client that said this when it joined. */
-static fli_epochs epochs_of(const fli_asking *a, const fli_card *card)
+static fli_epochs epochs_of(const fli_ask_params *a, const fli_card *card)
 {
     size_t unlabelled = (size_t)card->unlabelled;
     return fli_epochs_of(a->model, &a->sgd, (size_t)card->samples - unlabelled, unlabelled);
 }
 
-static size_t steps_of(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
+static size_t steps_of(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
-    if (a->algo->rounds.steps) return a->algo->rounds.steps(a->params, fli_asking_coin(a, round));
+    if (a->algo->rounds.steps) return a->algo->rounds.steps(a->params, fli_ask_params_coin(a, round));
     return fli_local_steps(&a->local->work, a->seed, turn, client, epochs_of(a, card).all);
 }
 
-fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
+fli_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     size_t steps = steps_of(a, card, round, turn, client);
     return (fli_ask){
@@ -43,7 +43,7 @@ fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, siz
 /* Of the numbers in local.range, all equally likely, of long ranges some that are evenly spaced. */
 enum { DRAWS = 1000 };
 
-double fli_ask_work(const fli_asking *a, const fli_card *card, uint32_t client)
+double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t client)
 {
     const fli_local_work *e = &a->local->work;
     double (*work)(const void *params, size_t client, size_t steps) = a->algo->levels.work;
@@ -60,7 +60,7 @@ double fli_ask_work(const fli_asking *a, const fli_card *card, uint32_t client)
     return sum / (double)sum_of;
 }
 
-double fli_ask_seconds(const fli_asking *a, const fli_card *card, const fli_ask *ask)
+double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fli_ask *ask)
 {
     fli_epochs e = epochs_of(a, card);
     size_t cost = fli_algo_cost(a->algo, a->params, a->solvers, ask, &e);

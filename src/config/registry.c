@@ -49,14 +49,14 @@ static int model_item(size_t i, fli_item *out)
 {
     size_t n = 0;
     while (fli_model_list[n]) n++;
-    const fli_model_desc *d = i < n ? fli_model_list[i] : fli_own_model_at(i - n);
+    const fli_model_desc *d = i < n ? fli_model_list[i] : fli_user_model_at(i - n);
     if (d) *out = model_of(d);
     return d != NULL;
 }
 
 static int own_model(const char *name, fli_item *out)
 {
-    const fli_model_desc *d = fli_own_model_named(name);
+    const fli_model_desc *d = fli_user_model_named(name);
     if (d) *out = model_of(d);
     return d != NULL;
 }
@@ -108,7 +108,7 @@ static int algo_item(size_t i, fli_item *out)
     return give_algo(d, own, out);
 }
 
-static int own_algo(const char *name, fli_item *out) { return give_algo(fli_own_method_named(name), 1, out); }
+static int own_algo(const char *name, fli_item *out) { return give_algo(fli_user_method_named(name), 1, out); }
 
 static fli_item bilevel_of(const fli_bilevel_desc *d)
 {
@@ -143,10 +143,10 @@ static int solver_item(size_t i, fli_item *out)
         *out = (fli_item){(*s)->name, (*s)->title, NULL, NULL, NULL, 0, *s, NULL};
         return 1;
     }
-    return give_solver(fli_own_solver_at(i - n), out);
+    return give_solver(fli_user_solver_at(i - n), out);
 }
 
-static int own_solver(const char *name, fli_item *out) { return give_solver(fli_own_solver(name), out); }
+static int own_solver(const char *name, fli_item *out) { return give_solver(fli_user_solver(name), out); }
 
 const fli_kind fli_kinds[] = {
     {"algorithm", "algorithms", "federated methods", NULL, algo_item, own_algo},

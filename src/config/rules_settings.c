@@ -142,7 +142,7 @@ static int own_solver(const fli_known *k) { return strcmp(k->settings->local.sol
 static fl_status solver_known(const fli_known *k)
 {
     const char *name = k->settings->local.solver;
-    if (!own_solver(k) || fli_own_solver(name)) return FL_OK;
+    if (!own_solver(k) || fli_user_solver(name)) return FL_OK;
     char meant[FLI_MEANT_LEN];
     return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s", name,
                     fli_meant(fl_nearest(name, fli_item_name, fli_kind_find("solver")), meant));

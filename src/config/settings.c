@@ -345,7 +345,7 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
 static void choose_solver(fli_local_settings *l)
 {
     l->exact_solver = l->solver;
-    l->own = l->solver && strcmp(l->solver, FLI_SOLVER_SGD) ? fli_own_solver(l->solver) : NULL;
+    l->own = l->solver && strcmp(l->solver, FLI_SOLVER_SGD) ? fli_user_solver(l->solver) : NULL;
     if (l->own) l->solver = (char *)l->own->name; /* never written to */
 }
 

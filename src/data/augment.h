@@ -15,24 +15,24 @@ typedef enum {
 /* Height and width of what a model sees, and of the stored image: a frame of 0 is the same. */
 typedef struct {
     uint32_t height, width, frame_height, frame_width;
-} fli_sight_sizes;
+} fli_crop_sizes;
 
 /* A crop from (top, left), mirrored if so, then moved by (down, right) within its frame. What comes in from outside is
  * a stored 0. A sight either crops or moves. */
 typedef struct {
     uint32_t top, left;
     int32_t mirror, down, right;
-} fli_sight;
+} fli_crop;
 
 /* Lines and columns of the stored image that are seen. */
 typedef struct {
     uint32_t top, bottom, left, right;
-} fli_sight_part;
+} fli_crop_part;
 
 /* As evaluation looks. */
-FLI_BOTH fli_sight fli_sight_middle(const fli_sight_sizes *z)
+FLI_BOTH fli_crop fli_crop_middle(const fli_crop_sizes *z)
 {
-    fli_sight l = {0, 0, 0, 0, 0};
+    fli_crop l = {0, 0, 0, 0, 0};
     if (!z->frame_height) return l;
     l.top = (z->frame_height - z->height) / 2;
     l.left = (z->frame_width - z->width) / 2;
@@ -41,10 +41,10 @@ FLI_BOTH fli_sight fli_sight_middle(const fli_sight_sizes *z)
 
 /* Training, by four random numbers. A crop of a padded image is the image moved within its frame. Values of
  * the last number below `still` keep the middle of the image, which is mirrored or not like the others. */
-FLI_BOTH fli_sight fli_sight_random(int augment, uint64_t still, const fli_sight_sizes *z, const uint32_t bits[4])
+FLI_BOTH fli_crop fli_crop_random(int augment, uint64_t still, const fli_crop_sizes *z, const uint32_t bits[4])
 {
     enum { PAD = 4 };
-    fli_sight l = fli_sight_middle(z);
+    fli_crop l = fli_crop_middle(z);
     l.mirror = (int32_t)fli_philox_part(bits[2], 2);
     if (bits[3] < still) return l;
     if (augment == FLI_AUGMENT_CIFAR) {
@@ -58,19 +58,19 @@ FLI_BOTH fli_sight fli_sight_random(int augment, uint64_t still, const fli_sight
 }
 
 /* How much a move cuts off at the beginning. */
-FLI_BOTH uint32_t fli_sight_cut(uint32_t length, int32_t by)
+FLI_BOTH uint32_t fli_crop_cut(uint32_t length, int32_t by)
 {
     return by >= 0 ? 0 : (uint32_t)-by < length ? (uint32_t)-by : length;
 }
 
-FLI_BOTH fli_sight_part fli_sight_seen(const fli_sight_sizes *z, const fli_sight *l)
+FLI_BOTH fli_crop_part fli_crop_seen(const fli_crop_sizes *z, const fli_crop *l)
 {
     int32_t right = l->mirror ? -l->right : l->right; /* in terms of the image before it was mirrored */
-    fli_sight_part p;
-    p.top = l->top + fli_sight_cut(z->height, l->down);
-    p.bottom = l->top + z->height - fli_sight_cut(z->height, -l->down);
-    p.left = l->left + fli_sight_cut(z->width, right);
-    p.right = l->left + z->width - fli_sight_cut(z->width, -right);
+    fli_crop_part p;
+    p.top = l->top + fli_crop_cut(z->height, l->down);
+    p.bottom = l->top + z->height - fli_crop_cut(z->height, -l->down);
+    p.left = l->left + fli_crop_cut(z->width, right);
+    p.right = l->left + z->width - fli_crop_cut(z->width, -right);
     return p;
 }
 

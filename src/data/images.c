@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-static fli_sight_sizes sizes(const fli_dataset *ds)
+static fli_crop_sizes sizes(const fli_dataset *ds)
 {
-    return (fli_sight_sizes){(uint32_t)ds->shape[1], (uint32_t)ds->shape[2], (uint32_t)ds->frame[0],
-                             (uint32_t)ds->frame[1]};
+    return (fli_crop_sizes){(uint32_t)ds->shape[1], (uint32_t)ds->shape[2], (uint32_t)ds->frame[0],
+                            (uint32_t)ds->frame[1]};
 }
 
 /* ---- an image's own scale -------------------------------------------------------------------------------- */
@@ -19,11 +19,11 @@ typedef struct {
     size_t top, bottom, left, right, width, plane;
 } part;
 
-static part seen_part(const fli_dataset *ds, const fli_sight *l)
+static part seen_part(const fli_dataset *ds, const fli_crop *l)
 {
     size_t height = ds->shape[1], width = ds->shape[2];
-    const fli_sight_sizes z = sizes(ds);
-    const fli_sight_part p = fli_sight_seen(&z, l);
+    const fli_crop_sizes z = sizes(ds);
+    const fli_crop_part p = fli_crop_seen(&z, l);
     return (part){.top = p.top,
                   .bottom = p.bottom,
                   .left = p.left,
@@ -76,7 +76,7 @@ static void moments_of_bytes(const fli_dataset *ds, size_t first, const part *p,
 }
 
 /* Mean 0 and deviation 1 of what is seen; the deviation counts as 1/sqrt(n) at least, as in TensorFlow. */
-static void own_scale(const fli_dataset *ds, size_t first, const fli_sight *l, double *scale, double *shift)
+static void own_scale(const fli_dataset *ds, size_t first, const fli_crop *l, double *scale, double *shift)
 {
     part p = seen_part(ds, l);
     double n = (double)ds->dim, mean = 0, var = 0;
@@ -104,7 +104,7 @@ static void bring(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n
 }
 
 /* Feature runs are whole planes, or single features: a line has one scale, or one per pixel. */
-static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const fli_sight *l, size_t run,
+static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const fli_crop *l, size_t run,
                        const double *scale, const double *shift, void *out)
 {
     size_t height = ds->shape[1], width = ds->shape[2], plane = ds->frame[0] * ds->frame[1];
@@ -116,7 +116,7 @@ static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, 
         }
 }
 
-static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const fli_sight *l, void *out)
+static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const fli_crop *l, void *out)
 {
     size_t length = fli_dataset_length(ds), first = sample * length, segments = ds->each ? 1 : ds->segments;
     size_t run = ds->each || !ds->scale ? length : length / segments;
@@ -140,26 +140,26 @@ static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample
 
 void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t *idx, size_t n, void *out)
 {
-    const fli_sight_sizes z = sizes(ds);
-    const fli_sight l = fli_sight_middle(&z);
+    const fli_crop_sizes z = sizes(ds);
+    const fli_crop l = fli_crop_middle(&z);
     for (size_t i = 0; i < n; i++) bring_image(ops, ds, idx[i], &l, fli_at(ops, out, i * ds->dim));
 }
 
-static fli_sight drawn(const fli_dataset *ds, const fli_sight_sizes *z, const fli_rng *turn, uint32_t epoch,
-                       uint32_t sample)
+static fli_crop drawn(const fli_dataset *ds, const fli_crop_sizes *z, const fli_rng *turn, uint32_t epoch,
+                      uint32_t sample)
 {
     fli_rng r;
     uint32_t bits[4];
     fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, fli_dataset_number(ds, sample), &r);
     for (int k = 0; k < 4; k++) bits[k] = fli_rng_u32(&r);
-    return fli_sight_random(ds->augment, ds->still, z, bits);
+    return fli_crop_random(ds->augment, ds->still, z, bits);
 }
 
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch)
 {
-    const fli_sight_sizes z = sizes(ds);
+    const fli_crop_sizes z = sizes(ds);
     for (size_t i = 0; i < b->n; i++) {
-        const fli_sight l = drawn(ds, &z, turn, epoch, idx[i]);
+        const fli_crop l = drawn(ds, &z, turn, epoch, idx[i]);
         bring_image(b->ops, ds, idx[i], &l, fli_at(b->ops, b->x, i * b->dim));
     }
 }
@@ -168,7 +168,7 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
 
 /* Copies line y of channel c of the visible part, `size` bytes a value. Places that lie outside the image keep what
  * `to` has. */
-static void freeze_line(const fli_dataset *ds, const fli_sight *l, size_t c, size_t y, const char *from, char *to)
+static void freeze_line(const fli_dataset *ds, const fli_crop *l, size_t c, size_t y, const char *from, char *to)
 {
     size_t size = fli_xkind_size(ds->kind), width = ds->shape[2], line = ds->frame[0] ? ds->frame[1] : width;
     size_t lines = ds->frame[0] ? ds->frame[0] : ds->shape[1];
@@ -182,11 +182,11 @@ static void freeze_line(const fli_dataset *ds, const fli_sight *l, size_t c, siz
     }
 }
 
-static void freeze_image(const fli_dataset *ds, const fli_sight_sizes *z, const fli_sight *l, char *image, char *stored)
+static void freeze_image(const fli_dataset *ds, const fli_crop_sizes *z, const fli_crop *l, char *image, char *stored)
 {
     size_t size = fli_xkind_size(ds->kind), bytes = fli_dataset_length(ds) * size;
     size_t line = ds->frame[0] ? ds->frame[1] : ds->shape[2], lines = ds->frame[0] ? ds->frame[0] : ds->shape[1];
-    const fli_sight middle = fli_sight_middle(z);
+    const fli_crop middle = fli_crop_middle(z);
     memcpy(image, stored, bytes);
     memset(stored, 0, bytes);
     for (size_t c = 0; c < ds->shape[0]; c++)
@@ -196,7 +196,7 @@ static void freeze_image(const fli_dataset *ds, const fli_sight_sizes *z, const 
 
 fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n)
 {
-    const fli_sight_sizes z = sizes(ds);
+    const fli_crop_sizes z = sizes(ds);
     size_t bytes = fli_dataset_length(ds) * fli_xkind_size(ds->kind);
     fli_rng before; /* no turn of a run */
     if (ds->scale && ds->segments > ds->shape[0])
@@ -208,7 +208,7 @@ fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const 
     fl_status s = image ? fli_dataset_own_samples(ctx, ds) : FL_ENOMEM;
     fli_rng_init(&before, seed, FLI_RNG_AUGMENT, 0, 0);
     for (size_t i = 0; !s && i < n; i++) {
-        const fli_sight l = drawn(ds, &z, &before, 0, idx[i]);
+        const fli_crop l = drawn(ds, &z, &before, 0, idx[i]);
         freeze_image(ds, &z, &l, image, (char *)ds->x + idx[i] * bytes);
     }
     fli_free(image);

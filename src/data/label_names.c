@@ -94,27 +94,27 @@ enum { FEW = 20, EACH = 10 }; /* more different numbers than FEW, with less than
 #define WAY_OUT                                                                                                        \
     "for values to predict, say task: regression (with model: least_squares), for classes task: classification"
 
-void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed)
+void fli_label_names_init(fli_label_names *l, fl_ctx *ctx, size_t fixed)
 {
-    *l = (fli_labels){.noun = "label", .bounded = 1, .hint = "", .fixed = fixed, .classes = fixed};
+    *l = (fli_label_names){.noun = "label", .bounded = 1, .hint = "", .fixed = fixed, .classes = fixed};
     fli_words_init(&l->words, ctx);
 }
 
-void fli_groups_init(fli_labels *l, fl_ctx *ctx)
+void fli_groups_init(fli_label_names *l, fl_ctx *ctx)
 {
-    fli_labels_init(l, ctx, 0);
+    fli_label_names_init(l, ctx, 0);
     l->noun = "group";
     l->bounded = 0;
 }
 
-void fli_labels_guess(fli_labels *l, int client, const char *hint)
+void fli_label_names_guess(fli_label_names *l, int client, const char *hint)
 {
     l->whole = 1;
     l->few = !client;
     l->hint = hint;
 }
 
-void fli_labels_fini(fli_labels *l)
+void fli_label_names_fini(fli_label_names *l)
 {
     fli_words_fini(&l->words);
     fli_free(l->sorted);
@@ -135,7 +135,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(p->text, q->text);
 }
 
-static fl_status look_up(const fli_labels *l, const char *text, fli_place at, int32_t *out)
+static fl_status look_up(const fli_label_names *l, const char *text, fli_origin at, int32_t *out)
 {
     struct fli_label key = {.text = text};
     uint32_t number;
@@ -154,7 +154,7 @@ static fl_status look_up(const fli_labels *l, const char *text, fli_place at, in
     return FL_OK;
 }
 
-static fl_status read_fixed(const fli_labels *l, const char *text, fli_place at, int32_t *out)
+static fl_status read_fixed(const fli_label_names *l, const char *text, fli_origin at, int32_t *out)
 {
     double v = -1;
     if (fli_number_read(text, DBL_MAX, &v) || !(v >= 0 && v < (double)l->fixed) || v != floor(v))
@@ -166,7 +166,7 @@ static fl_status read_fixed(const fli_labels *l, const char *text, fli_place at,
 }
 
 /* A text met for the first time. */
-static fl_status accept(fli_labels *l, const char *text, fli_place at)
+static fl_status accept(fli_label_names *l, const char *text, fli_origin at)
 {
     fl_ctx *ctx = l->words.ctx;
     double v;
@@ -185,7 +185,7 @@ static fl_status accept(fli_labels *l, const char *text, fli_place at)
                           FLI_MOST_LABELS);
 }
 
-fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t *out)
+fl_status fli_label_names_read(fli_label_names *l, const char *text, fli_origin at, int32_t *out)
 {
     uint32_t number = 0;
     if (l->fixed) return read_fixed(l, text, at, out);
@@ -197,7 +197,7 @@ fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t
     return s;
 }
 
-fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t *out)
+fl_status fli_label_names_read_number(fli_label_names *l, double v, fli_origin at, int32_t *out)
 {
     const double exact = 9007199254740992; /* 2^53: beyond, neighbours look alike */
     char text[40];
@@ -210,12 +210,12 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
         return FL_OK;
     }
     fli_snprintf(text, sizeof text, "%.0f", v);
-    fl_status s = fli_labels_read(l, text, at, out);
+    fl_status s = fli_label_names_read(l, text, at, out);
     if (s == FL_OK && small) l->quick[(int)v] = *out + 1;
     return s;
 }
 
-static fl_status check_count(const fli_labels *l, size_t n)
+static fl_status check_count(const fli_label_names *l, size_t n)
 {
     if (l->few && l->numeric && l->classes > FEW && (l->classes > n / EACH || l->classes > MANY))
         return fli_fail(l->words.ctx, FL_EFORMAT,
@@ -228,7 +228,7 @@ static fl_status check_count(const fli_labels *l, size_t n)
                     l->last, l->classes, n);
 }
 
-fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n)
+fl_status fli_label_names_order(fli_label_names *l, int32_t *label, size_t n)
 {
     size_t words = l->words.n;
     if (l->classes) return FL_OK;
@@ -254,7 +254,7 @@ fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n)
 }
 
 /* The labels of all classes as the file has them, in the spelling met first; in one allocation. */
-static char **spellings(const fli_labels *l)
+static char **spellings(const fli_label_names *l)
 {
     size_t n = l->classes, bytes = 0;
     uint32_t *first = fli_alloc(l->words.ctx, n, sizeof *first);
@@ -276,14 +276,14 @@ static char **spellings(const fli_labels *l)
     return names;
 }
 
-static int numbered_from_zero(const fli_labels *l)
+static int numbered_from_zero(const fli_label_names *l)
 {
     for (size_t i = 0; l->numeric && i < l->words.n; i++)
         if (l->sorted[i].value != l->sorted[i].class) return 0;
     return l->numeric;
 }
 
-fl_status fli_labels_name(const fli_labels *l, const char *path, fli_dataset *ds)
+fl_status fli_label_names_name(const fli_label_names *l, const char *path, fli_dataset *ds)
 {
     if (l->fixed || numbered_from_zero(l)) return FL_OK;
     ds->class_name = spellings(l);
@@ -291,7 +291,7 @@ fl_status fli_labels_name(const fli_labels *l, const char *path, fli_dataset *ds
     return ds->class_name && ds->named_in ? FL_OK : FL_ENOMEM;
 }
 
-fl_status fli_labels_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t *become)
+fl_status fli_label_names_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t *become)
 {
     enum { MOST = 10 };
     fli_text t;

@@ -27,7 +27,7 @@ int fli_words_find(const fli_words *w, const char *text, uint32_t *number); /* 0
 typedef struct {
     const char *path, *unit;
     size_t number;
-} fli_place;
+} fli_origin;
 #define FLI_LINE     ":"
 #define FLI_SAMPLE   ": sample "
 #define FLI_AT       "%s%s%zu: " /* for FLI_PLACE(place) */
@@ -41,7 +41,7 @@ typedef struct {
     fli_words words;
     const char *noun; /* "label" or "group", for messages */
     int bounded;      /* too many of them are refused; groups may be any number */
-    int whole, few;   /* numbers with a fraction, or many different numbers, are refused: see fli_labels_guess */
+    int whole, few;   /* numbers with a fraction, or many different numbers, are refused: see fli_label_names_guess */
     const char *hint; /* what else may be wrong then; "" or ", ..." */
     size_t fixed;     /* number of classes that was given; 0: none */
     size_t classes;   /* 0 until ordered */
@@ -50,7 +50,7 @@ typedef struct {
     char last[200];           /* the last of many distinct ones, and where it was */
     struct fli_label *sorted; /* one per word, in the order of the classes */
     int32_t *class_of;        /* of each word */
-} fli_labels;
+} fli_label_names;
 
 #define FLI_MOST_LABELS 1000000 /* different ones */
 #define FLI_CLASSES_HELP                                                                                               \
@@ -58,24 +58,24 @@ typedef struct {
     "though "                                                                                                          \
     "some may not occur"
 
-void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed);
-void fli_groups_init(fli_labels *l, fl_ctx *ctx); /* the same for groups, of which there may be any number */
+void fli_label_names_init(fli_label_names *l, fl_ctx *ctx, size_t fixed);
+void fli_groups_init(fli_label_names *l, fl_ctx *ctx); /* the same for groups, of which there may be any number */
 /* Nothing says that these are classes (task: auto): what looks like values to predict is FL_EFORMAT, with a way out.
  * `client`: they are one client's, who may have few samples of each class; then many different ones are no sign. */
-void fli_labels_guess(fli_labels *l, int client, const char *hint);
-void fli_labels_fini(fli_labels *l);
+void fli_label_names_guess(fli_label_names *l, int client, const char *hint);
+void fli_label_names_fini(fli_label_names *l);
 /* The word's number, before ordering; its class, afterwards. */
-fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t *out);
+fl_status fli_label_names_read(fli_label_names *l, const char *text, fli_origin at, int32_t *out);
 /* A label that is a number; it must be whole. */
-fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t *out);
+fl_status fli_label_names_read_number(fli_label_names *l, double v, fli_origin at, int32_t *out);
 /* Orders, unless that is done, and turns the n numbers handed out so far into classes. More than 1000 labels of less
  * than two samples each, on average, are FL_EFORMAT: they would make a giant model, and are rarely meant. */
-fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n);
+fl_status fli_label_names_order(fli_label_names *l, int32_t *label, size_t n);
 /* Once ordered, for the training set of `path`: which label became which class, as the set's class_name. Nothing where
  * they are 0, 1, ... already. */
-fl_status fli_labels_name(const fli_labels *l, const char *path, fli_dataset *ds);
+fl_status fli_label_names_name(const fli_label_names *l, const char *path, fli_dataset *ds);
 /* Logs it, of a set whose file names its classes. `become`: of each of them the class that it is in a federation, which
  * orders them; NULL: they stay as they are. */
-fl_status fli_labels_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t *become);
+fl_status fli_label_names_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t *become);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct {
     int client; /* the samples of one client alone, which may be few of each class */
     int map;    /* training samples may stay in their files, mapped, where these have them as they are to be stored */
     const struct fli_memory *memory; /* what a program has handed over; NULL: nothing */
-} fli_request;
+} fli_source_request;
 
 typedef struct fli_source {
     const char *name;     /* as in `data: {kind: NAME}` */
@@ -26,7 +26,7 @@ typedef struct fli_source {
     const fli_key *keys;
     size_t params_size;
     /* Loads or makes everything. *test stays NULL when there is no test part. */
-    fl_status (*load)(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test);
+    fl_status (*load)(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test);
     /* Generators whose clients are independent can make one client at a time, so that a federation of millions needs no
      * memory. Both NULL otherwise. `load` then makes the same samples, with groups. */
     size_t (*clients)(const void *params);

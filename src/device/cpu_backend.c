@@ -17,7 +17,7 @@ static size_t pages(size_t bytes)
 }
 
 /* The number of blocks that begin at or before the address. */
-static size_t before(const fli_twin_memory *m, const void *there)
+static size_t before(const fli_cpu_device_memory *m, const void *there)
 {
     size_t low = 0, high = m->count;
     while (low < high) {
@@ -30,9 +30,9 @@ static size_t before(const fli_twin_memory *m, const void *there)
     return low;
 }
 
-static fl_status block_new(fl_ctx *ctx, size_t bytes, fli_twin_block *b)
+static fl_status block_new(fl_ctx *ctx, size_t bytes, fli_cpu_device_block *b)
 {
-    *b = (fli_twin_block){.bytes = bytes, .here = fli_alloc(ctx, bytes, 1)};
+    *b = (fli_cpu_device_block){.bytes = bytes, .here = fli_alloc(ctx, bytes, 1)};
     if (!b->here) return FL_ENOMEM;
     b->there = mmap(NULL, pages(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b->there != MAP_FAILED) return FL_OK;
@@ -40,15 +40,15 @@ static fl_status block_new(fl_ctx *ctx, size_t bytes, fli_twin_block *b)
     return fli_fail(ctx, FL_ENOMEM, "out of memory: no addresses for %zu bytes of the twin's", bytes);
 }
 
-static void block_free(const fli_twin_block *b)
+static void block_free(const fli_cpu_device_block *b)
 {
     munmap(b->there, pages(b->bytes));
     fli_free(b->here);
 }
 
-static void *fli_twin_alloc(fli_twin_memory *m, fl_ctx *ctx, size_t bytes)
+static void *fli_cpu_device_alloc(fli_cpu_device_memory *m, fl_ctx *ctx, size_t bytes)
 {
-    fli_twin_block b;
+    fli_cpu_device_block b;
     if (m->count == m->room) {
         if (fli_grow(ctx, (void **)&m->block, m->room, 2 * m->room + 16, sizeof *m->block)) return NULL;
         m->room = 2 * m->room + 16;
@@ -60,7 +60,7 @@ static void *fli_twin_alloc(fli_twin_memory *m, fl_ctx *ctx, size_t bytes)
     return b.there;
 }
 
-static void fli_twin_release(fli_twin_memory *m, void *there)
+static void fli_cpu_device_release(fli_cpu_device_memory *m, void *there)
 {
     size_t at = before(m, there);
     if (!at || m->block[at - 1].there != there) return;
@@ -69,19 +69,19 @@ static void fli_twin_release(fli_twin_memory *m, void *there)
 }
 
 /* Zeroed; NULL: FL_ENOMEM. */
-static void twin_memory_fini(fli_twin_memory *m)
+static void twin_memory_fini(fli_cpu_device_memory *m)
 {
     for (size_t i = 0; i < m->count; i++) block_free(&m->block[i]);
     fli_free(m->block);
-    *m = (fli_twin_memory){0};
+    *m = (fli_cpu_device_memory){0};
 }
 
 /* Where an address there, or one behind it in the same piece, really lies; NULL for NULL and for what is not there. */
-static void *twin_here(const fli_twin_memory *m, const void *there)
+static void *twin_here(const fli_cpu_device_memory *m, const void *there)
 {
     size_t at = before(m, there);
     if (!at) return NULL;
-    const fli_twin_block *b = &m->block[at - 1];
+    const fli_cpu_device_block *b = &m->block[at - 1];
     size_t offset = (size_t)((const char *)there - b->there);
     return offset <= b->bytes ? b->here + offset : NULL;
 }
@@ -94,7 +94,7 @@ static void *twin_here(const fli_twin_memory *m, const void *there)
 
 typedef struct {
     fli_engine engine;
-    fli_twin_memory memory;
+    fli_cpu_device_memory memory;
 } twin;
 
 struct fli_engine_net {
@@ -148,12 +148,12 @@ static void twin_close(fli_engine *e)
 
 static void *twin_alloc(fli_engine *e, fl_ctx *ctx, size_t bytes)
 {
-    return fli_twin_alloc(&((twin *)e)->memory, ctx, bytes);
+    return fli_cpu_device_alloc(&((twin *)e)->memory, ctx, bytes);
 }
 
 static void twin_release(fli_engine *e, void *v)
 {
-    if (v) fli_twin_release(&((twin *)e)->memory, v);
+    if (v) fli_cpu_device_release(&((twin *)e)->memory, v);
 }
 
 static void twin_read(fli_engine *e, size_t bytes, const void *v, void *plain)

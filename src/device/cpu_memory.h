@@ -8,11 +8,11 @@ typedef struct {
     char *there; /* pages that may neither be read nor written */
     char *here;
     size_t bytes;
-} fli_twin_block;
+} fli_cpu_device_block;
 
 typedef struct {
-    fli_twin_block *block; /* by address */
+    fli_cpu_device_block *block; /* by address */
     size_t count, room;
-} fli_twin_memory;
+} fli_cpu_device_memory;
 
 #endif

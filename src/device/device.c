@@ -164,7 +164,7 @@ fl_status fli_device_new(fl_ctx *ctx, const fli_device_spec *spec, fli_device **
         fli_device_free(d);
         return s;
     }
-    fli_elsewhere_init(d);
+    fli_device_eval_init(d);
     *out = d;
     return FL_OK;
 }
@@ -180,7 +180,7 @@ void fli_device_free(fli_device *d)
         b->net_free(d->net);
         b->close(d->engine);
     }
-    fli_elsewhere_fini(d);
+    fli_device_eval_fini(d);
     fli_free(d);
 }
 

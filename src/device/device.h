@@ -1,6 +1,6 @@
 /* Runs on a device: `device: cuda`. Vectors live there (a fli_place that records what is asked of it), local problems
  * of many clients are solved there at once (solvers that stand in for those of the CPU), and models are evaluated there
- * (fli_elsewhere, local.h). Algorithms do not notice. */
+ * (fli_device_eval, local.h). Algorithms do not notice. */
 #ifndef FLI_DEVICE_DEVICE_H
 #define FLI_DEVICE_DEVICE_H
 
@@ -66,7 +66,7 @@ void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t
 
 /* A look that was foreseen. */
 typedef struct {
-    fli_glance at;
+    fli_peek at;
     double loss;
     size_t correct;
 } fli_seen;
@@ -81,7 +81,7 @@ struct fli_device {
     fli_model model;    /* the caller's, with vectors there */
     size_t lanes;
     char name[264];
-    fli_elsewhere elsewhere;
+    fli_device_eval elsewhere;
     fl_status failed; /* of an evaluation, which could not say so itself */
     char why[512];
     fli_seen *seen;
@@ -92,8 +92,8 @@ struct fli_device {
 const fli_engine_data *fli_device_data(const fli_device *d, const fli_dataset *ds);
 
 /* Slots of d->elsewhere. */
-void fli_elsewhere_init(fli_device *d);
-void fli_elsewhere_fini(fli_device *d);
+void fli_device_eval_init(fli_device *d);
+void fli_device_eval_fini(fli_device *d);
 
 /* ---- the second block, by logits from there: labels.c ---------------------------------------------------- */
 
@@ -104,10 +104,11 @@ typedef struct {
     const uint32_t *samples;
     size_t n;
     void *y;
-} fli_labels;
+} fli_device_labels;
 
 /* What a turn does to y: the same, or stochastic steps where the objective takes those; rng[i] draws for list[i]. */
-fl_status fli_labels_turn(fl_ctx *ctx, fli_device *d, const fli_labels *list, size_t count, fli_rng *const *rng);
+fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_labels *list, size_t count,
+                                 fli_rng *const *rng);
 
 /* A vector's length there, and what computes on such vectors. */
 static inline const fli_space *fli_device_space(const fli_device *d) { return &d->model.space; }

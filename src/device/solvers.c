@@ -67,17 +67,17 @@ static fl_status find_labels(block *b)
     if (!m->latent) return FL_OK;
     for (size_t i = 0; i < b->count; i++) b->turns[i].t->status = place_of_y(b, &b->turns[i]);
     drop_failed(b);
-    fli_labels *list = fli_arena_alloc(&b->arena, b->count, sizeof *list);
+    fli_device_labels *list = fli_arena_alloc(&b->arena, b->count, sizeof *list);
     fli_rng **rng = fli_arena_alloc(&b->arena, b->count, sizeof *rng);
     if (!list || !rng) return FL_ENOMEM;
     for (size_t i = 0; i < b->count; i++) {
         fli_task *t = b->turns[i].t;
         fli_latents l = fli_latents_of(m, t->view);
         if (!l.n) continue;
-        list[count] = (fli_labels){t->view->ds, t->problem.start, l.samples, l.n, b->turns[i].y};
+        list[count] = (fli_device_labels){t->view->ds, t->problem.start, l.samples, l.n, b->turns[i].y};
         rng[count++] = &t->rng;
     }
-    return count ? fli_labels_turn(b->ctx, b->in->d, list, count, rng) : FL_OK;
+    return count ? fli_device_labels_turn(b->ctx, b->in->d, list, count, rng) : FL_OK;
 }
 
 /* ---- mixtures -------------------------------------------------------------------------------------------- */

@@ -186,7 +186,7 @@ static uint32_t next_client(const fli_async *a, const fli_flight *back)
 /* The flight's next turn begins: everything but the model it works from. */
 static void begin(fli_async *a, fli_flight *f, uint32_t client)
 {
-    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    fli_server_state *server = fli_exec_coordinator(a->spec.exec);
     f->version = f->read = a->version;
     f->number = a->sent++;
     f->x.ask = (fli_ask){
@@ -195,11 +195,11 @@ static void begin(fli_async *a, fli_flight *f, uint32_t client)
         .client = client,
         .cohort = (uint32_t)a->spec.pace.buffer,
         .phases = 1,
-        .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY,
+        .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY,
     };
     a->spec.ask(a->spec.arg, &f->x.ask);
-    fli_coordinator_address(server, &f->x.ask);
-    fli_coordinator_note(server, &f->x.ask);
+    fli_server_state_address(server, &f->x.ask);
+    fli_server_state_note(server, &f->x.ask);
     a->count.down += (double)fli_exec_bytes_down(a->spec.exec, &f->x.ask);
     f->worked = f->taken = 0;
     fli_async_flip(a, client);
@@ -249,24 +249,24 @@ static void come_back(fli_async *a, fli_flight *f)
 /* Absorbs f's answer; the server goes forward when the buffer is full. */
 static fl_status arrive(fli_async *a, fli_flight *f)
 {
-    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    fli_server_state *server = fli_exec_coordinator(a->spec.exec);
     fl_status s = f->x.status;
-    if (s) return fli_coordinator_failed(server, &f->x);
+    if (s) return fli_server_state_failed(server, &f->x);
     size_t staleness = a->version - f->read;
     a->count.arrived++;
     a->count.steps += (double)f->x.spent;
     a->count.staleness += (double)staleness;
     if (staleness > a->count.staleness_max) a->count.staleness_max = staleness;
     a->count.up += (double)fli_exec_bytes_up(a->spec.exec, &f->x.ask);
-    fli_coordinator_absorb(server, &f->x, staleness);
-    if ((s = fli_coordinator_status(server))) return s;
+    fli_server_state_absorb(server, &f->x, staleness);
+    if ((s = fli_server_state_status(server))) return s;
     come_back(a, f);
     if (++a->held < a->spec.pace.buffer) return FL_OK;
     a->held = 0;
-    if ((s = fli_coordinator_advance(server, NULL))) return s;
+    if ((s = fli_server_state_advance(server, NULL))) return s;
     a->version++;
     fli_step step = fli_async_step(a);
-    fli_coordinator_begin(server, &step);
+    fli_server_state_begin(server, &step);
     return FL_OK;
 }
 
@@ -314,7 +314,7 @@ static void copy_drop(fli_async *a, fli_sent_model *c)
 /* What goes out with the server's present model beside the vectors. */
 static void copy_rest(fli_async *a, fli_sent_model *c)
 {
-    const fli_message *now = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec));
+    const fli_message *now = fli_server_state_broadcast(fli_exec_coordinator(a->spec.exec));
     memcpy(c->model.num, now->num, a->numbers * sizeof *now->num);
     c->model.start = now->start;
 }
@@ -322,7 +322,7 @@ static void copy_rest(fli_async *a, fli_sent_model *c)
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
 static fli_sent_model *copy_now(fli_async *a)
 {
-    void *const *server = fli_coordinator_vectors(fli_exec_coordinator(a->spec.exec));
+    void *const *server = fli_server_state_vectors(fli_exec_coordinator(a->spec.exec));
     if (!a->current || a->current->version != a->version) {
         if (a->current) copy_drop(a, a->current);
         fli_sent_model *c = a->spare;
@@ -368,7 +368,7 @@ static fl_status work_all(fli_async *a)
     /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
     for (size_t i = 0; i < n; i++)
         if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED)
-            return fli_coordinator_failed(fli_exec_coordinator(a->spec.exec), a->todo[i]);
+            return fli_server_state_failed(fli_exec_coordinator(a->spec.exec), a->todo[i]);
     return FL_OK;
 }
 
@@ -441,7 +441,7 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
     a->asked = asked;
     fli_pool_run(fli_exec_crew(a->spec.exec)->pool, a->spec.at_work, real_client, a);
     /* who ended it may only have seen that a function of the user's failed elsewhere */
-    fl_status s = fli_coordinator_status(fli_exec_coordinator(a->spec.exec));
+    fl_status s = fli_server_state_status(fli_exec_coordinator(a->spec.exec));
     return s ? s : a->status;
 }
 
@@ -472,9 +472,9 @@ static void replace(fli_async *a, fli_flight *f)
  * their fault. */
 static fl_status leave_behind(fli_async *a, fli_flight *f)
 {
-    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
-    if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_coordinator_failed(server, &f->x);
-    fli_coordinator_forget(server, &f->x.ask);
+    fli_server_state *server = fli_exec_coordinator(a->spec.exec);
+    if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_server_state_failed(server, &f->x);
+    fli_server_state_forget(server, &f->x.ask);
     come_back(a, f);
     replace(a, f);
     return FL_OK;
@@ -535,7 +535,7 @@ static fl_status run_elsewhere(fli_async *a, size_t steps, const atomic_int *ask
         if (!s) s = go_on(a, x, &on);
     }
     a->idle = fli_exec_rest(a->spec.exec);
-    return s ? s : fli_coordinator_agree(fli_exec_coordinator(a->spec.exec));
+    return s ? s : fli_server_state_agree(fli_exec_coordinator(a->spec.exec));
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -597,7 +597,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->algo = fli_exec_spec_of(spec->exec)->algo;
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
-    a->bytes = fli_coordinator_broadcast_bytes(fli_exec_coordinator(spec->exec));
+    a->bytes = fli_server_state_broadcast_bytes(fli_exec_coordinator(spec->exec));
     size_t threads = fli_exec_crew(spec->exec)->threads, m = spec->at_work;
     if (spec->real && !elsewhere(a) && m > threads) m = a->spec.at_work = threads;
     s = fli_pace_check(ctx, &spec->pace, m);
@@ -639,7 +639,7 @@ void fli_async_free(fli_async *a)
 static void set_out(fli_async *a)
 {
     fli_step step = fli_async_step(a);
-    fli_coordinator_begin(fli_exec_coordinator(a->spec.exec), &step);
+    fli_server_state_begin(fli_exec_coordinator(a->spec.exec), &step);
     if (a->latest) {
         fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
         for (size_t i = 0; i < a->copy_count; i++) copy_rest(a, &a->copies[i]);
@@ -658,7 +658,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
 {
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) set_out(a);
-    if ((a->status = fli_coordinator_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
+    if ((a->status = fli_server_state_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
     a->status = elsewhere(a)   ? run_elsewhere(a, steps, asked)
                 : a->spec.real ? run_real(a, steps, asked)
                                : run_virtual(a, steps, asked);
@@ -762,7 +762,7 @@ static void load_copies(fli_async *a, fli_loader *in)
         c->version = (size_t)fli_load_count(in, a->version);
         fli_load_piece(&a->space, c->model.vec[0], a->bytes, in);
         fli_load_reals(c->model.num, a->numbers, in);
-        c->model.start = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec))->start;
+        c->model.start = fli_server_state_broadcast(fli_exec_coordinator(a->spec.exec))->start;
     }
 }
 
@@ -783,6 +783,6 @@ fl_status fli_async_load(fli_async *a, fli_loader *in)
     load_copies(a, in);
     if ((s = fli_loader_status(in)) || !a->sent) return s;
     fli_step step = fli_async_step(a);
-    fli_coordinator_resume(fli_exec_coordinator(a->spec.exec), &step);
+    fli_server_state_resume(fli_exec_coordinator(a->spec.exec), &step);
     return FL_OK;
 }

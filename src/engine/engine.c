@@ -14,23 +14,23 @@ struct fli_exec {
     fli_exec_spec spec;
     fli_space space;
     void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
-    fli_crew crew;
-    fli_coordinator *server;
+    fli_workers crew;
+    fli_server_state *server;
     const fli_executor *executor;
     void *clients;           /* the executor's */
     uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
     fli_exchange *exchanges; /* the block under way */
     fli_exchange **list;
-    size_t block;        /* how many there may be under way together, unless they are gathered */
-    size_t room;         /* of exchanges and list */
-    size_t rooms;        /* those that have memory */
-    fli_intake *intake;  /* where their uploads go */
-    fli_entries *ranges; /* of the server's entries, one per rank; NULL: there is one process */
-    int partial;         /* no rank wants entries of others' uploads: their sums are added up */
-    fli_exchange **mine; /* then: those of the block whose turns this rank takes, */
-    size_t *place;       /* and where in these an exchange of the block is */
-    fli_spent spent;     /* by the last round */
-    fli_fault fault;     /* on either side */
+    size_t block;           /* how many there may be under way together, unless they are gathered */
+    size_t room;            /* of exchanges and list */
+    size_t rooms;           /* those that have memory */
+    fli_intake *intake;     /* where their uploads go */
+    fli_entries *ranges;    /* of the server's entries, one per rank; NULL: there is one process */
+    int partial;            /* no rank wants entries of others' uploads: their sums are added up */
+    fli_exchange **mine;    /* then: those of the block whose turns this rank takes, */
+    size_t *place;          /* and where in these an exchange of the block is */
+    fli_spent spent;        /* by the last round */
+    fli_user_failure fault; /* on either side */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -42,7 +42,7 @@ fli_card fli_exec_card(const fli_exec *e, uint32_t client)
     return card;
 }
 
-/* fli_coordinator_spec.size. At a site, whose clients are all here, this is asked often enough to count. */
+/* fli_server_state_spec.size. At a site, whose clients are all here, this is asked often enough to count. */
 static size_t size_of(const void *exec, size_t client)
 {
     const fli_exec *e = exec;
@@ -60,17 +60,17 @@ static fl_status clients_new(fli_exec *e)
         .solvers = s->solvers,
         .settings = s->settings,
         .builder = s->builder,
-        .mailbox = s->mailbox,
+        .remote_queue = s->remote_queue,
         .clients = s->fed->clients,
         .seed = s->seed,
         .sgd = s->sgd,
         .memory = s->memory,
         .folder = s->folder,
         .site = s->site,
-        .watch = s->watch,
+        .measure_potential = s->measure_potential,
         .fault = &e->fault,
         .ranks = s->ranks,
-        .shards = s->shards,
+        .rank_owner = s->rank_owner,
     };
     return e->executor->open(e->ctx, &spec, &e->crew, &e->clients);
 }
@@ -78,7 +78,7 @@ static fl_status clients_new(fli_exec *e)
 static fl_status server_new(fli_exec *e)
 {
     const fli_exec_spec *s = &e->spec;
-    fli_coordinator_spec spec = {
+    fli_server_state_spec spec = {
         .model = s->model,
         .place = e->space.place,
         .algo = s->algo,
@@ -97,12 +97,12 @@ static fl_status server_new(fli_exec *e)
         .between = s->between,
         .fault = &e->fault,
         .ranks = s->ranks,
-        .watch = s->watch,
+        .measure_potential = s->measure_potential,
         .partial = e->partial,
     };
     if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
-    return fli_coordinator_new(e->ctx, &spec, &e->server);
+    return fli_server_state_new(e->ctx, &spec, &e->server);
 }
 
 /* A thread should have several turns in a block, so that it waits little for the others at its end. */
@@ -148,7 +148,7 @@ static fl_status ranges_new(fli_exec *e)
     if (!fli_ranked(r)) return FL_OK;
     if (!(e->ranges = fli_alloc(e->ctx, r->count, sizeof *e->ranges))) return FL_ENOMEM;
     if (e->partial) return FL_OK; /* nothing of anything */
-    for (uint32_t i = 0; i < r->count; i++) e->ranges[i] = fli_coordinator_range(e->server, i);
+    for (uint32_t i = 0; i < r->count; i++) e->ranges[i] = fli_server_state_range(e->server, i);
     return FL_OK;
 }
 
@@ -172,7 +172,7 @@ static fl_status mirror_new(fli_exec *e)
 static fl_status sides_new(fli_exec *e)
 {
     const fli_exec_spec *spec = &e->spec;
-    fl_status s = fli_crew_init(e->ctx, spec->model, spec->site, spec->threads, &e->crew);
+    fl_status s = fli_workers_init(e->ctx, spec->model, spec->site, spec->threads, &e->crew);
     if (!s) s = clients_new(e);
     if (!s) s = server_new(e);
     return s ? s : ranges_new(e);
@@ -205,9 +205,9 @@ void fli_exec_free(fli_exec *e)
     fli_free(e->exchanges);
     fli_free(e->list);
     fli_intake_free(e->intake);
-    fli_coordinator_free(e->server);
+    fli_server_state_free(e->server);
     if (e->clients) e->executor->close(e->clients);
-    fli_crew_fini(&e->crew);
+    fli_workers_fini(&e->crew);
     fli_free(e->places);
     fli_free(e->ranges);
     fli_free(e->mine);
@@ -218,8 +218,8 @@ void fli_exec_free(fli_exec *e)
 }
 
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
-fli_coordinator *fli_exec_coordinator(fli_exec *e) { return e->server; }
-fli_crew *fli_exec_crew(fli_exec *e) { return &e->crew; }
+fli_server_state *fli_exec_coordinator(fli_exec *e) { return e->server; }
+fli_workers *fli_exec_crew(fli_exec *e) { return &e->crew; }
 const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
 
 /* The mirror lies as the vectors do: in one piece. */
@@ -230,7 +230,7 @@ static size_t mirror_bytes(const fli_exec *e)
 
 void *const *fli_exec_server(fli_exec *e)
 {
-    void *const *vec = fli_coordinator_vectors(e->server);
+    void *const *vec = fli_server_state_vectors(e->server);
     if (!e->mirror) return vec;
     fli_vector_read(&e->space, mirror_bytes(e), vec[0], e->mirror[0]);
     return e->mirror;
@@ -239,7 +239,7 @@ void *const *fli_exec_server(fli_exec *e)
 void fli_exec_server_changed(fli_exec *e)
 {
     if (!e->mirror) return;
-    fli_vector_write(&e->space, mirror_bytes(e), e->mirror[0], fli_coordinator_vectors(e->server)[0]);
+    fli_vector_write(&e->space, mirror_bytes(e), e->mirror[0], fli_server_state_vectors(e->server)[0]);
 }
 
 fl_status fli_exec_status(const fli_exec *e)
@@ -270,7 +270,7 @@ fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n)
         for (i = 0; !s && i < n; i++) s = list[i]->status;
     }
     for (i = 0; s && i < n; i++)
-        if (list[i]->status == s) return fli_coordinator_failed(e->server, list[i]);
+        if (list[i]->status == s) return fli_server_state_failed(e->server, list[i]);
     return s;
 }
 
@@ -310,17 +310,17 @@ fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mi
     size_t bytes = fli_bytes(&e->space);
     void *there = e->space.place ? fli_vector_alloc(e->ctx, &e->space, bytes) : out;
     if (!there) return FL_ENOMEM;
-    fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY},
-                      .down = fli_coordinator_broadcast(e->server),
+    fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY},
+                      .down = fli_server_state_broadcast(e->server),
                       .up = {.vec = &there, .num = &share}};
-    fli_coordinator_address(e->server, &x.ask);
+    fli_server_state_address(e->server, &x.ask);
     fli_exec_run(e, &(fli_exchange *){&x}, 1);
     if (mix) *mix = share;
     if (there != out) {
         fli_vector_read(&e->space, bytes, there, out);
         fli_vector_free(&e->space, there);
     }
-    return x.status ? fli_coordinator_failed(e->server, &x) : fli_exec_status(e);
+    return x.status ? fli_server_state_failed(e->server, &x) : fli_exec_status(e);
 }
 
 /* ---- a round --------------------------------------------------------------------------------------------- */
@@ -352,7 +352,7 @@ fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own,
     ask.phase = (uint32_t)phase;
     ask.phases = (uint32_t)(r->phases ? r->phases : 1);
     ask.flags |= r->flags;
-    fli_coordinator_address(e->server, &ask);
+    fli_server_state_address(e->server, &ask);
     return ask;
 }
 
@@ -384,7 +384,7 @@ static void ask_block(fli_exec *e, const fli_round *r, size_t phase, size_t firs
     for (size_t i = 0; i < count; i++) {
         fli_ask turn = turn_at(e, r, first + i);
         e->exchanges[i].ask = fli_round_ask(e, r, &turn, phase);
-        e->exchanges[i].down = fli_coordinator_broadcast(e->server);
+        e->exchanges[i].down = fli_server_state_broadcast(e->server);
     }
 }
 
@@ -392,8 +392,8 @@ static void ask_block(fli_exec *e, const fli_round *r, size_t phase, size_t firs
 static void note_turn(fli_exec *e, const fli_exchange *x)
 {
     e->spent.steps += (double)x->spent;
-    fli_coordinator_note(e->server, &x->ask);
-    if (x->ask.flags & FLI_ASK_REPLY) fli_coordinator_count(e->server, x);
+    fli_server_state_note(e->server, &x->ask);
+    if (x->ask.flags & FLI_ASK_REPLY) fli_server_state_count(e->server, x);
 }
 
 /* The block's uploads are on their way into the server: all of them, or those of this rank's clients. */
@@ -428,10 +428,10 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     open_intake(e, count);
     e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){filled, e, e->ranges} : NULL);
     for (size_t i = 0; i < count; i++)
-        if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
+        if (e->exchanges[i].status) return fli_server_state_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->crew.pool);
     /* of ranks one alone may have failed: they agree when they go forward */
-    fl_status s = e->ranges ? FL_OK : fli_coordinator_status(e->server);
+    fl_status s = e->ranges ? FL_OK : fli_server_state_status(e->server);
     if (s) return s;
     for (size_t i = 0; i < count; i++) note_turn(e, &e->exchanges[i]);
     count_bytes(e, count);
@@ -450,12 +450,12 @@ static size_t note_places(fli_exec *e, const fli_round *r)
 /* One exchange with the cohort. */
 static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step, size_t turns)
 {
-    fli_coordinator_begin(e->server, step);
-    fl_status s = fli_coordinator_status(e->server);
+    fli_server_state_begin(e->server, step);
+    fl_status s = fli_server_state_status(e->server);
     for (size_t at = 0; s == FL_OK && at < turns; at += e->block)
         s = run_block(e, r, step->phase, at, turns - at < e->block ? turns - at : e->block);
     /* nobody came: the model stays */
-    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_coordinator_advance(e->server, e->crew.pool);
+    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_server_state_advance(e->server, e->crew.pool);
     return s;
 }
 
@@ -487,18 +487,18 @@ static size_t keep_who_came(fli_exec *e, size_t count, fli_step *step)
 static fl_status gather_phase(fli_exec *e, const fli_round *r, fli_step *step)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
-    fli_coordinator_begin(e->server, step); /* what goes down is known from here on */
-    fl_status s = fli_coordinator_status(e->server);
+    fli_server_state_begin(e->server, step); /* what goes down is known from here on */
+    fl_status s = fli_server_state_status(e->server);
     if (s) return s;
     ask_block(e, r, 0, 0, r->count);
     if ((s = fli_exec_gather(e, e->list, r->count))) return s;
     count_bytes(e, r->count);
     size_t came = e->spent.came = keep_who_came(e, r->count, step);
-    if (came < r->count) fli_coordinator_begin(e->server, step);
+    if (came < r->count) fli_server_state_begin(e->server, step);
     if (reply && came) fli_intake_all(e->intake, e->list, came, e->crew.pool);
-    if ((s = fli_coordinator_status(e->server))) return s;
+    if ((s = fli_server_state_status(e->server))) return s;
     for (size_t i = 0; i < came; i++) note_turn(e, e->list[i]);
-    return reply && came ? fli_coordinator_advance(e->server, e->crew.pool) : FL_OK;
+    return reply && came ? fli_server_state_advance(e->server, e->crew.pool) : FL_OK;
 }
 
 fl_status fli_exec_round(fli_exec *e, const fli_round *r)
@@ -510,7 +510,7 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
                      .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0,
                      .spread = e->ranges != NULL};
     size_t until = r->until ? r->until : step.phases;
-    for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_coordinator_weight(e->server, r->asks[i].client);
+    for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_server_state_weight(e->server, r->asks[i].client);
     e->spent = (fli_spent){.came = r->count};
     size_t turns = note_places(e, r);
     int gathers = may_go_without(e, r);
@@ -555,13 +555,13 @@ fl_status fli_exec_load_clients(fli_exec *e, fli_loader *in) { return e->executo
 
 void fli_exec_save(fli_exec *e, fli_saver *out)
 {
-    fli_coordinator_save(e->server, out);
+    fli_server_state_save(e->server, out);
     fli_exec_save_clients(e, out);
 }
 
 fl_status fli_exec_load(fli_exec *e, fli_loader *in)
 {
-    fli_coordinator_load(e->server, in);
+    fli_server_state_load(e->server, in);
     return fli_exec_load_clients(e, in);
 }
 
@@ -575,9 +575,9 @@ static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
     const fli_algo *a = spec->algo;
     int apart = spec->executor && spec->executor->apart;
     size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
-    int remembers = fli_coordinator_remembers(a, spec->params, spec->watch) > 0;
+    int remembers = fli_server_state_remembers(a, spec->params, spec->measure_potential) > 0;
     return fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
-           (remembers ? 1 : 0) + fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
+           (remembers ? 1 : 0) + fli_broadcast_cache_vectors(a, spec->params, phases) * (apart ? cohort : 1);
 }
 
 /* Of a client at work. */
@@ -588,8 +588,8 @@ static size_t turn_vectors(const fli_algo *a, int async)
 
 static double state_bytes(const fli_exec_spec *spec, size_t cohort)
 {
-    double all =
-        (double)(cohort * fli_algo_client_vectors(spec->algo, spec->watch)) * (double)fli_bytes(&spec->model->space);
+    double all = (double)(cohort * fli_algo_client_vectors(spec->algo, spec->measure_potential)) *
+                 (double)fli_bytes(&spec->model->space);
     return spec->memory ? fmin(all, (double)spec->memory) : all;
 }
 
@@ -608,7 +608,8 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = exec_block(spec);
     /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
-    double solving = spec->mailbox ? 0 : solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
+    double solving =
+        spec->remote_queue ? 0 : solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
     double at_work = (double)(async || cohort < block ? cohort : block);
     fli_footprint f = {
         .server = (double)server_vectors(spec, cohort) * vector +
@@ -641,7 +642,8 @@ double fli_footprint_client(const fli_clients_spec *spec, size_t samples)
 {
     const fli_algo *a = spec->algo;
     size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
-    size_t kept = fli_algo_client_vectors(a, spec->watch) + fli_recall_vectors(a, spec->params, phases);
+    size_t kept =
+        fli_algo_client_vectors(a, spec->measure_potential) + fli_broadcast_cache_vectors(a, spec->params, phases);
     /* what it keeps is there as often as it may go back; the start model comes beside what is sent */
     size_t vectors = 3 * kept + a->work + turn_vectors(a, 1) + 1;
     return (double)vectors * (double)fli_bytes(&spec->model->space) + fli_eval_bytes(spec->model) +

@@ -30,13 +30,14 @@ typedef struct {
     size_t slice;                 /* see coordinator.h */
     fli_between between;          /* likewise */
     const fli_executor *executor; /* NULL: threads */
-    int watch;                    /* see fli_clients_spec */
+    int measure_potential;        /* see fli_clients_spec */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
     const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
     const fli_builder *builder;
-    struct fli_mailbox *mailbox; /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
-    const fl_ranks *ranks;       /* see fli_clients_spec */
-    const fli_shards *shards;
+    struct fli_remote_queue
+        *remote_queue;     /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
+    const fl_ranks *ranks; /* see fli_clients_spec */
+    const fli_rank_owner *rank_owner;
     int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FLI_ALGO_ADDS */
 } fli_exec_spec;
 
@@ -46,8 +47,8 @@ void fli_exec_free(fli_exec *e);
 /* What a client said when it joined, without a digest. */
 fli_card fli_exec_card(const fli_exec *e, uint32_t client);
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
-fli_coordinator *fli_exec_coordinator(fli_exec *e);
-fli_crew *fli_exec_crew(fli_exec *e);
+fli_server_state *fli_exec_coordinator(fli_exec *e);
+fli_workers *fli_exec_crew(fli_exec *e);
 /* The space of all vectors in messages and state. */
 const fli_space *fli_exec_space(const fli_exec *e);
 /* The server's vectors in plain memory; [0] is the model x. At a site they are copies as of now. The caller sets the
@@ -59,7 +60,7 @@ fl_status fli_exec_status(const fli_exec *e);
 
 typedef struct {
     size_t round;
-    uint32_t flags; /* FLI_ASK_CHANGED, _REPLY and _WARM_UP, of everybody who is asked */
+    uint32_t flags; /* FLI_ASK_HAS_BODY, _REPLY and _WARM_UP, of everybody who is asked */
     const fli_ask
         *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */
     size_t count;

@@ -20,7 +20,7 @@ typedef struct fli_executor {
     const char *name, *title;
     int apart; /* clients keep their parts of a round's broadcasts each for itself, in this process */
     /* The clients, before their first turn. `crew` is borrowed. */
-    fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out);
+    fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out);
     /* What a client said of itself when it joined: available at any time. Only the digest of its samples can fail; it
      * takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);

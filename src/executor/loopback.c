@@ -29,7 +29,7 @@ typedef struct {
     fli_fed fed;           /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
-    fli_recall **recalls; /* one per client in the middle of a round, where clients keep something */
+    fli_broadcast_cache **recalls; /* one per client in the middle of a round, where clients keep something */
 } loopback;
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
@@ -82,13 +82,13 @@ static void close_loopback(void *executor)
     if (!l) return;
     fli_clients_free(l->clients);
     fli_eval_fini(&l->eval);
-    for (size_t i = 0; l->recalls && i < l->spec.clients; i++) fli_recall_free(l->recalls[i]);
+    for (size_t i = 0; l->recalls && i < l->spec.clients; i++) fli_broadcast_cache_free(l->recalls[i]);
     fli_free(l->recalls);
     if (l->built) l->told.builder->free(l->built);
     fli_free(l);
 }
 
-static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
 {
     loopback *l = fli_alloc(ctx, 1, sizeof *l);
     (void)crew;
@@ -163,11 +163,12 @@ static fl_status add_recalled(loopback *l, delivery *d)
     d->own.down = &d->inbox;
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!l->recalls[client]) {
-        fl_status s = fli_recall_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->recalls[client]);
+        fl_status s =
+            fli_broadcast_cache_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->recalls[client]);
         if (s || !l->recalls[client]) return s; /* nothing is kept */
     }
-    d->own.down = fli_recall_view(l->recalls[client]);
-    return fli_recall_take(l->recalls[client], &d->own.ask, &d->inbox);
+    d->own.down = fli_broadcast_cache_view(l->recalls[client]);
+    return fli_broadcast_cache_take(l->recalls[client], &d->own.ask, &d->inbox);
 }
 
 /* The ask and the message down, as bytes and back. */
@@ -205,7 +206,7 @@ static void forget_cohort(loopback *l, const fli_ask *ask)
     uint32_t client = ask->client;
     size_t end = fli_algo_cohort_end(l->spec.algo, l->spec.params, ask->phase, ask->phases);
     if (ask->kind != FLI_ASK_TURN || ask->phase + 1 < end) return;
-    fli_recall_free(l->recalls[client]);
+    fli_broadcast_cache_free(l->recalls[client]);
     l->recalls[client] = NULL;
 }
 

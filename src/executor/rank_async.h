@@ -6,7 +6,7 @@
 #include "message/codec.h"
 #include "ranks/ranks.h"
 
-typedef struct fli_influx fli_influx;
+typedef struct fli_rank_async fli_rank_async;
 
 /* All borrowed; must outlive it. */
 typedef struct {
@@ -19,6 +19,6 @@ typedef struct {
     /* A turn of this rank's, on any of its threads. */
     void (*work)(void *arg, fli_exchange *x, size_t worker);
     void *arg;
-} fli_influx_spec;
+} fli_rank_async_spec;
 
 #endif

@@ -23,10 +23,10 @@ typedef struct {
     uint32_t count, slot[AT_ONCE];
 } notice;
 
-struct fli_influx {
+struct fli_rank_async {
     fl_ctx *ctx;
-    fli_influx_spec spec;
-    fli_hands *hands;
+    fli_rank_async_spec spec;
+    fli_async_pool *hands;
     /* turns under way, at the same places everywhere; NULL: a place is free */
     fli_exchange **slots;
     size_t room;
@@ -39,19 +39,19 @@ struct fli_influx {
     size_t first, count;
 };
 
-/* fli_hands_fn */
+/* fli_async_pool_fn */
 static void work(void *influx, void *exchange, size_t worker)
 {
-    const fli_influx *f = influx;
+    const fli_rank_async *f = influx;
     f->spec.work(f->spec.arg, exchange, worker);
 }
 
-static void influx_free(fli_influx *f);
+static void influx_free(fli_rank_async *f);
 
-static fl_status influx_new(fl_ctx *ctx, const fli_influx_spec *spec, fli_influx **out)
+static fl_status influx_new(fl_ctx *ctx, const fli_rank_async_spec *spec, fli_rank_async **out)
 {
     size_t ranks = spec->ranks->count;
-    fli_influx *f = fli_alloc(ctx, 1, sizeof *f);
+    fli_rank_async *f = fli_alloc(ctx, 1, sizeof *f);
     if (!f) return FL_ENOMEM;
     f->ctx = ctx;
     f->spec = *spec;
@@ -61,7 +61,7 @@ static fl_status influx_new(fl_ctx *ctx, const fli_influx_spec *spec, fli_influx
     f->ready = fli_alloc(ctx, ranks, AT_ONCE * sizeof *f->ready);
     fl_status s = f->notices && f->where && f->at && f->ready ? FL_OK : FL_ENOMEM;
     for (size_t i = 0; !s && i <= ranks; i++) f->where[i] = i * sizeof *f->notices;
-    if (!s) s = fli_hands_new(ctx, spec->threads, work, f, &f->hands);
+    if (!s) s = fli_async_pool_new(ctx, spec->threads, work, f, &f->hands);
     if (s)
         influx_free(f);
     else
@@ -69,10 +69,10 @@ static fl_status influx_new(fl_ctx *ctx, const fli_influx_spec *spec, fli_influx
     return s;
 }
 
-static void influx_free(fli_influx *f)
+static void influx_free(fli_rank_async *f)
 {
     if (!f) return;
-    fli_hands_free(f->hands);
+    fli_async_pool_free(f->hands);
     fli_free(f->slots);
     fli_free(f->notices);
     fli_free(f->where);
@@ -82,14 +82,14 @@ static void influx_free(fli_influx *f)
     fli_free(f);
 }
 
-static void influx_rest(fli_influx *f) { fli_hands_rest(f->hands); }
+static void influx_rest(fli_rank_async *f) { fli_async_pool_rest(f->hands); }
 /* Returns when no turn is under way at this rank; those that have not begun wait until somebody is awaited again. */
-static double influx_idle(fli_influx *f) { return fli_hands_idle(f->hands); }
+static double influx_idle(fli_rank_async *f) { return fli_async_pool_idle(f->hands); }
 
 /* ---- out ------------------------------------------------------------------------------------------------- */
 
 /* The rank with the fewest turns under way. */
-static uint32_t influx_lightest(const fli_influx *f)
+static uint32_t influx_lightest(const fli_rank_async *f)
 {
     uint32_t best = 0;
     size_t least = SIZE_MAX;
@@ -102,14 +102,14 @@ static uint32_t influx_lightest(const fli_influx *f)
 }
 
 /* The place of an exchange; of NULL: the first that is free, or the end. */
-static size_t slot_of(const fli_influx *f, const fli_exchange *x)
+static size_t slot_of(const fli_rank_async *f, const fli_exchange *x)
 {
     size_t i = 0;
     while (i < f->room && f->slots[i] != x) i++;
     return i;
 }
 
-static fl_status influx_send(fli_influx *f, fli_exchange *x)
+static fl_status influx_send(fli_rank_async *f, fli_exchange *x)
 {
     size_t slot = slot_of(f, NULL), more = 2 * f->room + 8;
     if (slot == f->room) {
@@ -118,18 +118,18 @@ static fl_status influx_send(fli_influx *f, fli_exchange *x)
         f->room = more;
     }
     f->slots[slot] = x;
-    return x->rank == f->spec.ranks->rank ? fli_hands_give(f->hands, x) : FL_OK;
+    return x->rank == f->spec.ranks->rank ? fli_async_pool_give(f->hands, x) : FL_OK;
 }
 
 /* ---- in -------------------------------------------------------------------------------------------------- */
 
-static size_t up_bytes(const fli_influx *f, const fli_exchange *x, fli_wire *w)
+static size_t up_bytes(const fli_rank_async *f, const fli_exchange *x, fli_wire *w)
 {
     fli_wire_of(f->spec.model, f->spec.classes, f->spec.algo, f->spec.params, &x->ask, w);
     return fli_wire_bytes(w->up, w->moment, f->spec.model);
 }
 
-static fl_status room_for_uploads(fli_influx *f)
+static fl_status room_for_uploads(fli_rank_async *f)
 {
     fli_wire w;
     size_t ranks = f->spec.ranks->count;
@@ -145,7 +145,7 @@ static fl_status room_for_uploads(fli_influx *f)
     return s;
 }
 
-static unsigned char *write_upload(const fli_influx *f, const fli_exchange *x, unsigned char *out)
+static unsigned char *write_upload(const fli_rank_async *f, const fli_exchange *x, unsigned char *out)
 {
     fli_wire w;
     size_t bytes = up_bytes(f, x, &w);
@@ -154,7 +154,7 @@ static unsigned char *write_upload(const fli_influx *f, const fli_exchange *x, u
     return out + FLI_OUTCOME_BYTES + bytes;
 }
 
-static fl_status read_upload(const fli_influx *f, fli_exchange *x, const unsigned char *in, size_t *bytes)
+static fl_status read_upload(const fli_rank_async *f, fli_exchange *x, const unsigned char *in, size_t *bytes)
 {
     fli_wire w;
     *bytes = FLI_OUTCOME_BYTES + up_bytes(f, x, &w);
@@ -168,7 +168,7 @@ static fl_status read_upload(const fli_influx *f, fli_exchange *x, const unsigne
 static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x);
 
 /* What a rank has said is done comes in. */
-static fl_status come_in(fli_influx *f, uint32_t rank)
+static fl_status come_in(fli_rank_async *f, uint32_t rank)
 {
     const notice *n = &f->notices[rank];
     const unsigned char *in = f->bytes + f->at[rank];
@@ -185,19 +185,19 @@ static fl_status come_in(fli_influx *f, uint32_t rank)
     return s;
 }
 
-static void write_own(fli_influx *f)
+static void write_own(fli_rank_async *f)
 {
     uint32_t own = f->spec.ranks->rank;
     unsigned char *out = f->bytes + f->at[own];
     for (size_t i = 0; i < f->notices[own].count; i++) out = write_upload(f, f->slots[f->notices[own].slot[i]], out);
 }
 
-static fl_status look(fli_influx *f, double until)
+static fl_status look(fli_rank_async *f, double until)
 {
     const fl_ranks *r = f->spec.ranks;
     void *done[AT_ONCE];
     notice *own = &f->notices[r->rank];
-    own->count = (uint32_t)fli_hands_take(f->hands, fmin(glance, until - fli_clock_now()), done, AT_ONCE);
+    own->count = (uint32_t)fli_async_pool_take(f->hands, fmin(glance, until - fli_clock_now()), done, AT_ONCE);
     for (size_t i = 0; i < own->count; i++) own->slot[i] = (uint32_t)slot_of(f, done[i]);
     own->over = fli_clock_now() >= until;
     fl_status s = fli_ranks_gather(f->ctx, r, f->notices, f->where);
@@ -211,7 +211,7 @@ static fl_status look(fli_influx *f, double until)
 }
 
 /* On every rank: x->rank is to take this turn. And the next that has come, see fli_executor. */
-static fl_status influx_await(fli_influx *f, double seconds, fli_exchange **out)
+static fl_status influx_await(fli_rank_async *f, double seconds, fli_exchange **out)
 {
     double until = fli_clock_now() + seconds;
     fl_status s = FL_OK;
@@ -265,16 +265,16 @@ typedef struct {
 typedef struct {
     fl_ctx *ctx;
     const fl_ranks *ranks;
-    const fli_shards *shards;
+    const fli_rank_owner *shards;
     const fli_model *model;
     const fli_algo *algo;
     const void *params;
     size_t classes;
     int moves, at_site;
-    void *here;           /* the executor of this rank's clients */
-    pthread_mutex_t lock; /* of the table's functions, of `broken` and of `coming` */
-    fl_status broken;     /* the other ranks cannot be reached */
-    fli_influx *influx;   /* turns on the real clock; NULL: there has been none */
+    void *here;             /* the executor of this rank's clients */
+    pthread_mutex_t lock;   /* of the table's functions, of `broken` and of `coming` */
+    fl_status broken;       /* the other ranks cannot be reached */
+    fli_rank_async *influx; /* turns on the real clock; NULL: there has been none */
     size_t threads;
     /* the list under way */
     fli_exchange *const *list;
@@ -314,20 +314,21 @@ static void close_spread(void *executor)
 static int may_move(const fli_clients_spec *spec)
 {
     const fli_algo *a = spec->algo;
-    if (spec->fed->train || fli_algo_client_vectors(a, spec->watch) || fli_algo_client_scalars(a, spec->watch))
+    if (spec->fed->train || fli_algo_client_vectors(a, spec->measure_potential) ||
+        fli_algo_client_scalars(a, spec->measure_potential))
         return 0;
     for (size_t k = 0; k < spec->solvers.count; k++)
         if (spec->solvers.at[k]->forget) return 0;
     return 1;
 }
 
-static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
 {
     spread *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
     s->ranks = spec->ranks;
-    s->shards = spec->shards;
+    s->shards = spec->rank_owner;
     s->model = spec->model;
     s->algo = spec->algo;
     s->params = spec->params;
@@ -706,20 +707,20 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
 
 /* ---- the real clock -------------------------------------------------------------------------------------- */
 
-/* fli_influx_spec.work */
+/* fli_rank_async_spec.work */
 static void one(void *executor, fli_exchange *x, size_t worker) { below->one(((spread *)executor)->here, x, worker); }
 
 static fl_status send_one(void *executor, fli_exchange *x)
 {
     spread *s = executor;
-    fli_influx_spec spec = {.ranks = s->ranks,
-                            .model = s->model,
-                            .classes = s->classes,
-                            .algo = s->algo,
-                            .params = s->params,
-                            .threads = s->threads,
-                            .work = one,
-                            .arg = s};
+    fli_rank_async_spec spec = {.ranks = s->ranks,
+                                .model = s->model,
+                                .classes = s->classes,
+                                .algo = s->algo,
+                                .params = s->params,
+                                .threads = s->threads,
+                                .work = one,
+                                .arg = s};
     fl_status status = s->influx ? FL_OK : influx_new(s->ctx, &spec, &s->influx);
     if (status) return status;
     x->rank = s->moves ? influx_lightest(s->influx) : s->shards->owner[x->ask.client];

@@ -14,11 +14,12 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    fli_crew *crew;
+    fli_workers *crew;
     const fli_fed *fed;
     fli_clients *clients;
     const fli_site *site; /* NULL: here */
-    fli_recall *recall;   /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
+    fli_broadcast_cache
+        *recall; /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
     item *items;
     size_t room;
     const fli_filled *filled; /* who is told, in the run under way */
@@ -29,19 +30,19 @@ static void close_threads(void *executor)
     threads *t = executor;
     if (!t) return;
     fli_clients_free(t->clients);
-    fli_recall_free(t->recall);
+    fli_broadcast_cache_free(t->recall);
     fli_free(t->items);
     fli_free(t);
 }
 
-static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
 {
     threads *t = fli_alloc(ctx, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
     *t = (threads){.ctx = ctx, .crew = crew, .fed = spec->fed};
     t->site = spec->site;
-    fl_status s =
-        fli_recall_new(ctx, spec->model, spec->site ? spec->site->place : NULL, spec->algo, spec->params, &t->recall);
+    fl_status s = fli_broadcast_cache_new(ctx, spec->model, spec->site ? spec->site->place : NULL, spec->algo,
+                                          spec->params, &t->recall);
     if (!s) s = fli_clients_new(ctx, spec, crew->threads, crew->evals, &t->clients);
     if (s)
         close_threads(t);
@@ -87,10 +88,10 @@ static fl_status make_room(threads *t, size_t n)
 static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
 {
     const fli_message *sent = list[0]->down;
-    fl_status s = fli_recall_take(t->recall, &list[0]->ask, sent);
+    fl_status s = fli_broadcast_cache_take(t->recall, &list[0]->ask, sent);
     for (size_t i = 0; !s && i < n; i++) {
         if (list[i]->down != sent) s = fli_fail(t->ctx, FL_ESYSTEM, "clients of one round are sent different messages");
-        list[i]->down = fli_recall_view(t->recall);
+        list[i]->down = fli_broadcast_cache_view(t->recall);
     }
     return s;
 }

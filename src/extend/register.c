@@ -1,6 +1,6 @@
 /* fl_*_register: parts of users' own, under names that nothing else has; and fl_forget. */
 #include "algo/user_method.h"
-#include "base/registry.h"
+#include "base/user_registry.h"
 #include "base/ctx.h"
 #include "solver/user_solver.h"
 #include "model/user_objective.h"
@@ -20,7 +20,7 @@ static fl_status taken(fl_ctx *ctx, const char *section, const char *name)
 static fl_status check_name(fl_ctx *ctx, const char *what, const char *section, const char *name)
 {
     fli_item item;
-    fl_status s = fli_own_check_name(ctx, what, name);
+    fl_status s = fli_registry_check_name(ctx, what, name);
     if (s || !fli_item_find(fli_kind_find(section), name, &item) || item.own) return s;
     return taken(ctx, section, name);
 }
@@ -32,16 +32,16 @@ fl_status fl_objective_register(fl_ctx *ctx, const fl_objective *given)
     if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no objective to register");
     fl_status s = fli_take_sized(ctx, "fl_objective", given, given->size, &o, sizeof o);
     if (!s) s = check_name(ctx, "an objective", "model", o.name);
-    if (!s) s = fli_own_objective_check(ctx, &o);
+    if (!s) s = fli_user_objective_check(ctx, &o);
     if (!s) s = fli_metrics_add(ctx, o.metrics);
-    return s ? s : fli_own_objective_add(ctx, &o);
+    return s ? s : fli_user_objective_add(ctx, &o);
 }
 
 /* Nor those of solvers that only methods choose: messages have them. */
 static fl_status check_solver_name(fl_ctx *ctx, const char *name)
 {
     fl_status s = check_name(ctx, "a solver", "solver", name);
-    int known = !s && fli_own_solver_named(name) && !fli_own_solver(name);
+    int known = !s && fli_user_solver_named(name) && !fli_user_solver(name);
     for (size_t i = 0; !s && fli_solver_list[i]; i++) known |= !strcmp(fli_solver_list[i]->name, name);
     return known ? taken(ctx, "solver", name) : s;
 }
@@ -53,7 +53,7 @@ fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *given)
     if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no solver to register");
     fl_status s = fli_take_sized(ctx, "fl_solver", given, given->size, &solver, sizeof solver);
     if (!s) s = check_solver_name(ctx, solver.name);
-    return s ? s : fli_own_solver_add(ctx, &solver);
+    return s ? s : fli_user_solver_add(ctx, &solver);
 }
 
 fl_status fl_method_register(fl_ctx *ctx, const fl_method *given)
@@ -63,7 +63,7 @@ fl_status fl_method_register(fl_ctx *ctx, const fl_method *given)
     if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no method to register");
     fl_status s = fli_take_sized(ctx, "fl_method", given, given->size, &m, sizeof m);
     if (!s) s = check_name(ctx, "a method", "algorithm", m.name);
-    return s ? s : fli_own_method_add(ctx, &m);
+    return s ? s : fli_user_method_add(ctx, &m);
 }
 
 /* ---- out of the lists again --------------------------------------------------------------------------------- */
@@ -72,9 +72,9 @@ static const struct {
     const char *section;
     int (*forget)(const char *name);
 } lists[] = {
-    {"algorithm", fli_own_method_forget},
-    {"model", fli_own_model_forget},
-    {"solver", fli_own_solver_forget},
+    {"algorithm", fli_user_method_forget},
+    {"model", fli_user_model_forget},
+    {"solver", fli_user_solver_forget},
 };
 
 fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name)

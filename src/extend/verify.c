@@ -460,7 +460,7 @@ static int make_ask(const verifier *v, json_int_t client, const json_t *steps, s
     json_int_t count = json_integer_value(steps);
     if (client < 0 || (size_t)client >= clients(v) || (steps && (count < 1 || count > 1000000))) return 0;
     fli_card card = fli_exec_card(v->exec, (uint32_t)client);
-    *out = fli_ask_for(&v->plan.asking, &card, round, round, (uint32_t)client);
+    *out = fli_ask_for(&v->plan.ask_params, &card, round, round, (uint32_t)client);
     if (steps) out->steps = (uint64_t)count;
     out->probability = probability;
     return 1;
@@ -481,7 +481,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
     r->asks = v->asks;
     r->count = m;
     r->phases = a->rounds.phases ? a->rounds.phases(v->plan.params, 0) : 1;
-    r->flags = (r->flags & FLI_ASK_CHANGED) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
+    r->flags = (r->flags & FLI_ASK_HAS_BODY) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
     return FL_OK;
 }
 
@@ -545,20 +545,20 @@ static fl_status compare_own(verifier *v)
 static fl_status warm_up(verifier *v)
 {
     for (size_t i = 0; i < clients(v); i++) make_ask(v, (json_int_t)i, NULL, 0, 1, &v->asks[i]);
-    return fli_exec_round(
-        v->exec,
-        &(fli_round){.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .asks = v->asks, .count = clients(v)});
+    return fli_exec_round(v->exec, &(fli_round){.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP,
+                                                .asks = v->asks,
+                                                .count = clients(v)});
 }
 
 static fl_status run_rounds(verifier *v, const json_t *rounds)
 {
-    fli_round r = {.flags = FLI_ASK_CHANGED};
+    fli_round r = {.flags = FLI_ASK_HAS_BODY};
     fl_status s = FL_OK;
     for (r.round = 0; !s && r.round < json_array_size(rounds); r.round++) {
         s = read_round(v, json_array_get(rounds, r.round), &r);
         if (!s) s = fli_exec_round(v->exec, &r);
         if (!s) s = compare(v, r.round);
-        r.flags = r.flags & FLI_ASK_REPLY ? FLI_ASK_CHANGED : 0;
+        r.flags = r.flags & FLI_ASK_REPLY ? FLI_ASK_HAS_BODY : 0;
     }
     return s;
 }
@@ -569,30 +569,30 @@ static fl_status run_rounds(verifier *v, const json_t *rounds)
 static void begin_step(verifier *v, size_t step)
 {
     fli_step next = {.round = step, .cohort = 1, .cohort_weight = 1 / (double)clients(v)};
-    fli_coordinator_begin(fli_exec_coordinator(v->exec), &next);
+    fli_server_state_begin(fli_exec_coordinator(v->exec), &next);
 }
 
 /* One client, working from the model of `delay` server steps before the newest. `history` has the start model and the
  * model after every step so far, one after the other. */
 static fl_status run_event(verifier *v, const json_t *event, size_t step, void **history, fli_exchange *x)
 {
-    fli_coordinator *server = fli_exec_coordinator(v->exec);
+    fli_server_state *server = fli_exec_coordinator(v->exec);
     const json_t *delay = json_object_get(event, "delay"), *steps = json_object_get(event, "steps"),
                  *who = json_object_get(event, "client");
     json_int_t client = json_is_integer(who) ? json_integer_value(who) : -1;
     json_int_t late = json_is_integer(delay) ? json_integer_value(delay) : -1;
     if (late < 0 || (size_t)late > step || !steps || !make_ask(v, client, steps, step, 1 / (double)clients(v), &x->ask))
         return bad(v, "an event's \"client\", \"delay\" or \"steps\" is impossible");
-    fli_message down = {.vec = &history[step - (size_t)late], .start = fli_coordinator_broadcast(server)->start};
+    fli_message down = {.vec = &history[step - (size_t)late], .start = fli_server_state_broadcast(server)->start};
     x->ask.cohort = x->ask.phases = 1;
-    x->ask.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY;
+    x->ask.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY;
     x->down = &down;
-    fli_coordinator_address(server, &x->ask);
-    fli_coordinator_note(server, &x->ask);
+    fli_server_state_address(server, &x->ask);
+    fli_server_state_note(server, &x->ask);
     fli_exec_run(v->exec, &x, 1);
-    if (x->status) return fli_coordinator_failed(server, x);
-    fli_coordinator_absorb(server, x, (size_t)late);
-    fl_status s = fli_coordinator_advance(server, NULL);
+    if (x->status) return fli_server_state_failed(server, x);
+    fli_server_state_absorb(server, x, (size_t)late);
+    fl_status s = fli_server_state_advance(server, NULL);
     if (s) return s;
     begin_step(v, step + 1);
     fli_copy(&v->plan.model->space, fli_exec_server(v->exec)[0], history[step + 1]);

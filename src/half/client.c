@@ -159,7 +159,8 @@ static void client_forget(fl_client *c)
 static int keeps_something(const fl_client *c)
 {
     const fli_solvers *all = &c->spec.solvers;
-    if (fli_algo_client_vectors(c->spec.algo, c->spec.watch) || fli_algo_client_scalars(c->spec.algo, c->spec.watch))
+    if (fli_algo_client_vectors(c->spec.algo, c->spec.measure_potential) ||
+        fli_algo_client_scalars(c->spec.algo, c->spec.measure_potential))
         return 1;
     for (size_t i = 0; i < all->count; i++)
         if (all->at[i]->save) return 1;
@@ -191,29 +192,29 @@ static fli_client_place load_place(fli_loader *in)
 static void save_kept(fl_client *c, fli_saver *out)
 {
     fli_save_count(out, c->recall != NULL);
-    if (c->recall) fli_recall_save(c->recall, out);
+    if (c->recall) fli_broadcast_cache_save(c->recall, out);
     fli_clients_save(c->clients, out);
 }
 
 /* What a snapshot says, beside the client as it is: it takes its place when all of it is there. */
 typedef struct {
     fli_clients *clients;
-    fli_recall *recall;
+    fli_broadcast_cache *recall;
 } kept;
 
 static void kept_fini(kept *k)
 {
     fli_clients_free(k->clients);
-    fli_recall_free(k->recall);
+    fli_broadcast_cache_free(k->recall);
 }
 
 static fl_status load_kept(fl_client *c, fli_loader *in, kept *k)
 {
     fl_status s = FL_OK;
     if (fli_load_count(in, 1)) {
-        s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &k->recall);
+        s = fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &k->recall);
         if (!s && !k->recall) s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
-        if (!s) s = fli_recall_load(k->recall, in);
+        if (!s) s = fli_broadcast_cache_load(k->recall, in);
     }
     if (!s) s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &k->clients);
     return s ? s : fli_clients_load(k->clients, in);
@@ -232,7 +233,7 @@ static fl_status load_point(fl_client *c, const fli_client_point *p, kept *k)
 static void put_in_place(fl_client *c, const kept *k, const fli_client_place *at)
 {
     fli_clients_free(c->clients);
-    fli_recall_free(c->recall);
+    fli_broadcast_cache_free(c->recall);
     c->clients = k->clients;
     c->recall = k->recall;
     c->now = *at;
@@ -296,7 +297,7 @@ static fl_status client_go_back(fl_client *c, const fli_client_place *to)
         if (s) return kept_fini(&k), s;
         put_in_place(c, &k, to);
     } else {
-        fli_recall_free(c->recall);
+        fli_broadcast_cache_free(c->recall);
         c->recall = NULL;
         c->now = *to;
     }
@@ -412,11 +413,11 @@ static fl_status load(fl_client *c, int wide)
 {
     fli_dataset *test = NULL;
     const fli_source *source = c->settings.source.item.desc;
-    fli_request ask = {.params = c->settings.source.params,
-                       .seed = (uint64_t)c->settings.top.seed,
-                       .wide = wide,
-                       .client = 1,
-                       .memory = c->memory.train.size ? &c->memory : NULL};
+    fli_source_request ask = {.params = c->settings.source.params,
+                              .seed = (uint64_t)c->settings.top.seed,
+                              .wide = wide,
+                              .client = 1,
+                              .memory = c->memory.train.size ? &c->memory : NULL};
     if (c->samples && (c->wide == wide || !source)) return FL_OK;
     if (!source) return fli_fail(c->ctx, FL_ECONFIG, "the samples of this client are gone");
     fli_dataset_free(c->samples);
@@ -482,11 +483,11 @@ fl_status fli_client_with(fl_ctx *ctx, fli_dataset *samples, int wide, fl_client
 static void part_from(fl_client *c)
 {
     fli_clients_free(c->clients);
-    fli_recall_free(c->recall);
+    fli_broadcast_cache_free(c->recall);
     client_forget(c);
     fli_eval_fini(&c->eval);
     fli_fed_free(c->fed);
-    if (c->member) fli_member_builder.free(c->member);
+    if (c->member) fli_client_setup_builder.free(c->member);
     fli_free(c->terms);
     c->clients = NULL;
     c->recall = NULL;
@@ -579,9 +580,9 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
 
 static fl_status understand(fl_client *c, const fli_terms *t)
 {
-    fl_status s = fli_member_make(c->ctx, t, own_solver(c), &c->spec, &c->member);
+    fl_status s = fli_client_setup_make(c->ctx, t, own_solver(c), &c->spec, &c->member);
     if (!s) s = client_may_hold(c);
-    if (!s) s = take_samples(c, t, fli_member_settings(c->member));
+    if (!s) s = take_samples(c, t, fli_client_setup_settings(c->member));
     if (s) return s;
     c->number = t->client;
     c->spec.fed = c->fed;
@@ -632,35 +633,35 @@ size_t fl_client_ask_bytes(const fl_client *c)
 
 /* Why a turn cannot come to a client that is there, as the end of a sentence; NULL: it can. A method relies on what
  * its server does: that turns and their phases come in order, each once, and the start model with the first of them. */
-static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_errand *e)
+static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_received_ask *e)
 {
     const fli_algo *a = c->spec.algo;
     const fli_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) {
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;
-        return potential && !c->spec.watch ? "nobody said that its potential would be measured" : NULL;
+        return potential && !c->spec.measure_potential ? "nobody said that its potential would be measured" : NULL;
     }
     if (e->number <= at->last) return "it has taken that turn, or a later one";
     if (fli_algo_shows_start(a) && !at->turns && !(ask->flags & FLI_ASK_FIRST)) return "it lacks the start model";
-    if (ask->flags & FLI_ASK_FIRST && !(ask->flags & FLI_ASK_CHANGED)) return "it lacks the start model";
+    if (ask->flags & FLI_ASK_FIRST && !(ask->flags & FLI_ASK_HAS_BODY)) return "it lacks the start model";
     if (fli_algo_redraws(a, c->spec.params, ask->phase, ask->phases)) return NULL;
     return ask->round == at->round && ask->phase == at->phase ? NULL : "its phase does not follow the one before";
 }
 
 /* What the client keeps of earlier phases is put in its place. */
-static fl_status recall(fl_client *c, fli_errand *e)
+static fl_status recall(fl_client *c, fli_received_ask *e)
 {
     if (!c->recall) {
-        fl_status s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->recall);
+        fl_status s = fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->recall);
         if (s || !c->recall) return s; /* nothing is kept */
     }
-    fl_status s = fli_recall_take(c->recall, &e->x.ask, &e->inbox);
-    e->x.down = fli_recall_view(c->recall);
+    fl_status s = fli_broadcast_cache_take(c->recall, &e->x.ask, &e->inbox);
+    e->x.down = fli_broadcast_cache_view(c->recall);
     return s;
 }
 
 /* Forgets what is kept of the round if this was the last exchange with the cohort. */
-static void go_on(fl_client *c, const fli_errand *e)
+static void go_on(fl_client *c, const fli_received_ask *e)
 {
     const fli_ask *ask = &e->x.ask;
     c->now.turns++;
@@ -671,12 +672,12 @@ static void go_on(fl_client *c, const fli_errand *e)
     c->now.warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
     if (c->now.phase < fli_algo_cohort_end(c->spec.algo, c->spec.params, ask->phase, ask->phases)) return;
     c->now.round = c->now.phase = 0;
-    fli_recall_free(c->recall);
+    fli_broadcast_cache_free(c->recall);
     c->recall = NULL;
 }
 
 /* Takes the turn; one that fails has not been. FL_EREFUSED: it was ended before it was over. */
-static fl_status take_turn(fl_client *c, fli_errand *e)
+static fl_status take_turn(fl_client *c, fli_received_ask *e)
 {
     fli_exchange *x = &e->x;
     double seconds = c->limits.most.seconds;
@@ -695,7 +696,7 @@ static fl_status take_turn(fl_client *c, fli_errand *e)
 }
 
 /* Where the client has to be for this ask; nothing has changed yet. */
-static fl_status find_place(fl_client *c, const fli_errand *e, const fli_client_place **at)
+static fl_status find_place(fl_client *c, const fli_received_ask *e, const fli_client_place **at)
 {
     if (!(*at = client_find(c, e->settled)))
         return fli_fail(c->ctx, FL_EMISMATCH,
@@ -707,7 +708,7 @@ static fl_status find_place(fl_client *c, const fli_errand *e, const fli_client_
     return fli_fail(c->ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", c->number, wrong);
 }
 
-static fl_status work(fl_client *c, fli_errand *e, fl_bytes *out)
+static fl_status work(fl_client *c, fli_received_ask *e, fl_bytes *out)
 {
     const fli_client_place *at;
     fli_exchange *x = &e->x;
@@ -727,14 +728,14 @@ static fl_status work(fl_client *c, fli_errand *e, fl_bytes *out)
 
 fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
 {
-    fli_errand e;
+    fli_received_ask e;
     *out = (fl_bytes){NULL, 0};
     fli_clear(c->ctx);
     if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
     fl_status s = client_may_read(c, n);
     if (s) return s;
-    if (!(s = fli_errand_read(c->ctx, &c->protocol, c->number, ask, n, &e))) s = work(c, &e, out);
-    fli_errand_fini(&e);
+    if (!(s = fli_received_ask_read(c->ctx, &c->protocol, c->number, ask, n, &e))) s = work(c, &e, out);
+    fli_received_ask_fini(&e);
     return s;
 }
 

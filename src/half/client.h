@@ -55,13 +55,13 @@ struct fl_client {
     uint32_t number;
     fli_protocol protocol;
     fli_clients_spec spec;
-    fli_fault fault;
+    fli_user_failure fault;
     void *member;
     fli_fed *fed;
     fli_eval eval;
     /* what changes */
     fli_clients *clients;
-    fli_recall *recall; /* NULL: it keeps nothing of a round just now */
+    fli_broadcast_cache *recall; /* NULL: it keeps nothing of a round just now */
     fli_client_place now;
     fli_client_point round; /* before its first turn in the last round that it was in; */
     fli_client_point turn;  /* before the last turn, where that is not the same */

@@ -227,7 +227,7 @@ static void add_work(fli_text *t, const fli_ask *ask)
 }
 
 /* What an answer would bring. */
-static void add_wanted(fli_text *t, const fl_client *c, const fli_errand *e)
+static void add_wanted(fli_text *t, const fl_client *c, const fli_received_ask *e)
 {
     const fli_model *m = c->spec.model;
     int turn = e->x.ask.kind == FLI_ASK_TURN;
@@ -248,8 +248,8 @@ static void add_wanted(fli_text *t, const fl_client *c, const fli_errand *e)
 
 static fl_status describe_ask(fl_client *c, const fli_packet *p, const void *in, size_t n, fli_text *t)
 {
-    fli_errand e;
-    fl_status s = fli_errand_read(c->ctx, &c->protocol, c->number, in, n, &e);
+    fli_received_ask e;
+    fl_status s = fli_received_ask_read(c->ctx, &c->protocol, c->number, in, n, &e);
     if (!s) {
         fli_text_addf(t, "An ask to client %u, number %llu. Nothing leaves with it.\n", c->number,
                       (unsigned long long)e.number);
@@ -258,7 +258,7 @@ static fl_status describe_ask(fl_client *c, const fli_packet *p, const void *in,
         s = add_rows(c, t, p, e.parts.down, e.x.ask.kind == FLI_ASK_TURN);
         add_wanted(t, c, &e);
     }
-    fli_errand_fini(&e);
+    fli_received_ask_fini(&e);
     return s;
 }
 

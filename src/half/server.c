@@ -113,29 +113,30 @@ static fl_status weigh(fl_ctx *ctx, const fli_settings *s, const fli_look *clien
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-fl_status fli_joined_run_init(fl_config *cfg, const fli_settings *s, const fli_look *clients, const fli_digest *cards,
-                              fli_joined_run *j)
+fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_look *clients, const fli_digest *cards,
+                              fli_remote_run *j)
 {
     fli_fed_spec spec = fli_settings_fed(s, NULL);
     fli_dataset *test = NULL;
-    *j = (fli_joined_run){.data.samples = *cards};
+    *j = (fli_remote_run){.data.samples = *cards};
     fl_status status = cfg->memory.test.size ? fli_memory_borrow(cfg->ctx, &cfg->memory.test, &test)
                                              : fli_joined_test(cfg->ctx, &spec, clients, &test);
     if (!status) status = fli_fed_joined(cfg->ctx, &spec, clients, test, &j->data.fed);
     if (!status) status = weigh(cfg->ctx, s, clients, j->data.fed);
     if (!status)
-        status = fli_mailbox_new(cfg->ctx, cards, (uint64_t)s->participation.seed, &s->server, &j->data.mailbox);
+        status =
+            fli_remote_queue_new(cfg->ctx, cards, (uint64_t)s->participation.seed, &s->server, &j->data.remote_queue);
     if (!status) status = fli_run_new(cfg, &j->data, &j->run);
-    if (status) fli_joined_run_fini(j);
+    if (status) fli_remote_run_fini(j);
     return status;
 }
 
-void fli_joined_run_fini(fli_joined_run *j)
+void fli_remote_run_fini(fli_remote_run *j)
 {
     fl_run_free(j->run);
-    fli_mailbox_free(j->data.mailbox);
+    fli_remote_queue_free(j->data.remote_queue);
     fli_fed_free(j->data.fed);
-    *j = (fli_joined_run){0};
+    *j = (fli_remote_run){0};
 }
 
 /* ---- before anybody has joined ---------------------------------------------------------------------------- */
@@ -177,10 +178,10 @@ static void keep_common(char *said, const char *now)
 static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_look *clients)
 {
     const fli_digest nobody = {{0}};
-    fli_joined_run j;
+    fli_remote_run j;
     fli_clear(cfg->ctx);
-    fl_status status = fli_joined_run_init(cfg, s, clients, &nobody, &j);
-    if (!status) fli_joined_run_fini(&j);
+    fl_status status = fli_remote_run_init(cfg, s, clients, &nobody, &j);
+    if (!status) fli_remote_run_fini(&j);
     return status;
 }
 
@@ -196,7 +197,7 @@ static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, 
 }
 
 /* Refuses a client with which no run can be made, neither if all others are like it nor if they have ordinary sizes, by
- * the sentence that fli_joined_run_init would have then: FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT. `place` is its number.
+ * the sentence that fli_remote_run_init would have then: FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT. `place` is its number.
  * Logs nothing. */
 static fl_status joined_run_suits(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_look *client)
 {
@@ -213,7 +214,7 @@ static fl_status joined_run_suits(fl_config *cfg, const fli_settings *s, uint32_
     return status == FL_ECONFIG || status == FL_EMISMATCH || status == FL_EFORMAT ? status : FL_OK;
 }
 
-/* Refuses settings from which no run can be made, whoever joins, by the sentences that fli_joined_run_init would have
+/* Refuses settings from which no run can be made, whoever joins, by the sentences that fli_remote_run_init would have
  * then. `all` is what the settings say of the clients' samples, `room` has a place for each client. */
 static fl_status joined_run_rehearse(fl_config *cfg, const fli_settings *s, const fli_look *all, fli_look *room)
 {
@@ -253,7 +254,7 @@ struct fl_server {
     size_t clients, missing;
     unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
     fli_lock *lock_of_output;              /* until there is a run, which has it then */
-    fli_joined_run joined;
+    fli_remote_run joined;
     pthread_t thread;
     fl_observer_fn *observer;
     void *observer_arg;
@@ -376,7 +377,7 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
 
 static void free_parts(fl_server *s)
 {
-    fli_joined_run_fini(&s->joined);
+    fli_remote_run_fini(&s->joined);
     fli_lock_leave(s->lock_of_output);
     fl_config_free(s->cfg);
     fl_ctx_free(s->run_ctx);
@@ -415,7 +416,7 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out)
 void fl_server_free(fl_server *s)
 {
     if (!s) return;
-    if (s->joined.data.mailbox) fli_mailbox_close(s->joined.data.mailbox);
+    if (s->joined.data.remote_queue) fli_remote_queue_close(s->joined.data.remote_queue);
     pthread_mutex_lock(&s->lock);
     while (s->inside) pthread_cond_wait(&s->left, &s->lock);
     int running = s->progress != JOINING;
@@ -548,7 +549,7 @@ size_t fl_server_missing(const fl_server *s)
 static void name_longest(fl_server *s)
 {
     char sentence[300];
-    if (fli_mailbox_longest(s->joined.data.mailbox, sentence, sizeof sentence))
+    if (fli_remote_queue_longest(s->joined.data.remote_queue, sentence, sizeof sentence))
         fli_fail_also(s->run_ctx, FL_EDIVERGED, "%s", sentence);
 }
 
@@ -562,7 +563,7 @@ static void *go(void *server)
     fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
     s->progress = OVER;
     pthread_mutex_unlock(&s->lock);
-    fli_mailbox_close(s->joined.data.mailbox);
+    fli_remote_queue_close(s->joined.data.remote_queue);
     return NULL;
 }
 
@@ -590,13 +591,13 @@ static fl_status find_place(fl_run *run)
 static fl_status make_run(fl_server *s)
 {
     const fli_digest cards = digest_cards(s);
-    fl_status status = fli_joined_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
+    fl_status status = fli_remote_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
     if (status) return status;
     s->joined.run->lock = s->lock_of_output;
     s->lock_of_output = NULL;
     fl_run_on_checkpoint(s->joined.run, s->told, s->told_arg);
     if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
-    if (status) fli_joined_run_fini(&s->joined);
+    if (status) fli_remote_run_fini(&s->joined);
     return status;
 }
 
@@ -612,7 +613,7 @@ static fl_status begin(fl_server *s, fl_ctx *ctx)
     s->progress = RUNNING;
     if (!pthread_create(&s->thread, NULL, go, s)) return FL_OK;
     s->progress = JOINING;
-    fli_joined_run_fini(&s->joined);
+    fli_remote_run_fini(&s->joined);
     return fli_fail(ctx, FL_ESYSTEM, "a thread cannot be created");
 }
 
@@ -672,7 +673,7 @@ fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
     fl_ctx *own = enter(s);
     *out = (fl_bytes){NULL, 0};
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_terms(s->joined.data.mailbox, own, client, out));
+    return leave(s, own, status ? status : fli_remote_queue_terms(s->joined.data.remote_queue, own, client, out));
 }
 
 /* How the run ended, once it has. */
@@ -690,7 +691,7 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
     *out = (fl_bytes){NULL, 0};
     fl_status status = begun(s, own, 0);
     if (!status) {
-        status = fli_mailbox_next(s->joined.data.mailbox, own, seconds, client, out);
+        status = fli_remote_queue_next(s->joined.data.remote_queue, own, seconds, client, out);
         if (status == FL_EDONE) status = ending(s, own);
     }
     return leave(s, own, status);
@@ -700,7 +701,8 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_answer(s->joined.data.mailbox, own, client, answer, n));
+    return leave(s, own,
+                 status ? status : fli_remote_queue_answer(s->joined.data.remote_queue, own, client, answer, n));
 }
 
 /* Whether there is a run, for questions whose answer is 0 before. */
@@ -716,7 +718,7 @@ static int is_running(fl_server *s)
 size_t fl_server_answer_bytes(fl_server *s)
 {
     if (!is_running(s)) return 0;
-    size_t bytes = fli_mailbox_answer_bytes(s->joined.data.mailbox);
+    size_t bytes = fli_remote_queue_answer_bytes(s->joined.data.remote_queue);
     step_out(s);
     return bytes;
 }
@@ -724,7 +726,7 @@ size_t fl_server_answer_bytes(fl_server *s)
 size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
 {
     if (!is_running(s)) return 0;
-    size_t n = fli_mailbox_awaited(s->joined.data.mailbox, clients, most);
+    size_t n = fli_remote_queue_awaited(s->joined.data.remote_queue, clients, most);
     step_out(s);
     return n;
 }
@@ -733,19 +735,19 @@ fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_drop(s->joined.data.mailbox, own, client, why));
+    return leave(s, own, status ? status : fli_remote_queue_drop(s->joined.data.remote_queue, own, client, why));
 }
 
 fl_status fl_server_refused(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_refused(s->joined.data.mailbox, own, client, why));
+    return leave(s, own, status ? status : fli_remote_queue_refused(s->joined.data.remote_queue, own, client, why));
 }
 
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_lost(s->joined.data.mailbox, own, client, why));
+    return leave(s, own, status ? status : fli_remote_queue_lost(s->joined.data.remote_queue, own, client, why));
 }

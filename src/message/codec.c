@@ -133,7 +133,7 @@ void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const vo
 
 size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fli_ask *ask)
 {
-    return ask->flags & FLI_ASK_CHANGED ? fli_wire_bytes(w->down, w->moment, m) : 0;
+    return ask->flags & FLI_ASK_HAS_BODY ? fli_wire_bytes(w->down, w->moment, m) : 0;
 }
 
 size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fli_ask *ask)

@@ -9,7 +9,7 @@
 
 /* ==== fault ================================================================================================= */
 
-void fli_fault_note(fli_fault *f, const fl_failure *why)
+void fli_user_failure_note(fli_user_failure *f, const fl_failure *why)
 {
     int nobody = 0;
     if (!fli_has_failed(why) || !atomic_compare_exchange_strong(&f->taken, &nobody, 1)) return;
@@ -17,7 +17,7 @@ void fli_fault_note(fli_fault *f, const fl_failure *why)
     atomic_store_explicit(&f->there, 1, memory_order_release);
 }
 
-void fli_fault_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round)
+void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round)
 {
     fl_failure message = *why;
     char client[32] = "";

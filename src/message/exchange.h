@@ -18,16 +18,19 @@
 typedef struct {
     atomic_int taken, there;
     fl_failure first; /* the sentence, once `there` is set */
-} fli_fault;
+} fli_user_failure;
 
-static inline int fli_fault_there(const fli_fault *f) { return atomic_load_explicit(&f->there, memory_order_acquire); }
+static inline int fli_user_failure_there(const fli_user_failure *f)
+{
+    return atomic_load_explicit(&f->there, memory_order_acquire);
+}
 
 /* The first sentence stays in the fault. An empty one changes nothing: it is of somebody who has only seen that another
  * has failed. */
-void fli_fault_note(fli_fault *f, const fl_failure *why);
+void fli_user_failure_note(fli_user_failure *f, const fl_failure *why);
 
 /* Makes "method NAME failed in pose, client 3, round 5: WHY" of a failure's text; `ask` NULL: no client's. */
-void fli_fault_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round);
+void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round);
 
 /* ==== piece ================================================================================================= */
 

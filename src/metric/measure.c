@@ -64,15 +64,16 @@ static void ask_levels(solver *s, const fli_message *down, uint32_t what, size_t
     for (size_t i = 0; i < count; i++) {
         fli_exchange *x = s->list[i];
         x->ask = (fli_ask){
-            .kind = FLI_ASK_LEVELS, .client = (uint32_t)(first + i), .flags = what | FLI_ASK_CHANGED | FLI_ASK_REPLY};
+            .kind = FLI_ASK_LEVELS, .client = (uint32_t)(first + i), .flags = what | FLI_ASK_HAS_BODY | FLI_ASK_REPLY};
         x->down = down;
-        fli_coordinator_address(fli_exec_coordinator(s->exec), &x->ask);
+        fli_server_state_address(fli_exec_coordinator(s->exec), &x->ask);
         s->counts->evaluation_down += (double)fli_exec_bytes_down(s->exec, &x->ask);
         s->counts->evaluation_up += (double)fli_exec_bytes_up(s->exec, &x->ask);
     }
     fli_exec_run(s->exec, s->list, count);
     for (size_t i = 0; !s->status && i < count; i++)
-        if (s->exchanges[i].status) s->status = fli_coordinator_failed(fli_exec_coordinator(s->exec), &s->exchanges[i]);
+        if (s->exchanges[i].status)
+            s->status = fli_server_state_failed(fli_exec_coordinator(s->exec), &s->exchanges[i]);
     for (size_t i = 0; !s->status && i < count; i++) {
         const fli_exchange *x = &s->exchanges[i];
         double weight = s->weights ? s->weights[x->ask.client] : x->ask.weight;
@@ -230,7 +231,7 @@ struct fli_measure {
     const fli_model *model;
     const fli_space *space; /* of x, gradients and messages */
     const fli_metrics_settings *what;
-    const fli_asking *asking;
+    const fli_ask_params *asking;
     const fli_async *async;      /* NULL: there are rounds */
     const fli_dataset *test;     /* the server's; NULL: none */
     size_t tests, test_first;    /* samples of all of it, and the first that is here */
@@ -293,7 +294,7 @@ static int wants_levels(const fli_metrics_settings *what, const fli_model *model
 /* w_i proportional to p_i times the work of a turn, in the mean over rounds; none where all clients work alike. */
 static fl_status weights_new(fli_measure *m)
 {
-    const fli_asking *a = m->asking;
+    const fli_ask_params *a = m->asking;
     double sum = 0, first = 0;
     int differ = 0;
     if (!wants_levels(m->what, m->model) || !a->algo->levels.work) return FL_OK;
@@ -303,7 +304,7 @@ static fl_status weights_new(fli_measure *m)
         double work = fli_ask_work(a, &card, (uint32_t)i);
         first = i ? first : work;
         differ |= work != first;
-        m->weights[i] = fli_coordinator_weight(fli_exec_coordinator(m->exec), i) * work;
+        m->weights[i] = fli_server_state_weight(fli_exec_coordinator(m->exec), i) * work;
         sum += m->weights[i];
     }
     for (size_t i = 0; i < m->clients; i++) m->weights[i] /= sum;
@@ -354,7 +355,7 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, const fli_asking *asking, fli_measure **out)
+                          const fli_metrics_settings *what, const fli_ask_params *asking, fli_measure **out)
 {
     fli_measure *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
@@ -466,8 +467,8 @@ static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *c
         ask = fli_ask_for(m->asking, &card, (size_t)counts->round, (size_t)counts->round, client);
     }
     ask.kind = FLI_ASK_FIGURES;
-    ask.flags = m->flags | FLI_ASK_CHANGED | FLI_ASK_REPLY;
-    fli_coordinator_address(fli_exec_coordinator(m->exec), &ask);
+    ask.flags = m->flags | FLI_ASK_HAS_BODY | FLI_ASK_REPLY;
+    fli_server_state_address(fli_exec_coordinator(m->exec), &ask);
     if (m->flags & FLI_FIGURES_POTENTIAL) tell_away(m, &ask);
     return ask;
 }
@@ -498,9 +499,9 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 {
     fl_status s = FL_OK;
     void *x = (void *)m->x; /* the vectors of a message down are only read */
-    fli_coordinator *server = fli_exec_coordinator(m->exec);
-    if (m->flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_coordinator_start(server);
-    const fli_message *now = fli_coordinator_broadcast(server);
+    fli_server_state *server = fli_exec_coordinator(m->exec);
+    if (m->flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_server_state_start(server);
+    const fli_message *now = fli_server_state_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
     memset(m->there, 0, m->count);
@@ -522,16 +523,16 @@ static size_t first_lane(const fli_measure *m, uint32_t rank)
 static uint32_t own_rank(const fli_measure *m) { return m->ranks ? m->ranks->rank : 0; }
 
 /* What a lane of this rank looks at. */
-static fli_glance glance_of(const fli_measure *m, size_t item)
+static fli_peek glance_of(const fli_measure *m, size_t item)
 {
     size_t from = fli_lane_begin(item, m->tests), to = fli_lane_begin(item + 1, m->tests);
-    return (fli_glance){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
+    return (fli_peek){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
 }
 
 /* What the lanes will look at, said before where that helps. */
-static void foresee(const fli_measure *m, const fli_elsewhere *there)
+static void foresee(const fli_measure *m, const fli_device_eval *there)
 {
-    fli_glance list[LANES];
+    fli_peek list[LANES];
     size_t n = 0;
     for (size_t i = first_lane(m, own_rank(m)); i < first_lane(m, own_rank(m) + 1); i++) {
         list[n] = glance_of(m, i);
@@ -546,7 +547,7 @@ static void test_lane(void *arg, size_t item, size_t worker)
     fli_measure *m = arg;
     item += first_lane(m, own_rank(m));
     lane *l = &m->lanes[item];
-    fli_glance at = glance_of(m, item);
+    fli_peek at = glance_of(m, item);
     size_t hits = 0;
     if (!at.n) return;
     fli_eval *eval = &fli_exec_crew(m->exec)->evals[worker];
@@ -580,8 +581,8 @@ static fl_status share_lanes(fli_measure *m)
 
 static fl_status measure_test(fli_measure *m)
 {
-    fli_crew *crew = fli_exec_crew(m->exec);
-    const fli_elsewhere *there = crew->evals[0].elsewhere;
+    fli_workers *crew = fli_exec_crew(m->exec);
+    const fli_device_eval *there = crew->evals[0].elsewhere;
     if (!m->what->test || !m->test) return FL_OK;
     if (there) foresee(m, there);
     fli_pool_run(crew->pool, first_lane(m, own_rank(m) + 1) - first_lane(m, own_rank(m)), test_lane, m);

@@ -2,7 +2,7 @@
 #include "metric/metric.h"
 
 #include "base/number.h"
-#include "base/registry.h"
+#include "base/user_registry.h"
 #include "model/user_objective.h"
 
 #include <math.h>
@@ -322,7 +322,7 @@ static void add(const char *name)
 static fl_status check_names(fl_ctx *ctx, const char *const *names)
 {
     for (size_t i = 0; names[i]; i++) {
-        fl_status s = fli_own_check_name(ctx, "a metric", names[i]);
+        fl_status s = fli_registry_check_name(ctx, "a metric", names[i]);
         if (s) return s;
         if (is_ours(names[i]))
             return fli_fail(ctx, FL_ECONFIG, "metric %s comes with fedloom; another one needs another name", names[i]);

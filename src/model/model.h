@@ -7,7 +7,7 @@
 #ifndef FLI_MODEL_MODEL_H
 #define FLI_MODEL_MODEL_H
 
-#include "base/registry.h"
+#include "base/user_registry.h"
 #include "base/rng.h"
 #include "data/federation/federation.h"
 #include "format/keys.h"

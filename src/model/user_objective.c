@@ -5,7 +5,7 @@
 #include "model/user_objective.h"
 
 #include "base/number.h"
-#include "base/registry.h"
+#include "base/user_registry.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -112,13 +112,13 @@ static double grad(const fli_model *m, const void *x, const fli_batch *b, void *
     double loss = NAN;
     size_t hits = 0;
     fl_failure f = {{0}};
-    fli_own_enter(o->is.traits);
+    fli_registry_enter(o->is.traits);
     if (!has_failed(m)) {
         int said =
             o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f) : over_batch(m, x, b, g, &loss, &hits, &f);
         if (fli_failed_by(said, &f)) note_failure(m, &f);
     }
-    fli_own_leave(o->is.traits);
+    fli_registry_leave(o->is.traits);
     int failed = has_failed(m);
     if (failed && g) fli_zero(&m->space, g);
     if (correct) *correct = failed || !(o->is.traits & FL_OBJECTIVE_CLASSIFIER) ? 0 : hits;
@@ -131,9 +131,9 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
     fl_failure f = {{0}};
     fl_batch batch = batch_of(b);
     (void)scratch;
-    fli_own_enter(o->is.traits);
+    fli_registry_enter(o->is.traits);
     if (!has_failed(m) && fli_failed_by(o->is.product(o->is.arg, &batch, x, v, out, &f), &f)) note_failure(m, &f);
-    fli_own_leave(o->is.traits);
+    fli_registry_leave(o->is.traits);
     if (has_failed(m)) fli_zero(&m->space, out);
 }
 
@@ -142,9 +142,9 @@ static void init(const fli_model *m, fli_rng *r, double *x)
     const objective *o = own(m);
     fl_failure f = {{0}};
     uint64_t seed = fli_rng_u64(r);
-    fli_own_enter(o->is.traits);
+    fli_registry_enter(o->is.traits);
     if (!has_failed(m) && fli_failed_by(o->is.start(o->is.arg, seed, x, &f), &f)) note_failure(m, &f);
-    fli_own_leave(o->is.traits);
+    fli_registry_leave(o->is.traits);
 }
 
 static void measure(const fli_model *m, const void *x, double *out)
@@ -152,10 +152,10 @@ static void measure(const fli_model *m, const void *x, double *out)
     const objective *o = own(m);
     fl_failure f = {{0}};
     for (size_t i = 0; o->is.metrics[i]; i++) out[i] = NAN;
-    fli_own_enter(o->is.traits);
+    fli_registry_enter(o->is.traits);
     if (!has_failed(m) && fli_failed_by(o->is.measure(o->is.arg, m->space.ops->size, x, out, &f), &f))
         note_failure(m, &f);
-    fli_own_leave(o->is.traits);
+    fli_registry_leave(o->is.traits);
 }
 
 static size_t scratch(const fli_model *m, size_t n) { return own(m)->is.client && n > 1 ? m->space.n : 0; }
@@ -188,7 +188,7 @@ static void objective_free(void *item)
     fli_free(o);
 }
 
-static fli_own_list objectives = FLI_OWN_LIST(objective_free);
+static fli_registry objectives = FLI_OWN_LIST(objective_free);
 
 /* Names go into files as they are. */
 static fl_status check_tensor_name(fl_ctx *ctx, const fl_objective *o, size_t k)
@@ -270,7 +270,7 @@ static fl_status take_texts(objective *o)
     return o->is.name && o->is.title ? FL_OK : FL_ENOMEM;
 }
 
-fl_status fli_own_objective_check(fl_ctx *ctx, const fl_objective *o)
+fl_status fli_user_objective_check(fl_ctx *ctx, const fl_objective *o)
 {
     const unsigned known = FL_SERIAL | FL_OBJECTIVE_CONVEX | FL_OBJECTIVE_CLASSIFIER;
     size_t metrics = 0;
@@ -318,7 +318,7 @@ static fli_model_desc describe(const objective *o)
                             .failed = failed};
 }
 
-fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *given)
+fl_status fli_user_objective_add(fl_ctx *ctx, const fl_objective *given)
 {
     objective *o = fli_alloc(ctx, 1, sizeof *o);
     if (!o) return FL_ENOMEM;
@@ -332,19 +332,19 @@ fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *given)
     }
     o->is.tensors = NULL; /* copied, in another form */
     o->desc = describe(o);
-    return fli_own_add(ctx, &objectives, o->is.name, o);
+    return fli_registry_add(ctx, &objectives, o->is.name, o);
 }
 
-const fli_model_desc *fli_own_model_at(size_t k)
+const fli_model_desc *fli_user_model_at(size_t k)
 {
-    const objective *o = fli_own_at(&objectives, k);
+    const objective *o = fli_registry_at(&objectives, k);
     return o ? &o->desc : NULL;
 }
 
-const fli_model_desc *fli_own_model_named(const char *name)
+const fli_model_desc *fli_user_model_named(const char *name)
 {
-    const objective *o = fli_own_find(&objectives, name);
+    const objective *o = fli_registry_find(&objectives, name);
     return o ? &o->desc : NULL;
 }
 
-int fli_own_model_forget(const char *name) { return fli_own_forget(&objectives, name); }
+int fli_user_model_forget(const char *name) { return fli_registry_forget(&objectives, name); }

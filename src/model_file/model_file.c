@@ -370,7 +370,7 @@ static fl_status read_all(const loader *l)
     return s;
 }
 
-fl_status fli_trained_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out)
+fl_status fli_loaded_model_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out)
 {
     *out = NULL;
     fl_model *m = fli_alloc(ctx, 1, sizeof *m);
@@ -395,7 +395,7 @@ fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out)
     fli_clear(ctx);
     if (!path) return fli_fail(ctx, FL_ECONFIG, "fl_model_load: there is no path");
     fl_status s = model_file_bytes(ctx, path, &bytes, &n);
-    if (!s) s = fli_trained_read(ctx, path, bytes, n, out);
+    if (!s) s = fli_loaded_model_read(ctx, path, bytes, n, out);
     fli_free(bytes);
     return s;
 }

@@ -58,6 +58,6 @@ struct fl_model {
 };
 
 /* The same as fl_model_load for a file that lies in memory, which is not needed afterwards; `name` is for messages. */
-fl_status fli_trained_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out);
+fl_status fli_loaded_model_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out);
 
 #endif

@@ -162,9 +162,9 @@ static void add_crop(graph *g)
 {
     const fli_dataset *like = &g->m->like;
     if (!like->frame[0]) return;
-    const fli_sight_sizes z = {(uint32_t)like->shape[1], (uint32_t)like->shape[2], (uint32_t)like->frame[0],
-                               (uint32_t)like->frame[1]};
-    const fli_sight l = fli_sight_middle(&z);
+    const fli_crop_sizes z = {(uint32_t)like->shape[1], (uint32_t)like->shape[2], (uint32_t)like->frame[0],
+                              (uint32_t)like->frame[1]};
+    const fli_crop l = fli_crop_middle(&z);
     add_integers(g, "crop.starts", 2, (const size_t[]){(size_t)l.top, (size_t)l.left});
     add_integers(g, "crop.ends", 2, (const size_t[]){(size_t)l.top + like->shape[1], (size_t)l.left + like->shape[2]});
     add_integers(g, "crop.axes", 2, (const size_t[]){2, 3});

@@ -160,7 +160,7 @@ static fl_status build(fl_ctx *ctx, const fli_terms *t, const char *solver, memb
                     m->model->space.ops->size);
 }
 
-fl_status fli_member_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own)
+fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own)
 {
     member *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
@@ -181,16 +181,16 @@ fl_status fli_member_make(fl_ctx *ctx, const fli_terms *t, const char *solver, f
     out->sgd = fli_settings_sgd(&m->settings);
     out->seed = t->seed;
     out->clients = (size_t)t->clients;
-    out->watch = m->settings.metrics.potential && out->algo->theory.potential.name;
+    out->measure_potential = m->settings.metrics.potential && out->algo->theory.potential.name;
     *own = m;
     return FL_OK;
 }
 
 static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own)
 {
-    return fli_member_make(ctx, t, NULL, out, own);
+    return fli_client_setup_make(ctx, t, NULL, out, own);
 }
 
-const fli_builder fli_member_builder = {member_make, member_free};
+const fli_builder fli_client_setup_builder = {member_make, member_free};
 
-const fli_settings *fli_member_settings(const void *own) { return &((const member *)own)->settings; }
+const fli_settings *fli_client_setup_settings(const void *own) { return &((const member *)own)->settings; }

@@ -17,11 +17,11 @@ fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *t
 /* Whether a file that they name is there and no regular one: a pipe can be read once. */
 int fli_settings_name_pipe(const fli_settings *s);
 
-extern const fli_builder fli_member_builder;
+extern const fli_builder fli_client_setup_builder;
 /* The builder's `make` for a client with a solver of its own, which takes the place of what the terms say of SGD; NULL:
  * it has none. */
-fl_status fli_member_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own);
+fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own);
 /* The settings that came with the terms, of what the builder made. */
-const fli_settings *fli_member_settings(const void *own);
+const fli_settings *fli_client_setup_settings(const void *own);
 
 #endif

@@ -85,9 +85,9 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
 
 static int over_all(const fli_plan *p, const fli_view *v)
 {
-    fli_sgd_spec latent = fli_latent_spec(&p->asking.sgd);
+    fli_sgd_spec latent = fli_latent_spec(&p->ask_params.sgd);
     int pseudo = p->model->latent && !p->model->latent->every;
-    return fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment &&
+    return fli_batch_size(&p->ask_params.sgd, v->n_train) >= v->n_train && !v->ds->augment &&
            !(pseudo && fli_batch_size(&latent, v->n_unlabelled) < v->n_unlabelled);
 }
 

@@ -103,7 +103,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
     p->ctx = cfg->ctx;
-    fli_waits_init(&p->waits, &cfg->ranks, &p->ranks);
+    fli_timed_ranks_init(&p->timed_ranks, &cfg->ranks, &p->ranks);
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
     if (s || (s = count_threads(p))) return s;
@@ -117,7 +117,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     if (like) {
         p->fed = like->fed;
         p->samples = like->samples;
-        p->mailbox = like->mailbox;
+        p->remote_queue = like->remote_queue;
         p->borrowed = 1;
         p->runs = like->runs;
         return FL_OK;
@@ -157,7 +157,7 @@ static void resolve_pace(fli_plan *p)
     if (!p->algo->async.pace) return;
     p->pace = p->algo->async.pace(p->settings.algorithm.params);
     p->at_work = p->participation->largest;
-    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->mailbox;
+    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->remote_queue;
     if (here && p->at_work > p->threads) p->at_work = p->threads;
 }
 
@@ -204,7 +204,7 @@ static char *essence(fli_plan *p)
     fli_settings told;
     if (fli_settings_tell(&p->arena, &p->settings, &told)) return NULL;
     told.algorithm.params = (void *)p->params; /* to be read */
-    if (!p->mailbox) {                         /* clients in this process have exactly what the run has */
+    if (!p->remote_queue) {                    /* clients in this process have exactly what the run has */
         told.algorithm.item.name = told.algorithm.exact;
         told.objective.item.name = told.objective.exact;
         told.local.solver = (char *)told.local.exact_solver;
@@ -219,7 +219,7 @@ static char *essence(fli_plan *p)
 static void plan_asking(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    p->asking = (fli_asking){
+    p->ask_params = (fli_ask_params){
         .local = &s->local,
         .algo = p->algo,
         .params = p->params,
@@ -241,7 +241,7 @@ static fl_status read_start(fli_plan *p)
     return fli_model_file_start(p->ctx, path, p->model, p->start);
 }
 
-/* fli_shards_init */
+/* fli_rank_owner_init */
 static size_t size_of(const void *fed, size_t client) { return fli_fed_size(fed, client); }
 
 static fl_status plan_shards(fli_plan *p)
@@ -251,7 +251,7 @@ static fl_status plan_shards(fli_plan *p)
         return fli_fail(p->ctx, FL_ECONFIG,
                         "executor is %s, which works in one process; over several it must be threads",
                         p->settings.executor.item.name);
-    return fli_shards_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->shards);
+    return fli_rank_owner_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->rank_owner);
 }
 
 static fl_status plan_exec(fli_plan *p)
@@ -272,16 +272,16 @@ static fl_status plan_exec(fli_plan *p)
         .threads = fli_ranks_threads(&p->ranks, (size_t)s->top.threads),
         .memory = (size_t)s->top.memory,
         .folder = spill_folder(p),
-        .executor = p->mailbox              ? &fli_executor_mailbox
+        .executor = p->remote_queue         ? &fli_executor_remote
                     : fli_ranked(&p->ranks) ? &fli_executor_ranks
                                             : s->executor.item.desc,
         .ranks = fli_ranked(&p->ranks) ? &p->ranks : NULL,
-        .shards = fli_ranked(&p->ranks) ? &p->shards : NULL,
+        .rank_owner = fli_ranked(&p->ranks) ? &p->rank_owner : NULL,
         .inexact = !s->top.exact,
-        .mailbox = p->mailbox,
-        .watch = s->metrics.potential && p->algo->theory.potential.name,
+        .remote_queue = p->remote_queue,
+        .measure_potential = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),
-        .builder = &fli_member_builder,
+        .builder = &fli_client_setup_builder,
     };
     return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
 }
@@ -307,7 +307,8 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 
 static int plan_needs_samples(const fli_plan *p)
 {
-    int start = p->model->desc->start_from && !p->start, promise = p->exec.watch && p->algo->theory.potential.falls;
+    int start = p->model->desc->start_from && !p->start,
+        promise = p->exec.measure_potential && p->algo->theory.potential.falls;
     return start || promise || fli_plan_needs_smoothness(p);
 }
 
@@ -331,10 +332,10 @@ static fl_status keep_samples(fli_plan *p)
     fl_status s = keep_tests(p);
     if (s) return s;
     if (plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, NULL, 0);
-    size_t n = p->shards.of[p->ranks.rank].clients;
+    size_t n = p->rank_owner.of[p->ranks.rank].clients;
     uint32_t *own = fli_alloc(p->ctx, n, sizeof *own);
     if (!own) return FL_ENOMEM;
-    fli_shards_list(&p->shards, p->ranks.rank, own);
+    fli_rank_owner_list(&p->rank_owner, p->ranks.rank, own);
     s = fli_fed_keep(p->ctx, p->fed, own, n);
     fli_free(own);
     return s;
@@ -353,7 +354,7 @@ fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 void fli_plan_fini(fli_plan *p)
 {
     if (p->params && p->algo->end) p->algo->end((void *)p->params);
-    fli_shards_fini(&p->shards);
+    fli_rank_owner_fini(&p->rank_owner);
     fli_participation_free(p->participation);
     fli_system_free(p->system);
     fli_model_free(p->model);

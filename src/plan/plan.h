@@ -21,10 +21,11 @@ typedef struct {
     size_t runs;                 /* that work on these data at the same time; 0 counts as 1 */
     int borrowed;                /* the data belong to another plan */
     fl_ranks ranks;              /* that make the run together; count 0: this process alone */
-    fli_waits waits;             /* for the others, by that table */
+    fli_timed_ranks timed_ranks; /* for the others, by that table */
     size_t threads;              /* of all of them */
-    fli_shards shards;           /* who of them has which clients */
-    struct fli_mailbox *mailbox; /* the clients are elsewhere, and so are their samples; NULL: they are here */
+    fli_rank_owner rank_owner;   /* who of them has which clients */
+    struct fli_remote_queue
+        *remote_queue; /* the clients are elsewhere, and so are their samples; NULL: they are here */
     /* known when the plan is finished */
     fli_digest data; /* of all that is read: the samples, traces, a start model */
     fli_model *model;
@@ -36,7 +37,7 @@ typedef struct {
     int uniform;        /* client weights are 1/N, unless they came with the data */
     fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
     size_t at_work;     /* clients of asynchronous methods that are at work at the same time */
-    fli_asking asking;
+    fli_ask_params ask_params;
     fli_exec_spec exec; /* all that the executor is made from */
     double memory;      /* bytes that a run takes at least; known when it is known that there is room */
     double there;       /* of a run on a device: bytes that its vectors take there at least */

@@ -16,7 +16,7 @@ static fl_status look_ahead(const fli_plan *p, fli_outlook *out)
         fli_card card;
         fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
         if (s) return s;
-        fli_ask first = fli_ask_for(&p->asking, &card, 0, 0, (uint32_t)i);
+        fli_ask first = fli_ask_for(&p->ask_params, &card, 0, 0, (uint32_t)i);
         double w = fli_plan_weight(p, i);
         out->travel += w * first.lr * (double)first.steps;
         out->probability += w * first.probability;
@@ -50,7 +50,7 @@ static fl_status settle_params(fli_plan *p)
     if (!settled) return FL_ENOMEM;
     memcpy(settled, p->params, a->params_size);
     fl_status s = look_ahead(p, &f.outlook);
-    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->mailbox)
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->remote_queue)
         s = fli_fail(
             p->ctx, FL_ECONFIG,
             "algorithm %s has a parameter that is auto and follows from the samples, which are at the clients; "
@@ -58,7 +58,7 @@ static fl_status settle_params(fli_plan *p)
             a->name);
     if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
     a->settling.settle(settled, &f);
-    p->params = p->asking.params = settled;
+    p->params = p->ask_params.params = settled;
     return s;
 }
 
@@ -119,7 +119,7 @@ static fl_status warn_of_theory(const fli_plan *p)
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
         fli_card card;
         if (fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card)) continue;
-        fli_ask first = fli_ask_for(&p->asking, &card, 0, 0, (uint32_t)i);
+        fli_ask first = fli_ask_for(&p->ask_params, &card, 0, 0, (uint32_t)i);
         f.client = (uint32_t)i;
         f.lr = first.lr;
         f.steps = first.steps;

@@ -26,7 +26,7 @@ static int fewer(const void *a, const void *b)
 }
 
 /* The clients of `row`, n of them, which come with their samples. `ranks` has room for all. */
-static void deal(fli_shards *s, seat *row, size_t n, seat *ranks)
+static void deal(fli_rank_owner *s, seat *row, size_t n, seat *ranks)
 {
     fli_rng chance;
     fli_rng_init(&chance, 0, FLI_RNG_SHARDS, 0, row[0].which);
@@ -35,20 +35,20 @@ static void deal(fli_shards *s, seat *row, size_t n, seat *ranks)
     qsort(row, n, sizeof *row, fewer);
     for (size_t k = 0; k < n; k++) {
         const seat *client = &row[n - 1 - k];
-        fli_shard *part = &s->of[ranks[k].which];
+        fli_rank_clients *part = &s->of[ranks[k].which];
         s->owner[client->which] = ranks[k].which;
         part->clients++;
         part->samples += client->samples;
     }
 }
 
-fl_status fli_shards_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_shard_size *size, const void *arg,
-                          fli_shards *out)
+fl_status fli_rank_owner_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_rank_clients_size *size, const void *arg,
+                              fli_rank_owner *out)
 {
-    *out = (fli_shards){.ranks = ranks,
-                        .clients = clients,
-                        .of = fli_alloc(ctx, ranks, sizeof *out->of),
-                        .owner = fli_alloc(ctx, clients, sizeof *out->owner)};
+    *out = (fli_rank_owner){.ranks = ranks,
+                            .clients = clients,
+                            .of = fli_alloc(ctx, ranks, sizeof *out->of),
+                            .owner = fli_alloc(ctx, clients, sizeof *out->owner)};
     seat *row = fli_alloc(ctx, ranks, sizeof *row), *seats = fli_alloc(ctx, ranks, sizeof *seats);
     fl_status s = out->of && out->owner && row && seats ? FL_OK : FL_ENOMEM;
     for (size_t i = 0; !s && i < clients;) {
@@ -64,14 +64,14 @@ fl_status fli_shards_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_shard_s
     return s;
 }
 
-void fli_shards_fini(fli_shards *s)
+void fli_rank_owner_fini(fli_rank_owner *s)
 {
     fli_free(s->of);
     fli_free(s->owner);
     memset(s, 0, sizeof *s);
 }
 
-void fli_shards_list(const fli_shards *s, size_t rank, uint32_t *out)
+void fli_rank_owner_list(const fli_rank_owner *s, size_t rank, uint32_t *out)
 {
     for (size_t i = 0; i < s->clients; i++)
         if (s->owner[i] == rank) *out++ = (uint32_t)i;

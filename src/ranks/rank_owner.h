@@ -9,23 +9,23 @@
 
 typedef struct {
     size_t clients, samples;
-} fli_shard;
+} fli_rank_clients;
 
 typedef struct {
     size_t ranks, clients;
-    fli_shard *of;   /* what each rank has */
-    uint32_t *owner; /* the rank that has a client */
-} fli_shards;
+    fli_rank_clients *of; /* what each rank has */
+    uint32_t *owner;      /* the rank that has a client */
+} fli_rank_owner;
 
 /* Training samples of a client, which counts as one of at least 1. All of them together must fit a size_t. */
-typedef size_t fli_shard_size(const void *arg, size_t client);
+typedef size_t fli_rank_clients_size(const void *arg, size_t client);
 
 /* No two parts differ by more than the largest client. Calls `size` once for every client. */
-fl_status fli_shards_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_shard_size *size, const void *arg,
-                          fli_shards *out);
-void fli_shards_fini(fli_shards *s);
+fl_status fli_rank_owner_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_rank_clients_size *size, const void *arg,
+                              fli_rank_owner *out);
+void fli_rank_owner_fini(fli_rank_owner *s);
 
 /* The clients of a rank, in ascending order; there is room for all of them. */
-void fli_shards_list(const fli_shards *s, size_t rank, uint32_t *out);
+void fli_rank_owner_list(const fli_rank_owner *s, size_t rank, uint32_t *out);
 
 #endif

@@ -35,9 +35,9 @@ fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s);
 typedef struct {
     fl_ranks table;
     double seconds; /* waited so far */
-} fli_waits;
+} fli_timed_ranks;
 
 /* *out is that table for these ranks. Borrows `w`. */
-void fli_waits_init(fli_waits *w, const fl_ranks *ranks, fl_ranks *out);
+void fli_timed_ranks_init(fli_timed_ranks *w, const fl_ranks *ranks, fl_ranks *out);
 
 #endif

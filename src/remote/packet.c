@@ -241,7 +241,7 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
     fli_ask told = fli_algo_tell(p->algo, &x->ask);
     fli_ask_write(&told, head);
     parts_of(p, &x->ask, &w);
-    if (x->ask.flags & FLI_ASK_CHANGED) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
+    if (x->ask.flags & FLI_ASK_HAS_BODY) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
     if (!s) {
         fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, body, sizeof head, n};
         s = fli_packet_write(ctx, &packet, out);
@@ -258,11 +258,11 @@ static const char *impossible(const fli_protocol *p, uint32_t client, const fli_
     if (packet->client != client || ask->client != client) return "it is for another client";
     const char *wrong = fli_ask_wrong(ask, p->clients);
     if (wrong) return wrong;
-    if (!(ask->flags & FLI_ASK_CHANGED) && packet->body_bytes) return "it brings something and says that it does not";
+    if (!(ask->flags & FLI_ASK_HAS_BODY) && packet->body_bytes) return "it brings something and says that it does not";
     if (ask->kind != FLI_ASK_TURN && (ask->phase || ask->phases > 1)) return "it is no turn, and has phases";
     if (ask->phases > (p->algo->rounds.phases ? FLI_MOST_PHASES : 1)) return "its round has too many phases";
     if (fli_algo_stage(p->algo, p->params, ask) >= FLI_STAGES) return "its phase does not exist";
-    if (ask->kind != FLI_ASK_TURN && !(ask->flags & FLI_ASK_CHANGED)) return "it brings no model";
+    if (ask->kind != FLI_ASK_TURN && !(ask->flags & FLI_ASK_HAS_BODY)) return "it brings no model";
     if (ask->kind == FLI_ASK_LEVELS && !p->model->bilevel) return "it is about two levels, of which there is one";
     return NULL;
 }
@@ -277,7 +277,8 @@ static fl_status blank(fl_ctx *ctx, const fli_space *space, const fli_part *part
     return s;
 }
 
-fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n, fli_errand *e)
+fl_status fli_received_ask_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n,
+                                fli_received_ask *e)
 {
     const fli_space *space = &p->model->space;
     fli_packet packet;
@@ -293,13 +294,13 @@ fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, c
     s = blank(ctx, space, e->parts.down, &e->inbox);
     if (!s) s = blank(ctx, space, e->parts.up, &e->x.up);
     if (!s && !(e->start = fli_alloc(ctx, 1, fli_bytes(space)))) s = FL_ENOMEM;
-    if (!s && e->x.ask.flags & FLI_ASK_CHANGED)
+    if (!s && e->x.ask.flags & FLI_ASK_HAS_BODY)
         s = read_parts(ctx, "the ask", e->parts.down, e->parts.moment, p->model, &packet, &e->inbox, e->start);
     e->x.down = &e->inbox;
     return s;
 }
 
-void fli_errand_fini(fli_errand *e)
+void fli_received_ask_fini(fli_received_ask *e)
 {
     fli_message_fini(&e->inbox);
     fli_message_fini(&e->x.up);
@@ -316,7 +317,7 @@ size_t fli_answer_bytes(const fli_protocol *p)
     return most_bytes(p, p->algo->up, FLI_OUTCOME_BYTES + sizeof(fl_failure), figures);
 }
 
-fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out)
+fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out)
 {
     unsigned char head[FLI_OUTCOME_BYTES + sizeof e->x.why.text];
     size_t text = e->x.status ? strlen(e->x.why.text) : 0, n = 0;

@@ -62,14 +62,15 @@ typedef struct {
     fli_wire parts;
     fli_message inbox;
     void *start;
-} fli_errand;
+} fli_received_ask;
 /* FL_EFORMAT: it is none of this run to this client. To be given back in either case; must not be copied. */
-fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n, fli_errand *e);
-void fli_errand_fini(fli_errand *e);
+fl_status fli_received_ask_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n,
+                                fli_received_ask *e);
+void fli_received_ask_fini(fli_received_ask *e);
 
 /* No answer of whatever kind has more bytes than this. */
 size_t fli_answer_bytes(const fli_protocol *p);
-fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out);
+fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out);
 /* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
  * made printable. */
 fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x);

@@ -10,10 +10,10 @@
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, uint64_t secret, const fli_admission *rules,
-                          fli_mailbox **out)
+fl_status fli_remote_queue_new(fl_ctx *ctx, const fli_digest *cards, uint64_t secret, const fli_admission *rules,
+                               fli_remote_queue **out)
 {
-    fli_mailbox *b = fli_alloc(ctx, 1, sizeof *b);
+    fli_remote_queue *b = fli_alloc(ctx, 1, sizeof *b);
     if (!b) return FL_ENOMEM;
     b->ctx = ctx;
     b->cards = *cards;
@@ -35,7 +35,7 @@ fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, uint64_t secret,
     return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
 }
 
-void fli_mailbox_free(fli_mailbox *b)
+void fli_remote_queue_free(fli_remote_queue *b)
 {
     if (!b) return;
     pthread_cond_destroy(&b->moved);
@@ -46,7 +46,7 @@ void fli_mailbox_free(fli_mailbox *b)
     fli_free(b);
 }
 
-void fli_mailbox_close(fli_mailbox *b)
+void fli_remote_queue_close(fli_remote_queue *b)
 {
     pthread_mutex_lock(&b->lock);
     b->closed = 1;
@@ -57,7 +57,7 @@ void fli_mailbox_close(fli_mailbox *b)
 
 /* ---- terms ----------------------------------------------------------------------------------------------- */
 
-static fl_status write_terms(const fli_mailbox *b, fl_ctx *ctx, uint32_t client, unsigned char **out, size_t *n)
+static fl_status write_terms(const fli_remote_queue *b, fl_ctx *ctx, uint32_t client, unsigned char **out, size_t *n)
 {
     fli_terms said;
     fli_terms_make(&b->spec, client, &said);
@@ -69,7 +69,7 @@ static fl_status write_terms(const fli_mailbox *b, fl_ctx *ctx, uint32_t client,
 
 /* Which run this is: what its clients are told, their numbers apart, and who they are. A client knows all of it but
  * the others' cards, which it could find by trying; not so together with the secret. */
-static fl_status identify(fli_mailbox *b)
+static fl_status identify(fli_remote_queue *b)
 {
     unsigned char *terms;
     size_t n;
@@ -86,7 +86,7 @@ static fl_status identify(fli_mailbox *b)
 }
 
 /* There is a run: its clients are asked for this. */
-static fl_status mailbox_open(fl_ctx *ctx, fli_mailbox *b, const fli_clients_spec *spec)
+static fl_status mailbox_open(fl_ctx *ctx, fli_remote_queue *b, const fli_clients_spec *spec)
 {
     b->ctx = ctx;
     b->spec = *spec;
@@ -106,7 +106,7 @@ static fl_status mailbox_open(fl_ctx *ctx, fli_mailbox *b, const fli_clients_spe
     return FL_OK;
 }
 
-fl_status fli_mailbox_terms(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fl_bytes *out)
+fl_status fli_remote_queue_terms(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, fl_bytes *out)
 {
     unsigned char *terms;
     size_t n;
@@ -120,21 +120,21 @@ fl_status fli_mailbox_terms(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fl_byt
     return s;
 }
 
-size_t fli_mailbox_answer_bytes(const fli_mailbox *b) { return fli_answer_bytes(&b->protocol); }
+size_t fli_remote_queue_answer_bytes(const fli_remote_queue *b) { return fli_answer_bytes(&b->protocol); }
 
 /* ---- carriers -------------------------------------------------------------------------------------------- */
 
 /* Waits until something has moved, at most until fli_clock_now() is that; 0: it is. */
-static int mailbox_wait(fli_mailbox *b, double until) { return !fli_clock_wait(&b->moved, &b->lock, until); }
+static int mailbox_wait(fli_remote_queue *b, double until) { return !fli_clock_wait(&b->moved, &b->lock, until); }
 
-int fli_letter_awaited(const fli_letter *l)
+int fli_queued_ask_awaited(const fli_queued_ask *l)
 {
-    const fli_pile *g = l->batch;
+    const fli_ask_batch *g = l->batch;
     return l->progress != FLI_ANSWERED && !l->left_out && !g->over && !g->failed;
 }
 
 /* Nobody waits for it any more; a sentence for the log. */
-static void letter_leave_out(fli_mailbox *b, fli_letter *l, fli_left_out how, const char *why)
+static void letter_leave_out(fli_remote_queue *b, fli_queued_ask *l, fli_left_out how, const char *why)
 {
     l->left_out = how;
     l->order = ++b->orders;
@@ -146,49 +146,50 @@ static void letter_leave_out(fli_mailbox *b, fli_letter *l, fli_left_out how, co
 }
 
 /* Ends the wait for a batch; the first reason stays. */
-static void pile_give_up(fli_mailbox *b, fli_pile *g, fl_status status, const char *why)
+static void pile_give_up(fli_remote_queue *b, fli_ask_batch *g, fl_status status, const char *why)
 {
     if (g->failed) return;
     g->failed = status;
     fli_snprintf(g->why.text, sizeof g->why.text, "%s", why);
-    if (status == FL_ECALLBACK) fli_fault_note(b->spec.fault, &g->why); /* nor is anything of the user's called here */
+    if (status == FL_ECALLBACK)
+        fli_user_failure_note(b->spec.fault, &g->why); /* nor is anything of the user's called here */
     pthread_cond_broadcast(&b->moved);
 }
 
 /* Of those that somebody waits for; NULL: there is none. */
-static fli_letter *find_client(const fli_mailbox *b, uint32_t client)
+static fli_queued_ask *find_client(const fli_remote_queue *b, uint32_t client)
 {
-    fli_letter *l = b->closed ? NULL : b->first;
-    while (l && (l->x->ask.client != client || !fli_letter_awaited(l))) l = l->next;
+    fli_queued_ask *l = b->closed ? NULL : b->first;
+    while (l && (l->x->ask.client != client || !fli_queued_ask_awaited(l))) l = l->next;
     return l;
 }
 
 /* A client is asked for one thing at a time: one that is at work is measured when it has come back. */
-static int must_wait(const fli_mailbox *b, const fli_letter *l)
+static int must_wait(const fli_remote_queue *b, const fli_queued_ask *l)
 {
     return l->batch != &b->loose && b->loose.left && find_client(b, l->x->ask.client) != l;
 }
 
-static fli_letter *find_waiting(const fli_mailbox *b)
+static fli_queued_ask *find_waiting(const fli_remote_queue *b)
 {
-    fli_letter *l = b->first;
-    while (l && (l->progress != FLI_WAITING || !fli_letter_awaited(l) || must_wait(b, l))) l = l->next;
+    fli_queued_ask *l = b->first;
+    while (l && (l->progress != FLI_WAITING || !fli_queued_ask_awaited(l) || must_wait(b, l))) l = l->next;
     return l;
 }
 
 /* The carrier has finished with it. Somebody may have waited for this letter alone. */
-static void let_go(fli_mailbox *b, fli_letter *l, fli_progress now)
+static void let_go(fli_remote_queue *b, fli_queued_ask *l, fli_progress now)
 {
     l->progress = now;
     l->batch->held--;
     pthread_cond_broadcast(&b->moved);
 }
 
-fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out)
+fl_status fli_remote_queue_next(fli_remote_queue *b, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out)
 {
     double until = fli_clock_now() + (seconds > 0 ? seconds : 0);
     fl_status s = FL_OK;
-    fli_letter *l;
+    fli_queued_ask *l;
     *out = (fl_bytes){NULL, 0};
     pthread_mutex_lock(&b->lock);
     for (int late = 0; !s && !out->n;) {
@@ -202,7 +203,7 @@ fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t
         pthread_mutex_unlock(&b->lock);
         s = fli_ask_pack(ctx, &b->protocol, l->number, settled, l->x, out);
         pthread_mutex_lock(&b->lock);
-        int unwanted = !s && (b->closed || !fli_letter_awaited(l)); /* meanwhile */
+        int unwanted = !s && (b->closed || !fli_queued_ask_awaited(l)); /* meanwhile */
         let_go(b, l, s ? FLI_WAITING : FLI_OUT);
         if (unwanted) fl_bytes_free(out);
     }
@@ -211,10 +212,10 @@ fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t
 }
 
 /* Takes the letter that an answer is for out of everybody else's hands. */
-static fl_status claim(fli_mailbox *b, fl_ctx *ctx, uint32_t client, uint64_t number, fli_letter **out)
+static fl_status claim(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, uint64_t number, fli_queued_ask **out)
 {
     pthread_mutex_lock(&b->lock);
-    fli_letter *l = find_client(b, client);
+    fli_queued_ask *l = find_client(b, client);
     if (l && (l->progress != FLI_OUT || l->number != number)) l = NULL;
     if (l) {
         l->progress = FLI_READING;
@@ -228,7 +229,7 @@ static fl_status claim(fli_mailbox *b, fl_ctx *ctx, uint32_t client, uint64_t nu
 
 /* Where everybody must come, or that is the rule, a turn that failed ends the run now; but a model that is no longer
  * finite is for the server's side to word, and to name the first of those in the cohort. */
-static void note_failure(fli_mailbox *b, const fli_letter *l)
+static void note_failure(fli_remote_queue *b, const fli_queued_ask *l)
 {
     char why[sizeof l->x->why.text];
     fl_status s = l->x->status;
@@ -239,14 +240,14 @@ static void note_failure(fli_mailbox *b, const fli_letter *l)
     pile_give_up(b, l->batch, s, why);
 }
 
-static void note_length(fli_mailbox *b, const fli_exchange *x)
+static void note_length(fli_remote_queue *b, const fli_exchange *x)
 {
     fli_longest *u = &b->longest[x->ask.client];
     if (x->ask.kind == FLI_ASK_TURN && x->norm > u->norm) *u = (fli_longest){x->norm, x->ask.round};
 }
 
 /* It is there. Of those that are sent one by one all that come count. */
-static void note_answer(fli_mailbox *b, fli_letter *l)
+static void note_answer(fli_remote_queue *b, fli_queued_ask *l)
 {
     uint64_t *taken = &b->taken[l->x->ask.client];
     note_failure(b, l);
@@ -259,10 +260,10 @@ static void note_answer(fli_mailbox *b, fli_letter *l)
     if (l->batch == &b->loose) *taken = l->number;
 }
 
-fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const void *answer, size_t n)
+fl_status fli_remote_queue_answer(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, const void *answer, size_t n)
 {
     fli_packet p;
-    fli_letter *l;
+    fli_queued_ask *l;
     fl_failure why;
     fl_status s = fli_packet_read(ctx, FLI_PACKET_ANSWER, answer, n, &p);
     if (s) return s;
@@ -284,7 +285,7 @@ fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const
     return refused ? fli_fail(ctx, FL_EREFUSED, "client %u: %s", client, why.text) : s;
 }
 
-int fli_mailbox_longest(fli_mailbox *b, char *sentence, size_t n)
+int fli_remote_queue_longest(fli_remote_queue *b, char *sentence, size_t n)
 {
     size_t first = 0;
     double others = 0;
@@ -303,12 +304,12 @@ int fli_mailbox_longest(fli_mailbox *b, char *sentence, size_t n)
     return u.norm > 0;
 }
 
-size_t fli_mailbox_awaited(fli_mailbox *b, uint32_t *clients, size_t most)
+size_t fli_remote_queue_awaited(fli_remote_queue *b, uint32_t *clients, size_t most)
 {
     size_t n = 0;
     pthread_mutex_lock(&b->lock);
-    for (const fli_letter *l = b->closed ? NULL : b->first; l; l = l->next) {
-        if (!fli_letter_awaited(l)) continue;
+    for (const fli_queued_ask *l = b->closed ? NULL : b->first; l; l = l->next) {
+        if (!fli_queued_ask_awaited(l)) continue;
         if (clients && n < most) clients[n] = l->x->ask.client;
         n++;
     }
@@ -317,16 +318,16 @@ size_t fli_mailbox_awaited(fli_mailbox *b, uint32_t *clients, size_t most)
 }
 
 /* A client that somebody waits for, and whose answer is not being read. */
-static fl_status find_silent(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fli_letter **out)
+static fl_status find_silent(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, fli_queued_ask **out)
 {
-    fli_letter *l = find_client(b, client);
+    fli_queued_ask *l = find_client(b, client);
     *out = l && l->progress != FLI_READING ? l : NULL;
     return *out ? FL_OK : fli_fail(ctx, FL_EMISMATCH, "client %u: no answer of it is awaited", client);
 }
 
-static fl_status leave_out(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fli_left_out how, const char *why)
+static fl_status leave_out(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, fli_left_out how, const char *why)
 {
-    fli_letter *l;
+    fli_queued_ask *l;
     pthread_mutex_lock(&b->lock);
     fl_status s = find_silent(b, ctx, client, &l);
     if (!s && !l->batch->gathers)
@@ -341,19 +342,19 @@ static fl_status leave_out(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fli_lef
     return s;
 }
 
-fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+fl_status fli_remote_queue_drop(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, const char *why)
 {
     return leave_out(b, ctx, client, FLI_DROPPED, why);
 }
 
-fl_status fli_mailbox_refused(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+fl_status fli_remote_queue_refused(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, const char *why)
 {
     return leave_out(b, ctx, client, FLI_DECLINED, why);
 }
 
-fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+fl_status fli_remote_queue_lost(fli_remote_queue *b, fl_ctx *ctx, uint32_t client, const char *why)
 {
-    fli_letter *l;
+    fli_queued_ask *l;
     char text[sizeof l->batch->why.text];
     fli_snprintf(text, sizeof text, "client %u: %s", client, why && *why ? why : "it was lost");
     pthread_mutex_lock(&b->lock);
@@ -369,28 +370,28 @@ fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const c
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-static fl_status open_mailbox(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+static fl_status open_mailbox(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
 {
-    fli_mailbox *b = spec->mailbox;
+    fli_remote_queue *b = spec->remote_queue;
     (void)crew;
     *out = b;
     return mailbox_open(ctx, b, spec);
 }
 
 /* The mailbox belongs to whoever made it. */
-static void close_mailbox(void *executor) { ((fli_mailbox *)executor)->open = 0; }
+static void close_mailbox(void *executor) { ((fli_remote_queue *)executor)->open = 0; }
 
 static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
 {
-    const fli_mailbox *b = executor;
+    const fli_remote_queue *b = executor;
     return fli_card_make(b->ctx, b->spec.fed, client, digest, out);
 }
 
 /* ---- letters --------------------------------------------------------------------------------------------- */
 
-static void post(fli_mailbox *b, fli_pile *g, fli_exchange *x, size_t place, fli_letter *l)
+static void post(fli_remote_queue *b, fli_ask_batch *g, fli_exchange *x, size_t place, fli_queued_ask *l)
 {
-    *l = (fli_letter){.x = x, .batch = g, .place = place, .number = ++b->numbers, .until = INFINITY};
+    *l = (fli_queued_ask){.x = x, .batch = g, .place = place, .number = ++b->numbers, .until = INFINITY};
     x->status = FL_OK;
     x->why.text[0] = 0;
     g->left++;
@@ -400,28 +401,29 @@ static void post(fli_mailbox *b, fli_pile *g, fli_exchange *x, size_t place, fli
 
 /* A client sees the number of its own ask; in the order of the cohort that would say how many with lower numbers than
  * its own take part. */
-static void shuffle_numbers(const fli_mailbox *b, fli_letter *letters, size_t n)
+static void shuffle_numbers(const fli_remote_queue *b, fli_queued_ask *letters, size_t n)
 {
     fli_rng rng;
     fli_rng_init(&rng, b->secret, FLI_RNG_NUMBERS, (uint32_t)b->numbers, (uint32_t)(b->numbers >> 32));
     for (size_t i = n; i > 1; i--) {
-        fli_letter *one = &letters[i - 1], *other = &letters[fli_rng_below(&rng, i)];
+        fli_queued_ask *one = &letters[i - 1], *other = &letters[fli_rng_below(&rng, i)];
         uint64_t number = one->number;
         one->number = other->number;
         other->number = number;
     }
 }
 
-static void post_all(fli_mailbox *b, fli_pile *g, fli_exchange *const *list, fli_letter *letters, size_t n)
+static void post_all(fli_remote_queue *b, fli_ask_batch *g, fli_exchange *const *list, fli_queued_ask *letters,
+                     size_t n)
 {
     for (size_t i = 0; i < n; i++) post(b, g, list[i], i, &letters[i]);
     if (b->secret) shuffle_numbers(b, letters, n);
     pthread_cond_broadcast(&b->asked);
 }
 
-static void unpost(fli_mailbox *b, const fli_pile *g)
+static void unpost(fli_remote_queue *b, const fli_ask_batch *g)
 {
-    fli_letter **at = &b->first;
+    fli_queued_ask **at = &b->first;
     while (*at)
         if ((*at)->batch == g)
             *at = (*at)->next;
@@ -430,13 +432,13 @@ static void unpost(fli_mailbox *b, const fli_pile *g)
     b->end = at;
 }
 
-static double deadline_of(const fli_mailbox *b)
+static double deadline_of(const fli_remote_queue *b)
 {
     return b->rules.deadline > 0 ? fli_clock_now() + b->rules.deadline : INFINITY;
 }
 
 /* Until nobody is awaited, so many have come, or it is too late, and no carrier has any of it in hand. */
-static void wait_for(fli_mailbox *b, fli_pile *g, size_t wanted)
+static void wait_for(fli_remote_queue *b, fli_ask_batch *g, size_t wanted)
 {
     double until = deadline_of(b);
     int early = 1;
@@ -446,7 +448,7 @@ static void wait_for(fli_mailbox *b, fli_pile *g, size_t wanted)
 }
 
 /* "3, 7, 9 and 4 more": those that are left out for that reason, or with FLI_NOT_LEFT_OUT those that are awaited. */
-static size_t name_clients(const fli_letter *letters, size_t n, fli_left_out how, char *out, size_t room)
+static size_t name_clients(const fli_queued_ask *letters, size_t n, fli_left_out how, char *out, size_t room)
 {
     enum { NAMED = 5 };
     size_t count = 0;
@@ -465,7 +467,7 @@ static size_t name_clients(const fli_letter *letters, size_t n, fli_left_out how
 /* ---- everybody is needed --------------------------------------------------------------------------------- */
 
 /* The deadline has passed. */
-static void give_up_on(fli_mailbox *b, fli_pile *g, const fli_letter *letters, size_t n)
+static void give_up_on(fli_remote_queue *b, fli_ask_batch *g, const fli_queued_ask *letters, size_t n)
 {
     char who[128], why[400];
     size_t count = name_clients(letters, n, FLI_NOT_LEFT_OUT, who, sizeof who);
@@ -478,7 +480,7 @@ static void give_up_on(fli_mailbox *b, fli_pile *g, const fli_letter *letters, s
 
 /* What is not answered fails for the reason that there is; with it all that failed otherwise, so that there is one
  * reason. */
-static void fail_rest(const fli_mailbox *b, const fli_pile *g, fli_letter *letters, size_t n)
+static void fail_rest(const fli_remote_queue *b, const fli_ask_batch *g, fli_queued_ask *letters, size_t n)
 {
     fl_status s = g->failed ? g->failed : b->closed && g->left ? FL_EDONE : FL_OK;
     fl_failure why = g->why;
@@ -490,7 +492,7 @@ static void fail_rest(const fli_mailbox *b, const fli_pile *g, fli_letter *lette
 }
 
 /* What these clients did counts from now on. */
-static void take(fli_mailbox *b, const fli_letter *letters, size_t n)
+static void take(fli_remote_queue *b, const fli_queued_ask *letters, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const fli_ask *ask = &letters[i].x->ask;
@@ -500,9 +502,9 @@ static void take(fli_mailbox *b, const fli_letter *letters, size_t n)
 
 static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
 {
-    fli_mailbox *b = executor;
-    fli_pile g = {.filled = filled};
-    fli_letter *letters = n ? fli_alloc(b->ctx, n, sizeof *letters) : NULL;
+    fli_remote_queue *b = executor;
+    fli_ask_batch g = {.filled = filled};
+    fli_queued_ask *letters = n ? fli_alloc(b->ctx, n, sizeof *letters) : NULL;
     for (size_t i = 0; !letters && i < n; i++) list[i]->status = FL_ENOMEM;
     if (!letters) return;
     pthread_mutex_lock(&b->lock);
@@ -519,7 +521,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
 /* ---- who does not come is left out ------------------------------------------------------------------------ */
 
 /* Those that have not answered when nobody is waited for any more. */
-static void leave_out_rest(fli_mailbox *b, fli_pile *g, fli_letter *letters, size_t n, size_t wanted)
+static void leave_out_rest(fli_remote_queue *b, fli_ask_batch *g, fli_queued_ask *letters, size_t n, size_t wanted)
 {
     int enough = g->came >= wanted;
     for (size_t i = 0; i < n; i++)
@@ -530,7 +532,7 @@ static void leave_out_rest(fli_mailbox *b, fli_pile *g, fli_letter *letters, siz
 }
 
 /* Whether a round with so few counts; if not, nobody has come. */
-static int is_enough(const fli_mailbox *b, const fli_pile *g, const fli_letter *letters, size_t n)
+static int is_enough(const fli_remote_queue *b, const fli_ask_batch *g, const fli_queued_ask *letters, size_t n)
 {
     if (letters->x->ask.kind != FLI_ASK_TURN || g->came >= fli_admission_least(&b->rules, n)) return 1;
     for (size_t i = 0; i < n; i++)
@@ -539,7 +541,7 @@ static int is_enough(const fli_mailbox *b, const fli_pile *g, const fli_letter *
 }
 
 /* What ends the run: a turn that failed if nobody came, or if the rule says so. */
-static fl_status verdict(const fli_mailbox *b, const fli_pile *g, const fli_letter *letters, size_t n)
+static fl_status verdict(const fli_remote_queue *b, const fli_ask_batch *g, const fli_queued_ask *letters, size_t n)
 {
     fl_status first = FL_OK;
     if (g->failed) return g->failed;
@@ -552,7 +554,7 @@ static fl_status verdict(const fli_mailbox *b, const fli_pile *g, const fli_lett
 }
 
 /* So that it can be said of the whole run. Divergence is for the server's side to word. */
-static void word_failure(fli_mailbox *b, const fli_letter *letters, size_t n, fl_status status)
+static void word_failure(fli_remote_queue *b, const fli_queued_ask *letters, size_t n, fl_status status)
 {
     size_t i = 0;
     while (i < n && letters[i].x->status != status) i++;
@@ -561,11 +563,11 @@ static void word_failure(fli_mailbox *b, const fli_letter *letters, size_t n, fl
     fl_failure why = x->why;
     fli_snprintf(x->why.text, sizeof x->why.text, "client %u: %.480s", x->ask.client,
                  why.text[0] ? why.text : fl_status_text(status));
-    if (status == FL_ECALLBACK) fli_fault_note(b->spec.fault, &x->why);
+    if (status == FL_ECALLBACK) fli_user_failure_note(b->spec.fault, &x->why);
 }
 
 /* What a client did wrong that is left out for it; NULL: nothing. */
-static const char *fault_of(const fli_letter *l)
+static const char *fault_of(const fli_queued_ask *l)
 {
     const fli_exchange *x = l->x;
     if (l->left_out == FLI_LATE || l->left_out == FLI_NOT_NEEDED) return NULL;
@@ -574,7 +576,7 @@ static const char *fault_of(const fli_letter *l)
 }
 
 /* A line for each client that did something wrong, one for all that were late. */
-static void say_turns(fli_mailbox *b, const fli_letter *letters, size_t n, size_t came, int enough)
+static void say_turns(fli_remote_queue *b, const fli_queued_ask *letters, size_t n, size_t came, int enough)
 {
     enum { LINES = 8 };
     char who[128];
@@ -598,7 +600,7 @@ static void say_turns(fli_mailbox *b, const fli_letter *letters, size_t n, size_
 }
 
 /* Once in a run. */
-static void say_figures(fli_mailbox *b, const fli_letter *letters, size_t n, size_t came)
+static void say_figures(fli_remote_queue *b, const fli_queued_ask *letters, size_t n, size_t came)
 {
     size_t i = 0;
     if (came == n || b->said) return;
@@ -612,7 +614,7 @@ static void say_figures(fli_mailbox *b, const fli_letter *letters, size_t n, siz
 }
 
 /* A round that all of its clients refuse would repeat itself with the next cohort: the cause is shared. */
-static void give_up_refused(fli_mailbox *b, fli_pile *g, const fli_letter *letters, size_t n)
+static void give_up_refused(fli_remote_queue *b, fli_ask_batch *g, const fli_queued_ask *letters, size_t n)
 {
     char why[sizeof g->why.text];
     for (size_t i = 0; i < n; i++)
@@ -624,10 +626,10 @@ static void give_up_refused(fli_mailbox *b, fli_pile *g, const fli_letter *lette
 
 static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
 {
-    fli_mailbox *b = executor;
-    fli_pile g = {.gathers = 1};
+    fli_remote_queue *b = executor;
+    fli_ask_batch g = {.gathers = 1};
     if (!n) return FL_OK;
-    fli_letter *letters = fli_alloc(b->ctx, n, sizeof *letters);
+    fli_queued_ask *letters = fli_alloc(b->ctx, n, sizeof *letters);
     if (!letters) return list[0]->status = FL_ENOMEM;
     int turns = list[0]->ask.kind == FLI_ASK_TURN;
     size_t wanted = turns ? fli_admission_wanted(&b->rules, n) : n;
@@ -653,8 +655,8 @@ static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
 
 static fl_status send(void *executor, fli_exchange *x)
 {
-    fli_mailbox *b = executor;
-    fli_letter *l = fli_alloc(b->ctx, 1, sizeof *l);
+    fli_remote_queue *b = executor;
+    fli_queued_ask *l = fli_alloc(b->ctx, 1, sizeof *l);
     if (!l) return FL_ENOMEM;
     pthread_mutex_lock(&b->lock);
     post(b, &b->loose, x, 0, l);
@@ -665,11 +667,11 @@ static fl_status send(void *executor, fli_exchange *x)
 }
 
 /* Leaves out who is late; returns when the next one will be. */
-static double look_for_late(fli_mailbox *b)
+static double look_for_late(fli_remote_queue *b)
 {
     double next = INFINITY, now = fli_clock_now();
-    for (fli_letter *l = b->first; l; l = l->next) {
-        if (l->batch != &b->loose || l->progress == FLI_READING || !fli_letter_awaited(l)) continue;
+    for (fli_queued_ask *l = b->first; l; l = l->next) {
+        if (l->batch != &b->loose || l->progress == FLI_READING || !fli_queued_ask_awaited(l)) continue;
         if (l->until <= now)
             letter_leave_out(b, l, FLI_LATE, "it has not answered in time (server.deadline)");
         else
@@ -679,16 +681,16 @@ static double look_for_late(fli_mailbox *b)
 }
 
 /* The one that was answered or left out first, out of the list; NULL: none is. */
-static fli_letter *take_out(fli_mailbox *b)
+static fli_queued_ask *take_out(fli_remote_queue *b)
 {
-    fli_letter **best = NULL, **at;
+    fli_queued_ask **best = NULL, **at;
     for (at = &b->first; *at; at = &(*at)->next) {
-        const fli_letter *l = *at;
+        const fli_queued_ask *l = *at;
         int done = l->progress == FLI_ANSWERED || (l->left_out && l->progress != FLI_WRITING);
         if (l->batch == &b->loose && done && (!best || l->order < (*best)->order)) best = at;
     }
     if (!best) return NULL;
-    fli_letter *l = *best;
+    fli_queued_ask *l = *best;
     *best = l->next;
     for (at = best; *at;) at = &(*at)->next;
     b->end = at;
@@ -697,8 +699,8 @@ static fli_letter *take_out(fli_mailbox *b)
 
 static fl_status await(void *executor, double seconds, fli_exchange **out)
 {
-    fli_mailbox *b = executor;
-    fli_letter *l = NULL;
+    fli_remote_queue *b = executor;
+    fli_queued_ask *l = NULL;
     double until = fli_clock_now() + seconds;
     *out = NULL;
     pthread_mutex_lock(&b->lock);
@@ -720,8 +722,8 @@ static fl_status await(void *executor, double seconds, fli_exchange **out)
 /* Nobody is inside any more. */
 static void withdraw(void *executor)
 {
-    fli_mailbox *b = executor;
-    for (fli_letter **at = &b->first, *l; (l = *at);)
+    fli_remote_queue *b = executor;
+    for (fli_queued_ask **at = &b->first, *l; (l = *at);)
         if (l->batch == &b->loose) {
             *at = l->next;
             fli_free(l);
@@ -741,9 +743,9 @@ static size_t state(const void *executor, size_t *spilled)
 }
 
 /* Turns that are answered and not taken out yet: as if they did not count, and back. */
-static void swap_untaken(fli_mailbox *b)
+static void swap_untaken(fli_remote_queue *b)
 {
-    for (fli_letter *l = b->first; l; l = l->next) {
+    for (fli_queued_ask *l = b->first; l; l = l->next) {
         if (l->batch != &b->loose || l->progress != FLI_ANSWERED) continue;
         uint64_t *taken = &b->taken[l->x->ask.client], now = *taken;
         *taken = l->before;
@@ -753,7 +755,7 @@ static void swap_untaken(fli_mailbox *b)
 
 static void save(void *executor, fli_saver *out)
 {
-    fli_mailbox *b = executor;
+    fli_remote_queue *b = executor;
     fli_save_part(out, "mailbox");
     pthread_mutex_lock(&b->lock);
     swap_untaken(b);
@@ -766,7 +768,7 @@ static void save(void *executor, fli_saver *out)
 /* Numbers are never used for another ask: those given since the checkpoint are behind the new ones. */
 static fl_status load(void *executor, fli_loader *in)
 {
-    fli_mailbox *b = executor;
+    fli_remote_queue *b = executor;
     fli_load_part(in, "mailbox");
     b->numbers = fli_load_count(in, UINT64_MAX >> 1);
     for (size_t i = 0; i < b->spec.clients; i++) b->taken[i] = fli_load_count(in, b->numbers);
@@ -774,7 +776,7 @@ static fl_status load(void *executor, fli_loader *in)
     return fli_loader_status(in);
 }
 
-const fli_executor fli_executor_mailbox = {
+const fli_executor fli_executor_remote = {
     .name = "mailbox",
     .title = "clients elsewhere: whoever runs the server carries messages to them and back",
     .open = open_mailbox,

@@ -143,8 +143,8 @@ typedef struct {
     fli_frame f;
     const fli_report *r;
     const fl_metric *x, *y;
-    const fli_line *lines; /* one per series */
-    int empty;             /* no series has a point */
+    const fli_chart_line *lines; /* one per series */
+    int empty;                   /* no series has a point */
     double height;
 } chart;
 
@@ -163,8 +163,8 @@ static int wants_log(const fl_metric *y, const double mean[2])
 }
 
 /* Mean minus deviation may be any tiny number, or below 0: on a logarithmic axis the band is between quantiles. */
-static double low_of(const chart *c, const fli_point *p) { return c->f.ay.log ? p->q10 : p->low; }
-static double high_of(const chart *c, const fli_point *p) { return c->f.ay.log ? p->q90 : p->high; }
+static double low_of(const chart *c, const fli_curve_point *p) { return c->f.ay.log ? p->q10 : p->low; }
+static double high_of(const chart *c, const fli_curve_point *p) { return c->f.ay.log ? p->q90 : p->high; }
 
 static void set_axes(chart *c)
 {
@@ -257,7 +257,7 @@ static void add_description(const chart *c)
     fli_markup_text(t, c->x->title);
     fli_text_addf(t, "</title>\n<desc>%s axis.", c->f.ay.log ? "Logarithmic" : "Linear");
     for (size_t k = 0; k < c->r->count; k++) {
-        const fli_line *l = &c->lines[k];
+        const fli_chart_line *l = &c->lines[k];
         if (!l->count) continue;
         fli_text_add(t, " ");
         fli_markup_text(t, c->r->series[k].label);
@@ -315,7 +315,7 @@ static void add_xy(const chart *c, double x, double v)
 }
 
 /* Points that share a column of the picture, as wide as a line: a long run has many. */
-static size_t column_end(const chart *c, const fli_line *l, size_t i)
+static size_t column_end(const chart *c, const fli_chart_line *l, size_t i)
 {
     double column = floor(frame_x(&c->f, l->points[i].x));
     while (i < l->count && floor(frame_x(&c->f, l->points[i].x)) == column) i++;
@@ -325,7 +325,7 @@ static size_t column_end(const chart *c, const fli_line *l, size_t i)
 /* Of a column only the first, least, greatest and last point are drawn, in their order: it looks the same. */
 static void draw_line(const chart *c, size_t k)
 {
-    const fli_line *l = &c->lines[k];
+    const fli_chart_line *l = &c->lines[k];
     fli_style_line(c->f.t, k, c->f.for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
         size_t least = i, greatest = i;
@@ -345,7 +345,7 @@ static void draw_line(const chart *c, size_t k)
 
 static void draw_band(const chart *c, size_t k)
 {
-    const fli_line *l = &c->lines[k];
+    const fli_chart_line *l = &c->lines[k];
     size_t begin = 0, wide = 0;
     for (size_t i = 0; i < l->count; i++) wide += high_of(c, &l->points[i]) > low_of(c, &l->points[i]);
     if (wide == 0 || l->count < 2) return;
@@ -370,7 +370,7 @@ static void draw_band(const chart *c, size_t k)
 /* Few points are all marked; of many a handful, at other places for each series so that the marks do not meet. */
 static void draw_marks(const chart *c, size_t k)
 {
-    const fli_line *l = &c->lines[k];
+    const fli_chart_line *l = &c->lines[k];
     double spacing = l->count <= 12 ? 0 : (c->f.right - c->f.left) / 6;
     double next = c->f.left + spacing * (0.15 + 0.8 * fmod((double)k * 0.381966, 1));
     int some = 0;
@@ -401,7 +401,7 @@ static void draw_series(const chart *c)
 }
 
 fl_status fli_chart_lines(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y,
-                          const fli_line *lines, int for_page)
+                          const fli_chart_line *lines, int for_page)
 {
     chart c = {.f = {.t = t, .for_page = for_page}, .r = r, .x = x, .y = y, .lines = lines};
     set_axes(&c);
@@ -422,7 +422,7 @@ fl_status fli_chart_lines(fli_text *t, const fli_report *r, const fl_metric *x, 
 fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int for_page)
 {
     fl_status status = FL_OK;
-    fli_line *lines = fli_alloc(t->ctx, r->count, sizeof *lines);
+    fli_chart_line *lines = fli_alloc(t->ctx, r->count, sizeof *lines);
     if (!lines) return FL_ENOMEM;
     for (size_t k = 0; k < r->count && !status; k++)
         status = fli_series_points(t->ctx, &r->series[k], x, y, &lines[k].points, &lines[k].count);
@@ -458,7 +458,7 @@ static double quantile(const sample *s, double q)
 }
 
 /* Two passes: the values of converged runs differ in their last digits only. */
-static void spread(fli_point *p, sample *s)
+static void spread(fli_curve_point *p, sample *s)
 {
     double squares = 0;
     for (size_t k = 0; k < s->n; k++) squares += (s->v[k] - p->mean) * (s->v[k] - p->mean);
@@ -472,9 +472,9 @@ static void spread(fli_point *p, sample *s)
 }
 
 /* Row `i` over the runs that have it, of the metrics at places x and y. */
-static fli_point point_at(const fli_series *s, size_t x, size_t y, size_t i, double *room)
+static fli_curve_point point_at(const fli_series *s, size_t x, size_t y, size_t i, double *room)
 {
-    fli_point p = {.row = i};
+    fli_curve_point p = {.row = i};
     sample values = {room, 0};
     for (size_t k = 0; k < s->count; k++) {
         if (i >= s->curves[k].count) continue;
@@ -499,12 +499,12 @@ static size_t longest(const fli_series *s)
 }
 
 fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x, const fl_metric *y,
-                            fli_point **points, size_t *count)
+                            fli_curve_point **points, size_t *count)
 {
     size_t rows = longest(s), n = 0, at_x = fl_metric_place(x), at_y = fl_metric_place(y);
     *points = NULL;
     *count = 0;
-    fli_point *p = fli_alloc(ctx, rows, sizeof *p);
+    fli_curve_point *p = fli_alloc(ctx, rows, sizeof *p);
     double *room = fli_alloc(ctx, s->count, sizeof *room);
     if (!p || !room) {
         fli_free(p);
@@ -512,7 +512,7 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x
         return FL_ENOMEM;
     }
     for (size_t i = 0; i < rows; i++) {
-        fli_point at = point_at(s, at_x, at_y, i, room);
+        fli_curve_point at = point_at(s, at_x, at_y, i, room);
         /* where a run has ended, the mean place of the others may lie before the last point: a curve does not turn
          * back */
         int back = n > 0 && at.x < p[n - 1].x;

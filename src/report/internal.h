@@ -67,13 +67,13 @@ typedef struct {
 /* A chart of lines that are there already, whatever they were made from. */
 
 typedef struct {
-    fli_point *points;
+    fli_curve_point *points;
     size_t count;
-} fli_line;
+} fli_chart_line;
 
 /* As fli_chart_svg, with a line per series of the report; of x and y only title, unit and scale are looked at. */
 fl_status fli_chart_lines(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y,
-                          const fli_line *lines, int for_page);
+                          const fli_chart_line *lines, int for_page);
 
 /* ==== series style ========================================================================================== */
 

@@ -60,7 +60,7 @@ void fli_data_about(fli_text *t, const fl_metric *m)
 /* ---- thinning ------------------------------------------------------------------------------------------ */
 
 /* Of every stretch of points the first, least, greatest and last stay, so no peak is lost. Returns how many do. */
-static size_t thin(fli_point *p, size_t count, size_t most)
+static size_t thin(fli_curve_point *p, size_t count, size_t most)
 {
     size_t n = 0, stretch = (count * 4 + most - 1) / most;
     if (count <= most) return count;
@@ -80,9 +80,9 @@ static size_t thin(fli_point *p, size_t count, size_t most)
 
 /* Where the points lie on an axis, in their order; some may have no place there. */
 static fl_status add_places(fli_text *t, const fli_series *s, const fl_metric *x, const fl_metric *y,
-                            const fli_point *points, size_t count)
+                            const fli_curve_point *points, size_t count)
 {
-    fli_point *there;
+    fli_curve_point *there;
     size_t n, k = 0;
     fl_status status = fli_series_points(t->ctx, s, x, y, &there, &n);
     if (status) return status;
@@ -97,7 +97,7 @@ static fl_status add_places(fli_text *t, const fli_series *s, const fl_metric *x
     return FL_OK;
 }
 
-static void add_run(fli_text *t, const fli_curve *c, const fl_metric *y, const fli_point *points, size_t count)
+static void add_run(fli_text *t, const fli_curve *c, const fl_metric *y, const fli_curve_point *points, size_t count)
 {
     fli_text_add(t, "[");
     for (size_t i = 0; i < count; i++) {
@@ -122,7 +122,7 @@ static int has_all_rows(writer *w, size_t k, const fl_metric *y, size_t count)
 static fl_status add_line(fli_text *t, writer *w, size_t k, const fl_metric *y)
 {
     const fli_series *s = &w->r->series[k];
-    fli_point *points;
+    fli_curve_point *points;
     size_t count;
     fl_status status = fli_series_points(t->ctx, s, w->axes[0], y, &points, &count);
     if (status) return status;

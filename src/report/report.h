@@ -89,11 +89,11 @@ typedef struct {
     double x, mean, low, high; /* low, high: mean -+ one standard deviation over runs (equal to mean for one run) */
     double q10, q90;           /* quantiles over runs, which lie between the values: bands of logarithmic axes */
     size_t n;
-} fli_point;
+} fli_curve_point;
 
 /* The points of a series; memory from fli_alloc, to be freed by the caller; *count may be 0. */
 fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x, const fl_metric *y,
-                            fli_point **points, size_t *count);
+                            fli_curve_point **points, size_t *count);
 /* Whether anybody measured this, as y or as x: what nobody did is neither drawn nor offered. */
 int fli_report_has(const fli_report *r, const fl_metric *m);
 

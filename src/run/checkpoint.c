@@ -133,8 +133,8 @@ static void save_progress(const fl_run *run, fli_saver *out)
     fli_save_count(out, run->round);
     fli_save_count(out, run->empty);
     fli_save_count(out, run->empty_row);
-    fli_save_count(out, run->warm != 0);
-    fli_save_count(out, run->news != 0);
+    fli_save_count(out, run->warm_up_done != 0);
+    fli_save_count(out, run->broadcast_is_new != 0);
     fli_save_real(out, run->arrived);
     fli_save_real(out, run->ages);
     fli_save_real(out, run->oldest);
@@ -201,8 +201,8 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings.top.rounds);
     run->empty = (size_t)fli_load_count(in, run->round);
     run->empty_row = (size_t)fli_load_count(in, run->empty);
-    run->warm = (int)fli_load_count(in, 1);
-    run->news = (int)fli_load_count(in, 1);
+    run->warm_up_done = (int)fli_load_count(in, 1);
+    run->broadcast_is_new = (int)fli_load_count(in, 1);
     run->arrived = fli_load_real(in);
     run->ages = fli_load_real(in);
     run->oldest = fli_load_real(in);
@@ -328,7 +328,7 @@ static fl_status name_folder(fl_run *run)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints) return FL_OK;
-    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.mailbox)
+    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.remote_queue)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
     run->checkpoints = checkpoint_folder(run->ctx, output);
@@ -485,8 +485,8 @@ static fl_status write_next(fl_run *run, uint64_t *bytes)
 
 void fl_run_on_checkpoint(fl_run *run, fl_checkpoint_fn *fn, void *arg)
 {
-    run->told = fn;
-    run->told_arg = arg;
+    run->on_checkpoint = fn;
+    run->on_checkpoint_arg = arg;
 }
 
 fl_status fl_run_checkpoint(fl_run *run)
@@ -497,7 +497,7 @@ fl_status fl_run_checkpoint(fl_run *run)
     c.status = write_next(run, &c.bytes);
     c.seconds = fli_clock_now() - begun;
     c.why = c.status ? fl_ctx_error(run->ctx) : "";
-    if (run->told) run->told(run->told_arg, &c);
+    if (run->on_checkpoint) run->on_checkpoint(run->on_checkpoint_arg, &c);
     return c.status;
 }
 
@@ -505,7 +505,7 @@ fl_status fl_run_checkpoint(fl_run *run)
  * round. */
 static int is_due(const fl_run *run)
 {
-    return run->plan.mailbox || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
+    return run->plan.remote_queue || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
 }
 
 fl_status fli_checkpoint_due(fl_run *run, int asked)
@@ -514,7 +514,7 @@ fl_status fli_checkpoint_due(fl_run *run, int asked)
     int never = !top->checkpoint_every || run->checkpoint_round == run->round;
     if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
     fl_status s = fl_run_checkpoint(run);
-    if (s != FL_EIO || run->plan.mailbox) return s;
+    if (s != FL_EIO || run->plan.remote_queue) return s;
     fli_log(run->ctx, FL_LOG_WARNING, "no checkpoint after round %zu: %s", run->round, fl_ctx_error(run->ctx));
     fli_clear(run->ctx);
     return FL_OK;
@@ -591,10 +591,10 @@ int fli_checkpoint_exists(fl_run *run)
 /* A run that was killed between putting its result in place and removing its checkpoints has nothing left to do. */
 fl_status fli_checkpoint_check_finished(fl_run *run)
 {
-    fli_standing standing;
+    fli_existing_result standing;
     const char *output = fl_run_output(run);
-    fl_status s = fli_standing_find(run->ctx, output, &run->plan.settings, &run->plan.data, &standing);
-    if (s || standing != FLI_STANDS_SAME) return s;
+    fl_status s = fli_existing_result_find(run->ctx, output, &run->plan.settings, &run->plan.data, &standing);
+    if (s || standing != FLI_EXISTING_SAME) return s;
     if ((s = fli_checkpoint_clear(run->ctx, output))) return s;
     return fli_fail(run->ctx, FL_EDONE, "%s: is finished already; what was left of its checkpoints is removed", output);
 }
@@ -619,7 +619,7 @@ fl_status fli_checkpoint_take(fl_run *run)
     if (!s && number) {
         if (!(s = find_whole(run, &number, &parts))) s = read_files(run, number, parts);
         /* asks to clients that are elsewhere have new numbers from here on, and the next start must know them */
-        if (!run->plan.mailbox) run->checkpoint_round = run->round;
+        if (!run->plan.remote_queue) run->checkpoint_round = run->round;
     }
     run->checkpoint = number; /* 0: it ended before the first one, and begins again */
     run->checkpoints_ready = !s;

@@ -14,7 +14,7 @@
 
 /* Whether the settings of a result are the wanted ones. They are read as a configuration, so that a key that did not
  * exist when the result was made has its default. A result may have more than is wanted (the model), not less. */
-static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_settings *wanted, fli_standing *out)
+static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_settings *wanted, fli_existing_result *out)
 {
     fli_settings had;
     fli_arena arena;
@@ -24,7 +24,7 @@ static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_set
     fli_arena_init(&arena, ctx);
     fli_text_init(&a, ctx);
     fli_text_init(&b, ctx);
-    *out = FLI_STANDS_OTHER_SETTINGS; /* also if they are settings that this version does not know */
+    *out = FLI_EXISTING_OTHER_SETTINGS; /* also if they are settings that this version does not know */
     fl_status s = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
     if (!s) s = fli_settings_bind(ctx, &arena, cfg->root, &had);
     if (!s) {
@@ -34,7 +34,7 @@ static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_set
     }
     if (!s) {
         int same = !strcmp(fli_text_get(&a), fli_text_get(&b)) && had.top.output_model >= wanted->top.output_model;
-        if (same) *out = FLI_STANDS_SAME;
+        if (same) *out = FLI_EXISTING_SAME;
     }
     fli_text_fini(&a);
     fli_text_fini(&b);
@@ -65,47 +65,47 @@ static fl_status is_finished(fl_ctx *ctx, const char *folder, int *finished)
 
 /* Of a folder that agrees with its manifest. */
 static fl_status find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
-                      const fli_manifest *m, fli_standing *out)
+                      const fli_manifest *m, fli_existing_result *out)
 {
     int finished = 0;
-    *out = FLI_STANDS_OTHER_VERSION;
+    *out = FLI_EXISTING_OTHER_VERSION;
     if (!m->this_version) return FL_OK;
     fl_status s = is_finished(ctx, folder, &finished);
-    *out = FLI_STANDS_STOPPED;
+    *out = FLI_EXISTING_STOPPED;
     if (!s && finished) s = compare_settings(ctx, folder, wanted, out);
-    if (!s && *out == FLI_STANDS_SAME && data && !(m->has_data && fli_digest_same(&m->data, data)))
-        *out = FLI_STANDS_OTHER_DATA;
+    if (!s && *out == FLI_EXISTING_SAME && data && !(m->has_data && fli_digest_same(&m->data, data)))
+        *out = FLI_EXISTING_OTHER_DATA;
     return s;
 }
 
 /* Of a folder without a manifest: results had none once. */
-static fl_status find_unlisted(fl_ctx *ctx, const char *folder, fli_standing *out)
+static fl_status find_unlisted(fl_ctx *ctx, const char *folder, fli_existing_result *out)
 {
     char *result = fli_strf(ctx, "%s/result.json", folder);
     if (!result) return FL_ENOMEM;
-    *out = fli_path_kind(result) ? FLI_STANDS_UNKNOWN : FLI_STANDS_BROKEN;
+    *out = fli_path_kind(result) ? FLI_EXISTING_UNKNOWN : FLI_EXISTING_BROKEN;
     fli_free(result);
     return FL_OK;
 }
 
 static fl_status find_listed(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
-                             fli_standing *out)
+                             fli_existing_result *out)
 {
     fli_manifest m;
     fli_manifest_init(&m, ctx);
     fl_status s = fli_result_check(ctx, folder, &m);
     if (!s) s = find(ctx, folder, wanted, data, &m, out);
-    if (s) *out = s == FL_EIO ? FLI_STANDS_UNKNOWN : FLI_STANDS_BROKEN;
+    if (s) *out = s == FL_EIO ? FLI_EXISTING_UNKNOWN : FLI_EXISTING_BROKEN;
     fli_manifest_fini(&m);
     if (s == FL_ENOMEM) return s;
     fli_clear(ctx);
     return FL_OK;
 }
 
-fl_status fli_standing_find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
-                            fli_standing *out)
+fl_status fli_existing_result_find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
+                                   fli_existing_result *out)
 {
-    *out = FLI_STANDS_NOTHING;
+    *out = FLI_EXISTING_NOTHING;
     if (!fli_path_kind(folder)) return FL_OK;
     char *manifest = fli_strf(ctx, "%s/%s", folder, FLI_MANIFEST_NAME);
     if (!manifest) return FL_ENOMEM;

@@ -19,7 +19,7 @@ fl_status fli_rounds_prepare(fl_run *run)
     run->asks = fli_alloc(run->ctx, largest, sizeof *run->asks);
     run->durations = fli_alloc(run->ctx, 2 * largest, sizeof *run->durations);
     if (!run->cohort || !run->asks || !run->durations) return FL_ENOMEM;
-    run->news = 1;
+    run->broadcast_is_new = 1;
     if (!p->system) run->counts.simulated_seconds = NAN;
     return FL_OK;
 }
@@ -27,7 +27,7 @@ fl_status fli_rounds_prepare(fl_run *run)
 static double seconds_of(const fl_run *run, const fli_ask *ask)
 {
     fli_card card = fli_exec_card(run->exec, ask->client);
-    return fli_ask_seconds(&run->plan.asking, &card, ask);
+    return fli_ask_seconds(&run->plan.ask_params, &card, ask);
 }
 
 /* Whether those outside the cohort take a turn as well. */
@@ -38,7 +38,7 @@ static size_t exchanges(const fl_run *run)
 {
     const fli_algo *a = run->plan.algo;
     const void *params = run->plan.params;
-    double coin = fli_asking_coin(&run->plan.asking, run->round);
+    double coin = fli_ask_params_coin(&run->plan.ask_params, run->round);
     if (a->rounds.exchanges && !a->rounds.exchanges(params, run->round, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
 }
@@ -46,7 +46,7 @@ static size_t exchanges(const fl_run *run)
 static fli_ask ask_client(const fl_run *run, uint32_t client)
 {
     fli_card card = fli_exec_card(run->exec, client);
-    return fli_ask_for(&run->plan.asking, &card, run->round, run->round, client);
+    return fli_ask_for(&run->plan.ask_params, &card, run->round, run->round, client);
 }
 
 /* Asks the m clients in run->cohort, in the phases of a round that are theirs. */
@@ -157,7 +157,7 @@ fl_status fli_rounds_warm_up(fl_run *run)
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
-    fli_round r = {.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .phases = 1, .until = 1};
+    fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .phases = 1, .until = 1};
     ask(run, n, &r);
     double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
@@ -184,7 +184,7 @@ static fl_status check_empty(const fl_run *run)
 {
     enum { MOST = 10 };
     size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
-    if (!run->plan.mailbox || run->empty_row < most) return FL_OK;
+    if (!run->plan.remote_queue || run->empty_row < most) return FL_OK;
     return fli_fail(run->ctx, FL_EIO,
                     "round %zu: in %zu rounds in a row no answer has come that counts, so the run does not go on",
                     run->round, run->empty_row);
@@ -223,12 +223,12 @@ fl_status fli_rounds_next(fl_run *run)
 {
     size_t meetings = exchanges(run), invited = 0, came = 0;
     fl_status s = FL_OK;
-    fli_round r = {.flags = (run->news ? FLI_ASK_CHANGED : 0) | (meetings ? FLI_ASK_REPLY : 0),
+    fli_round r = {.flags = (run->broadcast_is_new ? FLI_ASK_HAS_BODY : 0) | (meetings ? FLI_ASK_REPLY : 0),
                    .phases = meetings ? meetings : 1};
     for (; !s && r.from < r.phases; r.from = r.until) s = meet(run, &r, &invited, &came);
     if (s) return s;
     /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
-    run->news = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
+    run->broadcast_is_new = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
     return check_empty(run);
@@ -243,7 +243,7 @@ static void ask_arrived(void *arg, fli_ask *out)
 {
     const fl_run *run = arg;
     fli_card card = fli_exec_card(run->exec, out->client);
-    fli_ask own = fli_ask_for(&run->plan.asking, &card, (size_t)out->round, (size_t)out->stream, out->client);
+    fli_ask own = fli_ask_for(&run->plan.ask_params, &card, (size_t)out->round, (size_t)out->stream, out->client);
     out->steps = own.steps;
     out->lr = own.lr;
     out->probability = own.probability;
@@ -254,7 +254,7 @@ static double duration(void *arg, const fli_ask *what)
 {
     const fl_run *run = arg;
     fli_card card = fli_exec_card(run->exec, what->client);
-    return fli_ask_seconds(&run->plan.asking, &card, what);
+    return fli_ask_seconds(&run->plan.ask_params, &card, what);
 }
 
 /* fli_async_spec.save */
@@ -272,7 +272,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask_arrived,
         .duration = duration,
-        .save = p->mailbox && p->settings.top.checkpoint_every ? save : NULL,
+        .save = p->remote_queue && p->settings.top.checkpoint_every ? save : NULL,
         .arg = run,
     };
     if (spec.real) run->counts.simulated_seconds = NAN;
@@ -304,13 +304,13 @@ fl_status fli_arrivals_next(fl_run *run)
     size_t every = (size_t)s->metrics.every, until = run->round + 1;
     int real = s->top.clock == FLI_CLOCK_REAL;
     /* Stopping the threads after every server step would make them wait for each other. */
-    if (real && !run->plan.mailbox) until = (run->round / every + 1) * every;
+    if (real && !run->plan.remote_queue) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
     static const atomic_int never = 0;
     int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks stop together as well */
-    fl_status status = fli_async_run(run->async, until, whole ? &never : &run->asked);
+    fl_status status = fli_async_run(run->async, until, whole ? &never : &run->stop_requested);
     if (status) return status;
     count_arrived(run, fli_clock_now() - begin);
     size_t before = run->round;

@@ -56,10 +56,10 @@ fl_status fli_run_check_loss(fl_run *run)
     if (!(start > 0)) return FL_OK;
     if (most > 0 && loss > most * start) return diverged(run, loss, start);
     if (!(loss > FAR * start)) return FL_OK;
-    if (!run->climbing)
+    if (!run->loss_warned)
         fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
                 run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
-    run->climbing = 1;
+    run->loss_warned = 1;
     return FL_OK;
 }
 
@@ -83,8 +83,8 @@ static fl_status run_explain(fl_run *run)
 static fl_status potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
-    if (run->plan.mailbox) return FL_OK; /* constants are measured on samples, and those are elsewhere */
-    if (!run->plan.exec.watch || !all || !isnan(run->counts.potential_rise)) return FL_OK;
+    if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are elsewhere */
+    if (!run->plan.exec.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
     fl_status s = fli_theory_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;
     return s;
@@ -133,7 +133,7 @@ static void potential_report(const fl_run *run)
 static fl_status gap_begin(fl_run *run)
 {
     double smoothness = NAN;
-    if (run->plan.mailbox || !fli_plan_needs_smoothness(&run->plan))
+    if (run->plan.remote_queue || !fli_plan_needs_smoothness(&run->plan))
         return FL_OK; /* samples are elsewhere, or no matter */
     fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
     fli_measure_smooth(run->measure, smoothness);
@@ -147,7 +147,8 @@ static fl_status gap_begin(fl_run *run)
 static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
 {
     fli_engine_info now;
-    double each = (double)(fli_algo_client_vectors(spec->algo, spec->watch) * fli_bytes(&spec->model->space));
+    double each =
+        (double)(fli_algo_client_vectors(spec->algo, spec->measure_potential) * fli_bytes(&spec->model->space));
     if (spec->memory || each == 0) return FL_OK;
     fl_status s = d->backend->describe(run->ctx, d->which, &now);
     if (!s && each * (double)spec->fed->clients > now.free / 2) spec->memory = (size_t)(now.free / 2);
@@ -164,7 +165,7 @@ static fl_status run_open_device(fl_run *run, fli_exec_spec *spec)
                          .sgd = spec->sgd,
                          .memory = p->there};
     if (!fli_settings_on_device(&p->settings)) return FL_OK;
-    if (p->mailbox)
+    if (p->remote_queue)
         return fli_fail(
             run->ctx, FL_ECONFIG,
             "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
@@ -266,7 +267,7 @@ fl_status fl_run_start(fl_run *run, const double *x, size_t n)
     const fli_space *space = &run->plan.model->space;
     void *model = fli_exec_server(run->exec)[0];
     fli_clear(run->ctx);
-    if (run->begun || run->round || run->warm)
+    if (run->started || run->round || run->warm_up_done)
         return fli_fail(run->ctx, FL_ECONFIG, "fl_run_start: the run has begun, its start model is no longer needed");
     if (!x || n != space->n)
         return fli_fail(run->ctx, FL_ECONFIG, "fl_run_start: the model has %zu parameters, not %zu", space->n,
@@ -301,9 +302,9 @@ int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out)
     int there = 0;
     fli_clear(run->ctx);
     if (k >= fli_names_count(a->client)) return 0;
-    if (!run->seen && !(run->seen = fli_alloc(run->ctx, s->n, s->ops->size))) return -1;
-    if (fli_exec_peek(run->exec, client, k, run->seen, NULL, &there)) return -1;
-    *out = vector_of(run, a->client[k], there ? run->seen : NULL);
+    if (!run->peek_buffer && !(run->peek_buffer = fli_alloc(run->ctx, s->n, s->ops->size))) return -1;
+    if (fli_exec_peek(run->exec, client, k, run->peek_buffer, NULL, &there)) return -1;
+    *out = vector_of(run, a->client[k], there ? run->peek_buffer : NULL);
     return 1;
 }
 
@@ -345,7 +346,7 @@ static fl_status start(fl_run *run)
     if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
     if (!status)
         status =
-            fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &p->asking, &run->measure);
+            fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &p->ask_params, &run->measure);
     if (status) return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
     if (!run->target_round) return FL_ENOMEM;
@@ -395,11 +396,11 @@ void fl_run_free(fl_run *run)
     fli_exec_free(run->exec);
     fli_device_free(run->device);
     fli_plan_fini(&run->plan);
-    fli_free(run->seen);
+    fli_free(run->peek_buffer);
     fli_free(run->cohort);
     fli_free(run->asks);
     fli_free(run->durations);
-    fli_free(run->spells);
+    fli_free(run->times_spent);
     fli_free(run->rows);
     fli_free(run->target_round);
     fli_folder_unlock(run);
@@ -408,7 +409,7 @@ void fl_run_free(fl_run *run)
     fli_free(run);
 }
 
-void fl_run_stop(fl_run *run) { run->asked = 1; }
+void fl_run_stop(fl_run *run) { run->stop_requested = 1; }
 
 /* ---- measuring and stopping ---------------------------------------------------------------------------- */
 
@@ -436,7 +437,7 @@ static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
     size_t kept = rows_before(run);
-    const void *x = fli_coordinator_vectors(fli_exec_coordinator(run->exec))[0];
+    const void *x = fli_server_state_vectors(fli_exec_coordinator(run->exec))[0];
     run->counts.round = (double)run->round;
     fl_status s = fli_measure_take(run->measure, x, &run->counts, &run->now);
     if (s) return s;
@@ -503,7 +504,7 @@ static void report_missed(const fl_run *run)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
                 run->round);
-    size_t uploads, missed = fli_coordinator_missed(fli_exec_coordinator(run->exec), &uploads);
+    size_t uploads, missed = fli_server_state_missed(fli_exec_coordinator(run->exec), &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "%zu of %zu local problems were not solved to their accuracy: the solver ran out of steps "
@@ -517,9 +518,9 @@ static void report_missed(const fl_run *run)
 static fl_status hear(fl_run *run)
 {
     const fl_ranks *ranks = &run->plan.ranks;
-    double most[] = {run->asked, fli_ranks_first(ranks) ? run->counts.seconds : 0};
+    double most[] = {run->stop_requested, fli_ranks_first(ranks) ? run->counts.seconds : 0};
     fl_status s = fli_ranks_most(run->ctx, ranks, most, 2);
-    run->heard = most[0] > 0;
+    run->stop_agreed = most[0] > 0;
     run->counts.seconds = most[1];
     return s;
 }
@@ -531,7 +532,7 @@ static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int
     size_t every = (size_t)run->plan.settings.metrics.every;
     fl_status s = hear(run);
     if (s) return s;
-    int before = run->heard;
+    int before = run->stop_agreed;
     fl_stop stop = stop_now(run, before);
     int due = stop != FL_STOP_NONE || run->round % every == 0;
     s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
@@ -544,7 +545,7 @@ static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int
     run->stopped = stop;
     if (observer) observer(arg, run, &run->now, due);
     if ((s = hear(run))) return s;
-    *asked = run->heard; /* by the observer, or while measuring */
+    *asked = run->stop_agreed; /* by the observer, or while measuring */
     if (stop == FL_STOP_NONE && *asked && due) run->stopped = FL_STOP_ASKED;
     return FL_OK;
 }
@@ -575,14 +576,14 @@ static fl_status look(fl_run *run, fl_observer_fn *observer, void *arg)
 static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
-    if (s || run->begun) return s;
-    run->begun = 1;
-    if (!run->warm && fli_exec_warms_up(run->exec)) {
+    if (s || run->started) return s;
+    run->started = 1;
+    if (!run->warm_up_done && fli_exec_warms_up(run->exec)) {
         fli_idle_begin(run);
         s = fli_rounds_warm_up(run);
         fli_idle_end(run);
     }
-    run->warm = !s;
+    run->warm_up_done = !s;
     if (!s) s = potential_begin(run);
     if (!s) s = gap_begin(run);
     return s ? s : look(run, observer, arg);
@@ -591,7 +592,7 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
 /* A round, unless somebody wants no further one. */
 static fl_status advance(fl_run *run, fl_observer_fn *observer, void *arg)
 {
-    int asked = fli_ranked(&run->plan.ranks) ? run->heard : run->asked;
+    int asked = fli_ranked(&run->plan.ranks) ? run->stop_agreed : run->stop_requested;
     fl_status s = FL_OK;
     if (!asked) {
         fli_idle_begin(run);
@@ -609,7 +610,7 @@ static fl_status go(fl_run *run, size_t most, fl_observer_fn *observer, void *ar
         return fli_fail(run->ctx, run->failed, "the run has failed in round %zu, and cannot go on", run->round + 1);
     fl_status s = begin(run, observer, arg);
     while (!s && most-- && run->stopped == FL_STOP_NONE) s = advance(run, observer, arg);
-    if (run->begun) run->failed = s;
+    if (run->started) run->failed = s;
     if (s != FL_EDIVERGED) return s;
     s = fli_result_keep_metrics(run, run_explain(run)); /* which is rank 0's business, and all say the same */
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);

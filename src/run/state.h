@@ -16,7 +16,7 @@
 /* Seconds of going forward, and how many of them a rank waited for others. */
 typedef struct {
     double seconds, waited;
-} fli_spell;
+} fli_time_spent;
 
 struct fl_run {
     fl_ctx *ctx;
@@ -28,22 +28,22 @@ struct fl_run {
     size_t round; /* finished rounds; of asynchronous methods, server steps */
     /* the round under way */
     uint32_t *cohort;
-    fli_ask *asks;     /* of it; who is late is dropped from these */
-    double *durations; /* simulated, and as many again to sort them */
-    size_t empty;      /* rounds in which nobody took part, or all were late, */
-    size_t empty_row;  /* and how many of them were the last ones */
-    int climbing;      /* it was said that the loss is far above its start */
-    int begun;         /* it has gone forward, or tried to */
-    fl_status failed;  /* how that failed; FL_OK: it did not */
-    int warm;          /* the turns before the first round are done, where there are any */
-    int news;          /* the next round's broadcast is new to the clients */
-    void *seen;        /* a client's vector, for those who look (inside.c); NULL: nobody has */
+    fli_ask *asks;        /* of it; who is late is dropped from these */
+    double *durations;    /* simulated, and as many again to sort them */
+    size_t empty;         /* rounds in which nobody took part, or all were late, */
+    size_t empty_row;     /* and how many of them were the last ones */
+    int loss_warned;      /* it was said that the loss is far above its start */
+    int started;          /* it has gone forward, or tried to */
+    fl_status failed;     /* how that failed; FL_OK: it did not */
+    int warm_up_done;     /* the turns before the first round are done, where there are any */
+    int broadcast_is_new; /* the next round's broadcast is new to the clients */
+    void *peek_buffer;    /* a client's vector, for those who look (inside.c); NULL: nobody has */
     /* asynchronous methods */
     fli_async *async;             /* NULL: the run goes in rounds */
     double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
     /* where ranks make the run together, see idle.h */
-    fli_spell spell;   /* of this one, since the last row */
-    fli_spell *spells; /* of each, up to the last row; NULL: there is none, or one process */
+    fli_time_spent time_spent;   /* of this one, since the last row */
+    fli_time_spent *times_spent; /* of each, up to the last row; NULL: there is none, or one process */
     /* what came out */
     fli_counts counts;
     fl_row now; /* what observers see: the counts of this round, what was measured last */
@@ -51,19 +51,19 @@ struct fl_run {
     size_t row_count, row_capacity;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fl_stop stopped;
-    atomic_int asked; /* to stop */
-    int heard;        /* that somebody was, at any rank */
+    atomic_int stop_requested; /* to stop */
+    int stop_agreed;           /* that somebody was, at any rank */
     /* saving */
     char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
     int replace;    /* an earlier result of that name may go */
     fli_lock *lock; /* of the output; NULL: not taken */
     /* checkpoints, see checkpoint.h */
-    char *checkpoints;       /* their folder; NULL: not named yet */
-    int checkpoints_ready;   /* it is there, and ours */
-    size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
-    size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
-    fl_checkpoint_fn *told;  /* of every one that is written, or cannot be; NULL: nobody is */
-    void *told_arg;
+    char *checkpoints;               /* their folder; NULL: not named yet */
+    int checkpoints_ready;           /* it is there, and ours */
+    size_t checkpoint;               /* number of the newest that is known to be whole; 0: none */
+    size_t checkpoint_round;         /* and the round it was made after; SIZE_MAX: none */
+    fl_checkpoint_fn *on_checkpoint; /* of every one that is written, or cannot be; NULL: nobody is */
+    void *on_checkpoint_arg;
     /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
     fl_status (*page)(fli_text *t, const fl_run *run);
     char *command;     /* what the page says that the run was made with; NULL: nothing */

@@ -24,7 +24,7 @@ typedef struct {
 enum { COLUMNS = 3 };
 static const uint32_t EVERYONE = UINT32_MAX;
 
-struct fli_chances {
+struct fli_chance_table {
     size_t clients;
     fli_array list; /* of entries, by client and line; those for everyone last */
     size_t *start;  /* per client, and two more: the first for everyone, and the end */
@@ -113,10 +113,13 @@ static int by_client_and_line(const void *a_, const void *b_)
     return a->line < b->line ? -1 : a->line > b->line;
 }
 
-static const entry *first_of(const fli_chances *c, size_t group) { return (const entry *)c->list.p + c->start[group]; }
+static const entry *first_of(const fli_chance_table *c, size_t group)
+{
+    return (const entry *)c->list.p + c->start[group];
+}
 
 /* The last entry of a group up to this round; NULL: there is none. */
-static const entry *latest(const fli_chances *c, size_t group, uint64_t round)
+static const entry *latest(const fli_chance_table *c, size_t group, uint64_t round)
 {
     const entry *e = first_of(c, group);
     size_t low = 0, high = c->start[group + 1] - c->start[group];
@@ -130,7 +133,7 @@ static const entry *latest(const fli_chances *c, size_t group, uint64_t round)
     return low ? &e[low - 1] : NULL;
 }
 
-static const entry *in_force(const fli_chances *c, uint64_t round, size_t client)
+static const entry *in_force(const fli_chance_table *c, uint64_t round, size_t client)
 {
     const entry *own = latest(c, client, round), *all = latest(c, c->clients, round);
     if (!own || !all) return own ? own : all;
@@ -138,10 +141,13 @@ static const entry *in_force(const fli_chances *c, uint64_t round, size_t client
 }
 
 /* round from 0 */
-static double chances_at(const fli_chances *c, size_t round, size_t client) { return in_force(c, round, client)->p; }
+static double chances_at(const fli_chance_table *c, size_t round, size_t client)
+{
+    return in_force(c, round, client)->p;
+}
 
 /* A probability changes only where an entry begins. */
-static void chances_range(const fli_chances *c, size_t client, double *least, double *most)
+static void chances_range(const fli_chance_table *c, size_t client, double *least, double *most)
 {
     *least = INFINITY;
     *most = 0;
@@ -157,7 +163,7 @@ static void chances_range(const fli_chances *c, size_t client, double *least, do
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-static fl_status arrange(fl_ctx *ctx, const char *path, fli_chances *c)
+static fl_status arrange(fl_ctx *ctx, const char *path, fli_chance_table *c)
 {
     entry *e = c->list.p;
     size_t at = 0;
@@ -176,12 +182,12 @@ static fl_status arrange(fl_ctx *ctx, const char *path, fli_chances *c)
     return FL_OK;
 }
 
-static void chances_free(fli_chances *c);
+static void chances_free(fli_chance_table *c);
 
-static fl_status chances_read(fl_ctx *ctx, const char *path, size_t clients, fli_chances **out)
+static fl_status chances_read(fl_ctx *ctx, const char *path, size_t clients, fli_chance_table **out)
 {
     reader r = {.ctx = ctx, .path = path, .clients = clients};
-    fli_chances *c = fli_alloc(ctx, 1, sizeof *c);
+    fli_chance_table *c = fli_alloc(ctx, 1, sizeof *c);
     *out = NULL;
     if (!c) return FL_ENOMEM;
     c->clients = clients;
@@ -198,7 +204,7 @@ static fl_status chances_read(fl_ctx *ctx, const char *path, size_t clients, fli
 /* The file is a table with the columns round, client, p: from that round on, counted from 1, the client, counted from
  * 0, or everyone (*) takes part with probability p, until a later line says otherwise. Rounds do not decrease, and
  * everyone has a p in the first round. */
-static void chances_free(fli_chances *c)
+static void chances_free(fli_chance_table *c)
 {
     if (!c) return;
     fli_array_fini(&c->list);
@@ -408,7 +414,7 @@ static const fli_key schedule_keys[] = {
 
 static fl_status schedule_setup(fl_ctx *ctx, fli_participation *p)
 {
-    fli_chances *c;
+    fli_chance_table *c;
     fl_status s = chances_read(ctx, ((const schedule_params *)p->params)->path, p->fed->clients, &c);
     p->priv = c;
     return s;

@@ -11,7 +11,7 @@
 
 /* How likely clients take part, as it changes over the rounds: read from a file. */
 
-typedef struct fli_chances fli_chances;
+typedef struct fli_chance_table fli_chance_table;
 
 /* ==== participation ========================================================================================= */
 

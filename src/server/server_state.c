@@ -17,14 +17,14 @@ typedef struct {
     size_t from;
     void **vec, **sum, **up; /* the server's vectors, its sums, an upload's vectors, where the slice begins */
     double *scalars, *scalar_sum;
-    fli_server view;
+    fli_server_step view;
     int finite; /* after going forward: the model is, here */
     fl_failure failure;
 } server_slice;
 
-struct fli_coordinator {
+struct fli_server_state {
     fl_ctx *ctx;
-    fli_coordinator_spec spec;
+    fli_server_state_spec spec;
     fli_space space;
     fli_message own;      /* vectors and scalars; the broadcast is a part of it */
     fli_message sums;     /* of the step under way */
@@ -34,7 +34,7 @@ struct fli_coordinator {
     void *plain;          /* and a vector in plain memory, where the server's are not */
     int started;
     fli_step step;
-    fli_server view; /* the same for the method */
+    fli_server_step view; /* the same for the method */
     server_slice *slices;
     size_t count;
     size_t advances_from; /* the first of those that go forward here */
@@ -45,12 +45,12 @@ struct fli_coordinator {
     void *passed; /* a vector on its way between them, in plain memory, where the server's are not */
     size_t uploads, missed;
     fl_failure failure; /* of calls for whole vectors */
-    fli_fault own_fault, *fault;
+    fli_user_failure own_fault, *fault;
 };
 
-static double weight_of(const void *coordinator, size_t client) { return fli_coordinator_weight(coordinator, client); }
+static double weight_of(const void *coordinator, size_t client) { return fli_server_state_weight(coordinator, client); }
 
-static fl_status extras_new(fli_coordinator *c)
+static fl_status extras_new(fli_server_state *c)
 {
     size_t n = c->space.n;
     if (fli_algo_shows_start(c->spec.algo)) {
@@ -63,7 +63,7 @@ static fl_status extras_new(fli_coordinator *c)
     return apart && !(c->plain = fli_alloc(c->ctx, n, c->space.ops->size)) ? FL_ENOMEM : FL_OK;
 }
 
-static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
+static fl_status slice_new(fli_server_state *c, size_t size, size_t number)
 {
     const fli_algo *a = c->spec.algo;
     server_slice *s = &c->slices[number];
@@ -82,7 +82,7 @@ static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
     return FL_OK;
 }
 
-static fl_status slices_new(fli_coordinator *c)
+static fl_status slices_new(fli_server_state *c)
 {
     size_t n = c->space.n, ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
     size_t wanted = n / SLICE > ranks ? n / SLICE : ranks, most = wanted < MOST_SLICES ? wanted : MOST_SLICES;
@@ -96,7 +96,7 @@ static fl_status slices_new(fli_coordinator *c)
     return s;
 }
 
-static void slices_free(fli_coordinator *c)
+static void slices_free(fli_server_state *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         fli_free(c->slices[i].vec);
@@ -108,30 +108,30 @@ static void slices_free(fli_coordinator *c)
 /* ---- ranks ----------------------------------------------------------------------------------------------- */
 
 /* Rank r's slices begin with this one. Where there are fewer than ranks, the lowest ones have them. */
-static size_t first_slice(const fli_coordinator *c, uint32_t rank)
+static size_t first_slice(const fli_server_state *c, uint32_t rank)
 {
     uint32_t ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
     return (rank * c->count + ranks - 1) / ranks;
 }
 
-static void coordinator_own_slices(const fli_coordinator *c, size_t *from, size_t *to)
+static void coordinator_own_slices(const fli_server_state *c, size_t *from, size_t *to)
 {
     uint32_t rank = fli_ranked(c->spec.ranks) ? c->spec.ranks->rank : 0;
     *from = c->spec.partial ? 0 : first_slice(c, rank);
     *to = c->spec.partial ? c->count : first_slice(c, rank + 1);
 }
 
-static size_t entry_of(const fli_coordinator *c, size_t number)
+static size_t entry_of(const fli_server_state *c, size_t number)
 {
     return number < c->count ? c->slices[number].from : c->space.n;
 }
 
-fli_entries fli_coordinator_range(const fli_coordinator *c, uint32_t rank)
+fli_entries fli_server_state_range(const fli_server_state *c, uint32_t rank)
 {
     return (fli_entries){entry_of(c, first_slice(c, rank)), entry_of(c, first_slice(c, rank + 1))};
 }
 
-static fl_status ranks_new(fli_coordinator *c)
+static fl_status ranks_new(fli_server_state *c)
 {
     const fl_ranks *r = c->spec.ranks;
     if (!fli_ranked(r)) return FL_OK;
@@ -141,7 +141,7 @@ static fl_status ranks_new(fli_coordinator *c)
 }
 
 /* Of each vector every rank has what others have of it. */
-static fl_status share_vectors(fli_coordinator *c, void *const *vec, size_t count)
+static fl_status share_vectors(fli_server_state *c, void *const *vec, size_t count)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < count; i++) {
@@ -153,17 +153,17 @@ static fl_status share_vectors(fli_coordinator *c, void *const *vec, size_t coun
 }
 
 /* Scalars come out the same in every slice, but a rank need not have one: rank 0 has the first. */
-static fl_status share_scalars(fli_coordinator *c)
+static fl_status share_scalars(fli_server_state *c)
 {
     const fli_algo *a = c->spec.algo;
-    fl_status s = fli_coordinator_status(c);
+    fl_status s = fli_server_state_status(c);
     if ((s = fli_ranks_agree(c->ctx, c->spec.ranks, s))) return s;
     s = fli_ranks_share(c->ctx, c->spec.ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
     return s ? s : fli_ranks_share(c->ctx, c->spec.ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
 }
 
 /* The ranks' partial sums become those of all uploads, everywhere. */
-static fl_status add_vector(fli_coordinator *c, void *v)
+static fl_status add_vector(fli_server_state *c, void *v)
 {
     const fl_ranks *r = c->spec.ranks;
     if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), v, c->passed);
@@ -172,35 +172,35 @@ static fl_status add_vector(fli_coordinator *c, void *v)
     return s;
 }
 
-static fl_status add_sums(fli_coordinator *c)
+static fl_status add_sums(fli_server_state *c)
 {
     const fli_algo *a = c->spec.algo;
-    fl_status s = fli_ranks_agree(c->ctx, c->spec.ranks, fli_coordinator_status(c));
+    fl_status s = fli_ranks_agree(c->ctx, c->spec.ranks, fli_server_state_status(c));
     for (size_t i = 0; !s && i < fli_names_count(a->sums); i++) s = add_vector(c, c->sums.vec[i]);
     if (!s) s = fli_ranks_add(c->ctx, c->spec.ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
     return s;
 }
 
-size_t fli_coordinator_remembers(const fli_algo *a, const void *params, int watch)
+size_t fli_server_state_remembers(const fli_algo *a, const void *params, int watch)
 {
     size_t steps = watch && a->theory.potential.remembers ? a->theory.potential.remembers(params) : 0;
     return steps <= FLI_REMEMBERED ? steps : 0;
 }
 
-static fl_status memory_new(fli_coordinator *c)
+static fl_status memory_new(fli_server_state *c)
 {
-    c->remembered = fli_coordinator_remembers(c->spec.algo, c->spec.params, c->spec.watch);
+    c->remembered = fli_server_state_remembers(c->spec.algo, c->spec.params, c->spec.measure_potential);
     if (!c->remembered) return FL_OK;
     c->moves = fli_alloc(c->ctx, c->remembered, sizeof *c->moves);
     c->before = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
     return c->moves && c->before ? FL_OK : FL_ENOMEM;
 }
 
-fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out)
+fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out)
 {
     const fli_algo *a = spec->algo;
     fl_status s;
-    fli_coordinator *c = fli_alloc(ctx, 1, sizeof *c);
+    fli_server_state *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
@@ -210,14 +210,14 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
         (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c)) || (s = memory_new(c))) {
-        fli_coordinator_free(c);
+        fli_server_state_free(c);
         return s;
     }
     *out = c;
     return FL_OK;
 }
 
-void fli_coordinator_free(fli_coordinator *c)
+void fli_server_state_free(fli_server_state *c)
 {
     if (!c) return;
     slices_free(c);
@@ -234,15 +234,15 @@ void fli_coordinator_free(fli_coordinator *c)
     fli_free(c);
 }
 
-void *const *fli_coordinator_vectors(const fli_coordinator *c) { return c->own.vec; }
-const fli_message *fli_coordinator_broadcast(const fli_coordinator *c) { return &c->own; }
+void *const *fli_server_state_vectors(const fli_server_state *c) { return c->own.vec; }
+const fli_message *fli_server_state_broadcast(const fli_server_state *c) { return &c->own; }
 
-size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c)
+size_t fli_server_state_broadcast_bytes(const fli_server_state *c)
 {
     return fli_parts_vectors(c->spec.algo->down) * fli_vector_stride(&c->space);
 }
 
-double fli_coordinator_weight(const fli_coordinator *c, size_t client)
+double fli_server_state_weight(const fli_server_state *c, size_t client)
 {
     if (c->spec.weights) return c->spec.weights[client];
     if (c->spec.uniform) return 1 / (double)c->spec.clients;
@@ -252,21 +252,21 @@ double fli_coordinator_weight(const fli_coordinator *c, size_t client)
 /* ---- who has been shown the start model
  * ------------------------------------------------------------------------------- */
 
-void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask)
+void fli_server_state_address(const fli_server_state *c, fli_ask *ask)
 {
     /* before anybody's first turn the start model is the model itself */
     int differs = c->started || ask->kind == FLI_ASK_TURN;
     int first = c->shown && differs && !(c->shown[ask->client / 8] >> ask->client % 8 & 1);
-    ask->weight = fli_coordinator_weight(c, ask->client);
+    ask->weight = fli_server_state_weight(c, ask->client);
     ask->flags = (ask->flags & ~(uint32_t)FLI_ASK_FIRST) | (first ? FLI_ASK_FIRST : 0);
 }
 
-void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask)
+void fli_server_state_note(fli_server_state *c, const fli_ask *ask)
 {
     if (c->shown) c->shown[ask->client / 8] |= (unsigned char)(1u << ask->client % 8);
 }
 
-void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask)
+void fli_server_state_forget(fli_server_state *c, const fli_ask *ask)
 {
     if (c->shown && ask->flags & FLI_ASK_FIRST) c->shown[ask->client / 8] &= (unsigned char)~(1u << ask->client % 8);
 }
@@ -274,22 +274,22 @@ void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask)
 /* ---- the regulariser ------------------------------------------------------------------------------------- */
 
 /* Into c->doubles, and back. */
-static void to_doubles(const fli_coordinator *c, const void *x)
+static void to_doubles(const fli_server_state *c, const void *x)
 {
     if (c->plain) fli_vector_read(&c->space, fli_bytes(&c->space), x, c->plain);
     c->space.ops->to_f64(c->space.n, c->plain ? c->plain : x, c->doubles);
 }
 
-static void from_doubles(const fli_coordinator *c, void *x)
+static void from_doubles(const fli_server_state *c, void *x)
 {
     c->space.ops->from_f64(c->space.n, c->doubles, c->plain ? c->plain : x);
     if (c->plain) fli_vector_write(&c->space, fli_bytes(&c->space), c->plain, x);
 }
 
-/* fli_server.prox */
+/* fli_server_step.prox */
 static void prox(const void *coordinator, double eta, void *x)
 {
-    const fli_coordinator *c = coordinator;
+    const fli_server_state *c = coordinator;
     const fli_regularizer *g = c->spec.regularizer;
     if (!g) return;
     to_doubles(c, x);
@@ -297,7 +297,7 @@ static void prox(const void *coordinator, double eta, void *x)
     from_doubles(c, x);
 }
 
-double fli_coordinator_regularizer(fli_coordinator *c)
+double fli_server_state_regularizer(fli_server_state *c)
 {
     if (!c->spec.regularizer) return 0;
     to_doubles(c, c->own.vec[0]);
@@ -307,7 +307,7 @@ double fli_coordinator_regularizer(fli_coordinator *c)
 /* ---- a step ---------------------------------------------------------------------------------------------- */
 
 /* What the slices have of their own, as the server has it. */
-static void set_slices(fli_coordinator *c)
+static void set_slices(fli_server_state *c)
 {
     const fli_algo *a = c->spec.algo;
     for (size_t i = 0; i < c->count; i++) {
@@ -325,11 +325,11 @@ static void set_slices(fli_coordinator *c)
     }
 }
 
-static fli_server view_of(fli_coordinator *c, const fli_step *step)
+static fli_server_step view_of(fli_server_state *c, const fli_step *step)
 {
     const fli_algo *a = c->spec.algo;
     size_t phases = step->phases ? step->phases : 1;
-    return (fli_server){
+    return (fli_server_step){
         .space = &c->space,
         .params = c->spec.params,
         .clients = c->spec.clients,
@@ -354,59 +354,59 @@ static fli_server view_of(fli_coordinator *c, const fli_step *step)
     };
 }
 
-static void view_step(fli_coordinator *c, const fli_step *step)
+static void view_step(fli_server_state *c, const fli_step *step)
 {
     c->step = *step;
     if (!c->step.phases) c->step.phases = 1;
     c->view = view_of(c, step);
 }
 
-double fli_coordinator_potential(fli_coordinator *c, const double *sum)
+double fli_server_state_potential(fli_server_state *c, const double *sum)
 {
-    fli_server now = view_of(c, &(fli_step){0});
-    return c->spec.algo->theory.potential.server(&now, sum, fli_coordinator_regularizer(c));
+    fli_server_step now = view_of(c, &(fli_step){0});
+    return c->spec.algo->theory.potential.server(&now, sum, fli_server_state_regularizer(c));
 }
 
-double fli_coordinator_gap_eta(fli_coordinator *c)
+double fli_server_state_gap_eta(fli_server_state *c)
 {
-    fli_server now = view_of(c, &(fli_step){0});
+    fli_server_step now = view_of(c, &(fli_step){0});
     return c->spec.algo->theory.gap.eta ? c->spec.algo->theory.gap.eta(&now) : 0;
 }
 
-void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
+void fli_server_state_resume(fli_server_state *c, const fli_step *step)
 {
     view_step(c, step);
     set_slices(c);
 }
 
 /* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
-static void called(fli_coordinator *c, const char *call, const fli_ask *ask, fl_failure *failure)
+static void called(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
-    fli_fault_word(failure, c->spec.algo, call, ask, c->step.round);
-    fli_fault_note(c->fault, failure);
+    fli_user_failure_word(failure, c->spec.algo, call, ask, c->step.round);
+    fli_user_failure_note(c->fault, failure);
 }
 
-fl_status fli_coordinator_status(const fli_coordinator *c)
+fl_status fli_server_state_status(const fli_server_state *c)
 {
-    return fli_fault_there(c->fault) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->fault->first.text) : FL_OK;
+    return fli_user_failure_there(c->fault) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->fault->first.text) : FL_OK;
 }
 
 /* Nothing of the user's is called any more. */
-static int silent(const fli_coordinator *c)
+static int silent(const fli_server_state *c)
 {
-    return fli_fault_there(c->fault) || (c->spec.fault && fli_fault_there(c->spec.fault));
+    return fli_user_failure_there(c->fault) || (c->spec.fault && fli_user_failure_there(c->spec.fault));
 }
 
-fl_status fli_coordinator_agree(const fli_coordinator *c)
+fl_status fli_server_state_agree(const fli_server_state *c)
 {
-    fl_status s = fli_coordinator_status(c);
+    fl_status s = fli_server_state_status(c);
     if (!s && silent(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.fault->first.text);
     return fli_ranks_agree(c->ctx, c->spec.ranks, s);
 }
 
 /* Once, before the first turn of anybody. */
-static void start(fli_coordinator *c)
+static void start(fli_server_state *c)
 {
     if (c->started) return;
     c->started = 1;
@@ -419,13 +419,13 @@ static void start(fli_coordinator *c)
     called(c, "start", NULL, &c->failure);
 }
 
-void fli_coordinator_start(fli_coordinator *c)
+void fli_server_state_start(fli_server_state *c)
 {
     if (!c->started) view_step(c, &(fli_step){0});
     start(c);
 }
 
-void fli_coordinator_begin(fli_coordinator *c, const fli_step *step)
+void fli_server_state_begin(fli_server_state *c, const fli_step *step)
 {
     const fli_algo *a = c->spec.algo;
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&c->space, c->sums.vec[i]);
@@ -438,9 +438,9 @@ void fli_coordinator_begin(fli_coordinator *c, const fli_step *step)
 
 /* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each
  * slice is given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
-static size_t coordinator_slices(const fli_coordinator *c) { return c->count; }
+static size_t coordinator_slices(const fli_server_state *c) { return c->count; }
 
-static void coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_exchange *x, size_t staleness)
+static void coordinator_absorb_slice(fli_server_state *c, size_t number, const fli_exchange *x, size_t staleness)
 {
     const fli_algo *a = c->spec.algo;
     server_slice *s = &c->slices[number];
@@ -452,22 +452,22 @@ static void coordinator_absorb_slice(fli_coordinator *c, size_t number, const fl
     if (c->spec.between.call) c->spec.between.call(c->spec.between.arg);
 }
 
-void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x)
+void fli_server_state_count(fli_server_state *c, const fli_exchange *x)
 {
     c->uploads++;
     c->missed += x->missed != 0;
 }
 
-void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness)
+void fli_server_state_absorb(fli_server_state *c, const fli_exchange *x, size_t staleness)
 {
     for (size_t i = 0; i < c->count; i++) coordinator_absorb_slice(c, i, x, staleness);
-    fli_coordinator_count(c, x);
+    fli_server_state_count(c, x);
 }
 
 /* fli_pool_fn */
 static void advance_slice(void *coordinator, size_t number, size_t worker)
 {
-    fli_coordinator *c = coordinator;
+    fli_server_state *c = coordinator;
     server_slice *s = &c->slices[c->advances_from + number];
     (void)worker;
     if (silent(c)) return;
@@ -477,19 +477,19 @@ static void advance_slice(void *coordinator, size_t number, size_t worker)
 }
 
 /* A prox may look at all entries at once. */
-static int whole(const fli_coordinator *c)
+static int whole(const fli_server_state *c)
 {
     return c->count == 1 || c->spec.regularizer || c->spec.algo->traits & FLI_ALGO_WHOLE_ADVANCE;
 }
 
-static void advance_whole(fli_coordinator *c)
+static void advance_whole(fli_server_state *c)
 {
     c->spec.algo->advance(&c->view);
     called(c, "advance", NULL, &c->failure);
 }
 
 /* All slices, or this rank's. */
-static void advance_slices(fli_coordinator *c, fli_pool *pool)
+static void advance_slices(fli_server_state *c, fli_pool *pool)
 {
     size_t from = 0, to = c->count;
     if (c->step.spread) coordinator_own_slices(c, &from, &to);
@@ -499,7 +499,7 @@ static void advance_slices(fli_coordinator *c, fli_pool *pool)
 }
 
 /* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
-static fl_status advance_spread(fli_coordinator *c, fli_pool *pool)
+static fl_status advance_spread(fli_server_state *c, fli_pool *pool)
 {
     const fli_algo *a = c->spec.algo;
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums);
@@ -512,10 +512,10 @@ static fl_status advance_spread(fli_coordinator *c, fli_pool *pool)
     return s;
 }
 
-static fl_status go_forward(fli_coordinator *c, fli_pool *pool)
+static fl_status go_forward(fli_server_state *c, fli_pool *pool)
 {
     int adds = c->step.spread && c->spec.partial, gathers = c->step.spread && !adds;
-    fl_status s = adds ? add_sums(c) : gathers ? advance_spread(c, pool) : fli_coordinator_status(c);
+    fl_status s = adds ? add_sums(c) : gathers ? advance_spread(c, pool) : fli_server_state_status(c);
     if (s) return s;
     if (adds) set_slices(c); /* each has scalar sums of its own */
     if (!gathers && whole(c))
@@ -527,20 +527,20 @@ static fl_status go_forward(fli_coordinator *c, fli_pool *pool)
         finite = fli_finite(&c->space, c->own.vec[0]);
     else
         for (size_t i = 0; i < c->count; i++) finite = finite && c->slices[i].finite;
-    if ((s = fli_coordinator_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
+    if ((s = fli_server_state_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
                     c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
 }
 
 /* x is a step further than c->before, which becomes the difference. */
-static void remember(fli_coordinator *c)
+static void remember(fli_server_state *c)
 {
     memmove(c->moves + 1, c->moves, (c->remembered - 1) * sizeof *c->moves);
     fli_sub(&c->space, c->own.vec[0], c->before, c->before);
     c->moves[0] = fli_dot(&c->space, c->before, c->before);
 }
 
-fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
+fl_status fli_server_state_advance(fli_server_state *c, fli_pool *pool)
 {
     int remembers = c->moves && !c->step.warm_up;
     if (remembers) fli_copy(&c->space, c->own.vec[0], c->before);
@@ -549,9 +549,9 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
     return s;
 }
 
-fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
+fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange *x)
 {
-    if (x->status == FL_ECALLBACK && fli_fault_there(c->fault)) return fli_coordinator_status(c);
+    if (x->status == FL_ECALLBACK && fli_user_failure_there(c->fault)) return fli_server_state_status(c);
     if (x->status != FL_EDIVERGED || x->ask.kind != FLI_ASK_TURN)
         return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
     const fli_algo *a = c->spec.algo;
@@ -570,7 +570,7 @@ fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x
                     (size_t)x->ask.round + 1, x->ask.client, whose, (size_t)x->ask.steps, x->ask.lr, remedy);
 }
 
-size_t fli_coordinator_missed(const fli_coordinator *c, size_t *uploads)
+size_t fli_server_state_missed(const fli_server_state *c, size_t *uploads)
 {
     *uploads = c->uploads;
     return c->missed;
@@ -578,7 +578,7 @@ size_t fli_coordinator_missed(const fli_coordinator *c, size_t *uploads)
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
-void fli_coordinator_save(const fli_coordinator *c, fli_saver *out)
+void fli_server_state_save(const fli_server_state *c, fli_saver *out)
 {
     const fli_algo *a = c->spec.algo;
     fli_save_part(out, "server");
@@ -594,7 +594,7 @@ void fli_coordinator_save(const fli_coordinator *c, fli_saver *out)
     if (c->shown) fli_save_bytes(out, c->shown, c->spec.clients / 8 + 1);
 }
 
-void fli_coordinator_load(fli_coordinator *c, fli_loader *in)
+void fli_server_state_load(fli_server_state *c, fli_loader *in)
 {
     const fli_algo *a = c->spec.algo;
     fli_load_part(in, "server");
@@ -623,7 +623,7 @@ typedef struct {
 } progress;
 
 struct fli_intake {
-    fli_coordinator *server;
+    fli_server_state *server;
     fli_exchange *const *list;
     size_t n;
     size_t slices, from, to; /* all of the server's, and those that uploads go to here */
@@ -632,7 +632,7 @@ struct fli_intake {
     progress *progress;  /* of every slice */
 };
 
-fl_status fli_intake_new(fl_ctx *ctx, fli_coordinator *server, size_t most, fli_intake **out)
+fl_status fli_intake_new(fl_ctx *ctx, fli_server_state *server, size_t most, fli_intake **out)
 {
     fli_intake *in = fli_alloc(ctx, 1, sizeof *in);
     if (!in) return FL_ENOMEM;

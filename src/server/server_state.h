@@ -12,7 +12,7 @@
 
 /* ==== coordinator =========================================================================================== */
 
-typedef struct fli_coordinator fli_coordinator;
+typedef struct fli_server_state fli_server_state;
 
 /* Called after every upload that is absorbed, for tests of methods; NULL: nothing is. */
 typedef struct {
@@ -40,43 +40,43 @@ typedef struct {
     fli_between between;
     /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
      * server's is its own as well, for that of the clients here is not known to the others. */
-    fli_fault *fault;
+    fli_user_failure *fault;
     const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
-    int watch;             /* the method's potential will be asked for: see fli_potential.remembers */
+    int measure_potential; /* the method's potential will be asked for: see fli_potential.remembers */
     int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
-} fli_coordinator_spec;
+} fli_server_state_spec;
 
-fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
-void fli_coordinator_free(fli_coordinator *c);
+fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out);
+void fli_server_state_free(fli_server_state *c);
 
 /* How many numbers its memory has (fli_potential.remembers), beside a vector; 0: there is none. */
-size_t fli_coordinator_remembers(const fli_algo *a, const void *params, int watch);
+size_t fli_server_state_remembers(const fli_algo *a, const void *params, int watch);
 /* The server's vectors; [0] is the model x. The caller sets the start model. */
-void *const *fli_coordinator_vectors(const fli_coordinator *c);
-double fli_coordinator_weight(const fli_coordinator *c, size_t client); /* w_i */
-double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x); 0 if there is none */
+void *const *fli_server_state_vectors(const fli_server_state *c);
+double fli_server_state_weight(const fli_server_state *c, size_t client); /* w_i */
+double fli_server_state_regularizer(fli_server_state *c);                 /* g(x); 0 if there is none */
 
 /* What would happen before anybody's first turn happens now, unless it has: numbers that are sent down have their first
  * values. */
-void fli_coordinator_start(fli_coordinator *c);
+void fli_server_state_start(fli_server_state *c);
 /* The method's potential, given the weighted sums of what clients contribute. */
-double fli_coordinator_potential(fli_coordinator *c, const double *sum);
+double fli_server_state_potential(fli_server_state *c, const double *sum);
 
 /* The length of the proximal step in the method's optimality gap (fli_gap.eta); 0: there is none. */
-double fli_coordinator_gap_eta(fli_coordinator *c);
+double fli_server_state_gap_eta(fli_server_state *c);
 
 /* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
  * serial. */
-const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);
+const fli_message *fli_server_state_broadcast(const fli_server_state *c);
 /* The vectors of a broadcast lie in one piece of this many bytes. */
-size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);
+size_t fli_server_state_broadcast_bytes(const fli_server_state *c);
 
 /* Fills what the server knows of a client into an ask: its weight, and whether it has to be shown the start model. */
-void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask);
+void fli_server_state_address(const fli_server_state *c, fli_ask *ask);
 /* The client of this ask has been shown the start model. */
-void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask);
+void fli_server_state_note(fli_server_state *c, const fli_ask *ask);
 /* It has not after all: what it was asked does not count. */
-void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask);
+void fli_server_state_forget(fli_server_state *c, const fli_ask *ask);
 
 /* A server step. */
 typedef struct {
@@ -88,33 +88,33 @@ typedef struct {
 } fli_step;
 
 /* Begin, absorb any number of uploads, advance. */
-void fli_coordinator_begin(fli_coordinator *c, const fli_step *step);
-/* Begins again, after fli_coordinator_load, a step that had begun: the uploads absorbed so far stay. */
-void fli_coordinator_resume(fli_coordinator *c, const fli_step *step);
-void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness);
+void fli_server_state_begin(fli_server_state *c, const fli_step *step);
+/* Begins again, after fli_server_state_load, a step that had begun: the uploads absorbed so far stay. */
+void fli_server_state_resume(fli_server_state *c, const fli_step *step);
+void fli_server_state_absorb(fli_server_state *c, const fli_exchange *x, size_t staleness);
 /* On the pool's threads where the method allows it; pool NULL: on this one. */
-fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool);
+fl_status fli_server_state_advance(fli_server_state *c, fli_pool *pool);
 
 /* Those that this rank has, from the first up to but without the last; all, where there is one process. And the entries
  * of a rank's slices. */
-fli_entries fli_coordinator_range(const fli_coordinator *c, uint32_t rank);
+fli_entries fli_server_state_range(const fli_server_state *c, uint32_t rank);
 /* All slices have absorbed this upload, or will have before the server goes forward. */
-void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x);
+void fli_server_state_count(fli_server_state *c, const fli_exchange *x);
 
 /* FL_ECALLBACK, with the sentence, once a function of a user's method has failed in starting, beginning or absorbing:
  * nothing more of it is called. FL_OK for all others. */
-fl_status fli_coordinator_status(const fli_coordinator *c);
+fl_status fli_server_state_status(const fli_server_state *c);
 /* The same over all ranks, whose clients' functions count as well: every rank calls it. */
-fl_status fli_coordinator_agree(const fli_coordinator *c);
+fl_status fli_server_state_agree(const fli_server_state *c);
 /* The status of an exchange that failed, with a sentence for a person. */
-fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x);
+fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange *x);
 
 /* Uploads absorbed since the start, and how many of them came from solvers that missed their accuracy. */
-size_t fli_coordinator_missed(const fli_coordinator *c, size_t *uploads);
+size_t fli_server_state_missed(const fli_server_state *c, size_t *uploads);
 
 /* Between steps, or in one: all that changes. Loading is for one that has not begun. */
-void fli_coordinator_save(const fli_coordinator *c, fli_saver *out);
-void fli_coordinator_load(fli_coordinator *c, fli_loader *in);
+void fli_server_state_save(const fli_server_state *c, fli_saver *out);
+void fli_server_state_load(fli_server_state *c, fli_loader *in);
 
 /* ==== intake ================================================================================================ */
 
@@ -126,7 +126,7 @@ void fli_coordinator_load(fli_coordinator *c, fli_loader *in);
 typedef struct fli_intake fli_intake;
 
 /* For at most this many exchanges at a time. The server is borrowed. */
-fl_status fli_intake_new(fl_ctx *ctx, fli_coordinator *server, size_t most, fli_intake **out);
+fl_status fli_intake_new(fl_ctx *ctx, fli_server_state *server, size_t most, fli_intake **out);
 void fli_intake_free(fli_intake *in);
 
 /* These will be filled. One that fails is not absorbed, nor are those after it. */

@@ -152,18 +152,18 @@ enum { FLI_EPOCH_ALL, FLI_EPOCH_LABELLED, FLI_EPOCH_UNLABELLED };
 typedef struct fli_objective_at fli_objective_at;
 typedef struct fli_objective fli_objective;
 
-/* A look at a model on some samples that will follow: fli_elsewhere.foresee. */
+/* A look at a model on some samples that will follow: fli_device_eval.foresee. */
 typedef struct {
     const fli_dataset *ds;
     const uint32_t *idx;
     size_t n;
     const void *x, *own; /* own NULL: x alone */
     double mix;
-} fli_glance;
+} fli_peek;
 
 /* Evaluation elsewhere than on this processor: device/. Vectors are there; all else is as in the functions of the same
  * names, which come here where an evaluation has one of these. */
-typedef struct fli_elsewhere {
+typedef struct fli_device_eval {
     void *arg;
     fli_place *place;
     double (*loss)(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
@@ -176,19 +176,19 @@ typedef struct fli_elsewhere {
     void (*logits)(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, double *out);
     /* These looks will come next, without gradients: they may be taken together now. n 0: the vectors change, nothing
      * that was foreseen is to be believed any more. */
-    void (*foresee)(void *arg, const fli_glance *list, size_t n);
+    void (*foresee)(void *arg, const fli_peek *list, size_t n);
     /* Whether something has failed there. */
     fl_status (*status)(void *arg, fl_ctx *ctx);
-} fli_elsewhere;
+} fli_device_eval;
 
 /* Memory in which a model is evaluated on samples: one per thread. */
 typedef struct {
     const fli_model *model;
-    const fli_elsewhere *elsewhere; /* NULL: here; fli_eval_init sets none */
-    fli_batch batch;                /* as many samples as are computed at a time */
-    void *scratch;                  /* the model's, for such a batch */
-    void *part;                     /* a vector: the gradient of a piece; free between evaluations */
-    void *rows;                     /* of the second block, twice those of a piece; NULL: there is none beside labels */
+    const fli_device_eval *elsewhere; /* NULL: here; fli_eval_init sets none */
+    fli_batch batch;                  /* as many samples as are computed at a time */
+    void *scratch;                    /* the model's, for such a batch */
+    void *part;                       /* a vector: the gradient of a piece; free between evaluations */
+    void *rows; /* of the second block, twice those of a piece; NULL: there is none beside labels */
 } fli_eval;
 
 fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out);
@@ -340,7 +340,7 @@ size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch)
 /* Where a federation computes, if not in plain memory and on this processor. One thread at a time. */
 typedef struct {
     fli_place *place; /* of vectors */
-    const fli_elsewhere *elsewhere;
+    const fli_device_eval *elsewhere;
     /* The solver there that does what this one does; NULL: there is none. Its instances know where they are from the
      * evaluation that is lent to them. */
     const fli_solver *(*solver)(const fli_solver *solver);

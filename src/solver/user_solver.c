@@ -3,7 +3,7 @@
 #include "solver/user_solver.h"
 
 #include "base/number.h"
-#include "base/registry.h"
+#include "base/user_registry.h"
 #include "solver/minibatch.h"
 
 #include <inttypes.h>
@@ -102,9 +102,9 @@ static int believable(const fl_problem *p, const fl_solution *s, fl_failure *f)
 
 static int call(const fl_solver *s, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
 {
-    fli_own_enter(s->traits);
+    fli_registry_enter(s->traits);
     int failed = fli_failed_by(s->solve(s->arg, l, p, z, out, f), f);
-    fli_own_leave(s->traits);
+    fli_registry_leave(s->traits);
     return failed || !believable(p, out, f);
 }
 
@@ -178,7 +178,7 @@ static void own_free(void *item)
     fli_free(o);
 }
 
-static fli_own_list solvers = FLI_OWN_LIST(own_free);
+static fli_registry solvers = FLI_OWN_LIST(own_free);
 
 static fl_status check(fl_ctx *ctx, const fl_solver *s)
 {
@@ -188,7 +188,7 @@ static fl_status check(fl_ctx *ctx, const fl_solver *s)
     return s->solve ? FL_OK : fli_fail(ctx, FL_ECONFIG, "solver %s needs the function solve", s->name);
 }
 
-fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *given)
+fl_status fli_user_solver_add(fl_ctx *ctx, const fl_solver *given)
 {
     fl_status s = check(ctx, given);
     own_solver *o = s ? NULL : fli_alloc(ctx, 1, sizeof *o);
@@ -209,11 +209,11 @@ fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *given)
                            .solve = solve,
                            .close = close_own,
                            .bytes = fli_worker_bytes};
-    return fli_own_add(ctx, &solvers, o->is.name, o);
+    return fli_registry_add(ctx, &solvers, o->is.name, o);
 }
 
 static const fli_solver *desc_of(const own_solver *o) { return o ? &o->desc : NULL; }
 
-const fli_solver *fli_own_solver(const char *name) { return desc_of(fli_own_find(&solvers, name)); }
-const fli_solver *fli_own_solver_at(size_t k) { return desc_of(fli_own_at(&solvers, k)); }
-int fli_own_solver_forget(const char *name) { return fli_own_forget(&solvers, name); }
+const fli_solver *fli_user_solver(const char *name) { return desc_of(fli_registry_find(&solvers, name)); }
+const fli_solver *fli_user_solver_at(size_t k) { return desc_of(fli_registry_at(&solvers, k)); }
+int fli_user_solver_forget(const char *name) { return fli_registry_forget(&solvers, name); }

@@ -6,10 +6,10 @@
 #include "solver/solver.h"
 
 /* Refuses what is not whole, else adds a copy to the list. The name is the caller's to check. */
-fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *s);
+fl_status fli_user_solver_add(fl_ctx *ctx, const fl_solver *s);
 /* By name, and number k; NULL: there is none. */
-const fli_solver *fli_own_solver(const char *name);
-const fli_solver *fli_own_solver_at(size_t k);
-int fli_own_solver_forget(const char *name); /* 0: there is none */
+const fli_solver *fli_user_solver(const char *name);
+const fli_solver *fli_user_solver_at(size_t k);
+int fli_user_solver_forget(const char *name); /* 0: there is none */
 
 #endif

@@ -106,7 +106,7 @@ static fl_status take_chance(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
     return status;
 }
 
-fl_status fli_holdings_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
+fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
 {
     size_t most = f->train ? COUNTED_MAX : COUNTED_ON_DEMAND;
     *h = (fli_histogram){.all_clients = f->clients,
@@ -132,7 +132,7 @@ static void need_histogram(fl_study *s)
 {
     fli_plan plan;
     if (s->histogram.all_clients || !s->x.count || !s->x.trials[0].cfg) return;
-    if (!fli_plan_data(s->x.trials[0].cfg, NULL, &plan)) fli_holdings_take(s->ctx, plan.fed, &s->histogram);
+    if (!fli_plan_data(s->x.trials[0].cfg, NULL, &plan)) fli_label_counts_take(s->ctx, plan.fed, &s->histogram);
     fli_plan_fini(&plan);
     fli_clear(s->ctx); /* a report without it is still a report */
 }
@@ -170,7 +170,7 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
         if (!o->count) continue;
-        fli_ends_need(s, i);
+        fli_result_end_need(s, i);
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);
@@ -254,7 +254,7 @@ fl_status fl_study_write(fl_study *s)
 {
     fli_text texts[FILES];
     fli_clear(s->ctx);
-    fl_status status = fli_claim_take(&s->claim);
+    fl_status status = fli_output_claim_take(&s->claim);
     for (size_t i = 0; i < FILES; i++) {
         fli_arena a;
         fli_arena_init(&a, s->ctx);
@@ -263,7 +263,7 @@ fl_status fl_study_write(fl_study *s)
         if (!status) status = fli_text_ok(&texts[i]);
         fli_arena_fini(&a);
     }
-    if (!status) status = fli_claim_write(&s->claim, fli_study_files, texts);
+    if (!status) status = fli_output_claim_write(&s->claim, fli_study_files, texts);
     for (size_t i = 0; i < FILES; i++) fli_text_fini(&texts[i]);
     return status;
 }

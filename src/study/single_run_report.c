@@ -98,7 +98,7 @@ static fl_status fill_shell(fl_study *s, const fl_run *run)
     }
     if (!status) status = copy_rows(s, run);
     if (!status) status = copy_clients(s, run);
-    if (!status && run->plan.fed) status = fli_holdings_take(s->ctx, run->plan.fed, &s->histogram);
+    if (!status && run->plan.fed) status = fli_label_counts_take(s->ctx, run->plan.fed, &s->histogram);
     return status;
 }
 

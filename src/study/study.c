@@ -13,19 +13,19 @@
 
 /* ==== claim ================================================================================================= */
 
-fl_status fli_claim_take(fli_claim *c)
+fl_status fli_output_claim_take(fli_output_claim *c)
 {
     fl_status status = c->lock ? FL_OK : fli_lock_take(c->ctx, c->folder, &c->lock);
     return status ? status : fli_make_folders(c->ctx, c->folder);
 }
 
-void fli_claim_leave(fli_claim *c)
+void fli_output_claim_leave(fli_output_claim *c)
 {
     fli_lock_leave(c->lock);
     c->lock = NULL;
 }
 
-static fl_status not_ours(const fli_claim *c, const char *path)
+static fl_status not_ours(const fli_output_claim *c, const char *path)
 {
     return fli_fail(c->ctx, FL_EIO,
                     "%s: was not written by fedloom, or was changed since; move it away, or choose another output",
@@ -33,7 +33,7 @@ static fl_status not_ours(const fli_claim *c, const char *path)
 }
 
 /* The existing manifest, or an empty one. A file with its name that is not a manifest belongs to somebody else. */
-static fl_status read_manifest(const fli_claim *c, fli_manifest *m)
+static fl_status read_manifest(const fli_output_claim *c, fli_manifest *m)
 {
     char *path = fli_strf(c->ctx, "%s/%s", c->folder, FLI_MANIFEST_NAME);
     fli_manifest_init(m, c->ctx);
@@ -47,7 +47,7 @@ static fl_status read_manifest(const fli_claim *c, fli_manifest *m)
     return status;
 }
 
-static fl_status check_file(const fli_claim *c, const fli_manifest *m, const char *name)
+static fl_status check_file(const fli_output_claim *c, const fli_manifest *m, const char *name)
 {
     int ours = 1;
     fl_status status = FL_OK;
@@ -59,14 +59,14 @@ static fl_status check_file(const fli_claim *c, const fli_manifest *m, const cha
     return status;
 }
 
-static fl_status check_kind(const fli_claim *c, const fli_manifest *m, const char *sign)
+static fl_status check_kind(const fli_output_claim *c, const fli_manifest *m, const char *sign)
 {
     if (!m->count || fli_manifest_lists(m, sign)) return FL_OK;
     return fli_fail(c->ctx, FL_EIO, "%s: has results of another kind (%s); choose another output", c->folder,
                     m->file[0].name);
 }
 
-fl_status fli_claim_check(const fli_claim *c, const char *const *names)
+fl_status fli_output_claim_check(const fli_output_claim *c, const char *const *names)
 {
     fli_manifest m;
     fl_status status = read_manifest(c, &m);
@@ -90,7 +90,7 @@ static fl_status add_files(fli_manifest *m, const char *const *names, const fli_
     return status;
 }
 
-static fl_status replace_files(const fli_claim *c, const char *const *names, const fli_text *texts)
+static fl_status replace_files(const fli_output_claim *c, const char *const *names, const fli_text *texts)
 {
     fl_status status = FL_OK;
     for (size_t i = 0; names[i] && !status; i++) {
@@ -102,7 +102,7 @@ static fl_status replace_files(const fli_claim *c, const char *const *names, con
 }
 
 /* Removes what the old manifest lists and the new one does not, unless it was changed since. */
-static fl_status remove_stale(const fli_claim *c, const fli_manifest *old, const fli_manifest *new)
+static fl_status remove_stale(const fli_output_claim *c, const fli_manifest *old, const fli_manifest *new)
 {
     fl_status status = FL_OK;
     for (size_t i = 0; i < old->count && !status; i++) {
@@ -122,10 +122,10 @@ static fl_status remove_stale(const fli_claim *c, const fli_manifest *old, const
 
 /* First a manifest that knows the old files and the new ones, so that whenever the program is killed what is there is
  * known as ours. */
-fl_status fli_claim_write(const fli_claim *c, const char *const *names, const fli_text *texts)
+fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *names, const fli_text *texts)
 {
     fli_manifest both, new;
-    fl_status status = fli_claim_check(c, names);
+    fl_status status = fli_output_claim_check(c, names);
     if (status) return status;
     fli_manifest_init(&new, c->ctx);
     status = read_manifest(c, &both);
@@ -166,7 +166,7 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
 
 /* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked
  * at. */
-static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_standing *out)
+static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_existing_result *out)
 {
     fli_arena scratch;
     fli_settings settings;
@@ -174,13 +174,13 @@ static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples
     fli_arena_init(&scratch, s->ctx);
     fl_status status = fli_settings_bind(s->ctx, &scratch, t->cfg->root, &settings);
     if (!status && samples) status = fli_plan_digest(s->ctx, &settings, samples, &data);
-    if (!status) status = fli_standing_find(s->ctx, t->folder, &settings, samples ? &data : NULL, out);
+    if (!status) status = fli_existing_result_find(s->ctx, t->folder, &settings, samples ? &data : NULL, out);
     fli_arena_fini(&scratch);
     return status;
 }
 
 /* The trial must be run. */
-static void reopen(fli_outcome *o, fli_standing standing)
+static void reopen(fli_outcome *o, fli_existing_result standing)
 {
     fli_free(o->rows);
     fli_free(o->clients);
@@ -194,14 +194,14 @@ static fl_status reuse_find(fl_study *s, size_t i)
     fli_outcome *o = &s->outcomes[i];
     if (o->state != FLI_TRIAL_OPEN) return FL_OK;
     fl_status status = look(s, t, NULL, &o->standing);
-    if (status || o->standing != FLI_STANDS_SAME) return status;
+    if (status || o->standing != FLI_EXISTING_SAME) return status;
     fli_free(o->rows); /* of a run that was stopped */
     status = read_rows(s->ctx, t->folder, o);
     if (!status && in_order(t, o)) {
         o->state = FLI_TRIAL_DONE;
         return FL_OK;
     }
-    reopen(o, FLI_STANDS_BROKEN);
+    reopen(o, FLI_EXISTING_BROKEN);
     if (status != FL_ENOMEM) fli_clear(s->ctx);
     return status == FL_ENOMEM ? status : FL_OK;
 }
@@ -209,12 +209,12 @@ static fl_status reuse_find(fl_study *s, size_t i)
 /* ---- the data they were made from ------------------------------------------------------------------------- */
 
 /* Data that are gone do not make a result worthless: a table can still be printed. */
-static fl_status not_known(fl_study *s, const char *place, fli_standing *standing)
+static fl_status not_known(fl_study *s, const char *place, fli_existing_result *standing)
 {
     fli_log(s->ctx, FL_LOG_WARNING, "%s: it is not known whether it was made from the current data: %s", place,
             fl_ctx_error(s->ctx));
     fli_clear(s->ctx);
-    *standing = FLI_STANDS_SAME;
+    *standing = FLI_EXISTING_SAME;
     return FL_OK;
 }
 
@@ -222,13 +222,13 @@ static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samp
 {
     fl_status status = FL_OK;
     for (size_t i = 0; i < s->x.count && !status; i++) {
-        fli_standing standing;
+        fli_existing_result standing;
         fli_outcome *o = &s->outcomes[i];
         if (o->data != shared || o->state != FLI_TRIAL_DONE || o->checked) continue;
         status = look(s, &s->x.trials[i], samples, &standing);
         if (status == FL_EIO) status = not_known(s, s->x.trials[i].folder, &standing);
         o->checked = !status;
-        if (!status && standing != FLI_STANDS_SAME) reopen(o, standing);
+        if (!status && standing != FLI_EXISTING_SAME) reopen(o, standing);
     }
     return status;
 }
@@ -246,7 +246,7 @@ static fl_status check_data(fl_study *s, size_t shared)
 {
     size_t first = unchecked(s, shared);
     fli_plan plan;
-    fli_standing unused;
+    fli_existing_result unused;
     if (first == s->x.count) return FL_OK;
     fl_status status = fli_plan_data(s->x.trials[first].cfg, NULL, &plan);
     if (status && status != FL_ENOMEM)
@@ -254,7 +254,7 @@ static fl_status check_data(fl_study *s, size_t shared)
     else if (!status) {
         status = check_trials(s, shared, &plan.samples);
         if (!status && !shared && !s->histogram.all_clients)
-            status = fli_holdings_take(s->ctx, plan.fed, &s->histogram);
+            status = fli_label_counts_take(s->ctx, plan.fed, &s->histogram);
     }
     fli_plan_fini(&plan);
     return status;
@@ -262,7 +262,7 @@ static fl_status check_data(fl_study *s, size_t shared)
 
 /* ---- what may go ------------------------------------------------------------------------------------------ */
 
-static size_t count_standing(const fl_study *s, fli_standing standing, const char **first)
+static size_t count_standing(const fl_study *s, fli_existing_result standing, const char **first)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->x.count; i++)
@@ -274,15 +274,15 @@ static size_t count_standing(const fl_study *s, fli_standing standing, const cha
 static fl_status check_replaced(fl_study *s)
 {
     static const struct {
-        fli_standing standing;
+        fli_existing_result standing;
         int keep; /* unless replacing was requested */
         const char *what;
-    } rows[] = {{FLI_STANDS_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
-                {FLI_STANDS_OTHER_VERSION, 1, "is a result of another version of fedloom"},
-                {FLI_STANDS_OTHER_SETTINGS, 1, "is a finished run with other settings"},
-                {FLI_STANDS_OTHER_DATA, 1, "is a finished run from data that have changed since"},
-                {FLI_STANDS_STOPPED, 0, "is from a run that was stopped"},
-                {FLI_STANDS_BROKEN, 0, "is not a complete result"}};
+    } rows[] = {{FLI_EXISTING_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
+                {FLI_EXISTING_OTHER_VERSION, 1, "is a result of another version of fedloom"},
+                {FLI_EXISTING_OTHER_SETTINGS, 1, "is a finished run with other settings"},
+                {FLI_EXISTING_OTHER_DATA, 1, "is a finished run from data that have changed since"},
+                {FLI_EXISTING_STOPPED, 0, "is from a run that was stopped"},
+                {FLI_EXISTING_BROKEN, 0, "is not a complete result"}};
     fl_status status = FL_OK;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const char *first = NULL, *what = rows[k].what;
@@ -298,7 +298,7 @@ static fl_status check_replaced(fl_study *s)
     return status;
 }
 
-fl_status fli_reuse_settle(fl_study *s)
+fl_status fli_finished_runs_settle(fl_study *s)
 {
     fl_status status = FL_OK;
     for (size_t i = 0; i < s->x.count && !status; i++) status = reuse_find(s, i); /* another process may have run */
@@ -375,7 +375,7 @@ static fl_status read_file(fl_ctx *ctx, const char *folder, const char *name, ch
     return status;
 }
 
-void fli_ends_need(fl_study *s, size_t trial)
+void fli_result_end_need(fl_study *s, size_t trial)
 {
     fli_outcome *o = &s->outcomes[trial];
     const char *folder = s->x.trials[trial].folder;
@@ -441,7 +441,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
     pthread_mutex_init(&s->lock, NULL);
     if ((status = fli_experiment_init(cfg, &o, &s->x))) goto failed;
     if ((status = keep_texts(s, &o))) goto failed;
-    s->claim = (fli_claim){s->ctx, s->x.output, NULL};
+    s->claim = (fli_output_claim){s->ctx, s->x.output, NULL};
     if ((status = read_goal(s))) goto failed;
     s->outcomes = fli_alloc(s->ctx, s->x.count, sizeof *s->outcomes);
     if (!s->outcomes || share_data(s)) {
@@ -471,7 +471,7 @@ void fl_study_free(fl_study *s)
 {
     if (!s) return;
     fli_live_free(s->live);
-    fli_claim_leave(&s->claim);
+    fli_output_claim_leave(&s->claim);
     for (size_t i = 0; s->outcomes && i < s->x.count; i++) {
         fli_free(s->outcomes[i].rows);
         fli_free(s->outcomes[i].error);

@@ -24,16 +24,16 @@ typedef struct {
     fl_ctx *ctx;
     const char *folder;
     fli_lock *lock; /* NULL: not taken */
-} fli_claim;
+} fli_output_claim;
 
 /* Nobody else writes there from now on. Makes the folder. */
-fl_status fli_claim_take(fli_claim *c);
-void fli_claim_leave(fli_claim *c);
+fl_status fli_output_claim_take(fli_output_claim *c);
+void fli_output_claim_leave(fli_output_claim *c);
 /* Refuses to overwrite what this program has not written, and results of another kind. `names` ends with NULL; the
  * first one is in every folder of this kind, and in no other. */
-fl_status fli_claim_check(const fli_claim *c, const char *const *names);
+fl_status fli_output_claim_check(const fli_output_claim *c, const char *const *names);
 /* Writes all the files, one text each. Those of an earlier call that are not among them are removed. */
-fl_status fli_claim_write(const fli_claim *c, const char *const *names, const fli_text *texts);
+fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *names, const fli_text *texts);
 
 /* ==== study ================================================================================================= */
 
@@ -44,12 +44,12 @@ typedef struct {
     fli_trial_state state;
     fl_row *rows;
     size_t count, capacity;
-    size_t round;          /* finished rounds, also between measurements */
-    char *error;           /* of a failed one; */
-    fl_status status;      /* likewise */
-    size_t data;           /* its place in `shared` */
-    fli_standing standing; /* what was in its folder when it was looked at */
-    int checked;           /* a trial that was taken over: its data are known to be the present ones */
+    size_t round;                 /* finished rounds, also between measurements */
+    char *error;                  /* of a failed one; */
+    fl_status status;             /* likewise */
+    size_t data;                  /* its place in `shared` */
+    fli_existing_result standing; /* what was in its folder when it was looked at */
+    int checked;                  /* a trial that was taken over: its data are known to be the present ones */
     /* Of one that is done, once somebody has asked (ends.c): */
     int ends_known;
     fli_client_end *clients;
@@ -92,7 +92,7 @@ struct fl_study {
     fli_histogram histogram;
     const fli_metric *goal;   /* what targets are about; as in the first trial */
     const fli_reals *targets; /* likewise */
-    fli_claim claim;          /* of the output folder */
+    fli_output_claim claim;   /* of the output folder */
     fli_live *live;           /* NULL: nobody watches */
     double published;
     char *stopped;        /* of a run that is no trial: where it was stopped on request; NULL: it was not */
@@ -115,17 +115,17 @@ void fli_shared_unload(fli_shared *d);
 
 /* Looks at who holds what (holdings.c); leaves `count` NULL for regression, too many classes to show, or samples that
  * are elsewhere. */
-fl_status fli_holdings_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
+fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
 /* What the result of a trial that is done says of its clients and its model (ends.c). A report does without what cannot
  * be read. */
-void fli_ends_need(fl_study *s, size_t trial);
+void fli_result_end_need(fl_study *s, size_t trial);
 /* What the comparison is about, line by line (problem.c); memory from the arena. */
 fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out);
 
 /* ---- what is there already (reuse.c) -------------------------------------------------------------------------- */
 
 /* Before anything is run: which results count, also by their data, and whether those that would be replaced may be. */
-fl_status fli_reuse_settle(fl_study *s);
+fl_status fli_finished_runs_settle(fl_study *s);
 
 /* The files that a comparison leaves for a reader (output.c); ends with NULL. */
 extern const char *const fli_study_files[];

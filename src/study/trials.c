@@ -50,7 +50,7 @@ static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
         }
         pthread_mutex_lock(&s->lock);
         if (!status && d == s->shared && !s->histogram.all_clients)
-            status = fli_holdings_take(d->ctx, d->plan.fed, &s->histogram);
+            status = fli_label_counts_take(d->ctx, d->plan.fed, &s->histogram);
         pthread_mutex_unlock(&s->lock);
     } else
         status = d->status; /* the first trial to need them has said why */
@@ -296,9 +296,9 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     s->observer = observer;
     s->arg = arg;
     s->begun = fli_clock_now();
-    fl_status status = fli_claim_take(&s->claim);
-    if (!status) status = fli_claim_check(&s->claim, fli_study_files);
-    if (!status) status = fli_reuse_settle(s);
+    fl_status status = fli_output_claim_take(&s->claim);
+    if (!status) status = fli_output_claim_check(&s->claim, fli_study_files);
+    if (!status) status = fli_finished_runs_settle(s);
     for (size_t i = 0; i < s->x.count && !status && s->options.tensorboard; i++) /* those taken over have curves, too */
         if (s->outcomes[i].state == FLI_TRIAL_DONE) status = write_events(s, s->ctx, i);
     if (!status) status = fli_pool_new(s->ctx, prepare(s), &pool);

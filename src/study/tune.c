@@ -69,7 +69,7 @@ static fli_node *value_at(fl_tune *t, const fli_span *r, double u)
     return n;
 }
 
-static fli_node *point_at(fl_tune *t, const fli_contest *c, size_t k)
+static fli_node *point_at(fl_tune *t, const fli_comparison *c, size_t k)
 {
     fli_node *point = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL);
     double phi = golden(c->range_count);
@@ -82,7 +82,7 @@ static fli_node *point_at(fl_tune *t, const fli_contest *c, size_t k)
 }
 
 /* A candidate's values as one text, the same for the same values. Numbers count as such: the file may write 0.10. */
-static fl_status describe(fl_tune *t, const fli_contest *c, const fli_candidate *k, const char **out)
+static fl_status describe(fl_tune *t, const fli_comparison *c, const fli_candidate *k, const char **out)
 {
     fl_status s = FL_OK;
     fli_text all;
@@ -106,14 +106,14 @@ static fl_status describe(fl_tune *t, const fli_contest *c, const fli_candidate 
     return s;
 }
 
-static int is_new(const fli_contest *c, const char *values)
+static int is_new(const fli_comparison *c, const char *values)
 {
     for (size_t i = 0; i < c->count; i++)
         if (!strcmp(c->candidates[i].values, values)) return 0;
     return 1;
 }
 
-fl_status fli_tune_candidates(fl_tune *t, fli_contest *c, size_t count)
+fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count)
 {
     c->candidates = fli_arena_alloc(&t->arena, count, sizeof *c->candidates);
     c->field = fli_arena_alloc(&t->arena, count, sizeof *c->field);
@@ -379,7 +379,7 @@ static fl_status spend(fl_tune *t)
 
 /* ---- a rung --------------------------------------------------------------------------------------------- */
 
-static fli_node *points_of(const fli_contest *c, fli_arena *a)
+static fli_node *points_of(const fli_comparison *c, fli_arena *a)
 {
     fli_node *list = fli_node_new(a, FLI_NODE_LIST, "points", NULL);
     for (size_t i = 0; list && i < c->field_count; i++) {
@@ -464,7 +464,7 @@ fl_status fl_tune_verdict(fl_tune *t)
 /* ---- who goes on ---------------------------------------------------------------------------------------- */
 
 /* The field in order, the best first; of equals the one that was made first. */
-static void rank(const fl_tune *t, const fli_contest *c, size_t *order)
+static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)
 {
     for (size_t i = 0; i < c->field_count; i++) {
         size_t k = i;
@@ -476,7 +476,7 @@ static void rank(const fl_tune *t, const fli_contest *c, size_t *order)
 
 /* Marks those that go on: the best, and the file's own setting beside them; none that has diverged, if that leaves
  * any. */
-static void choose(fli_contest *c, const size_t *order, size_t room)
+static void choose(fli_comparison *c, const size_t *order, size_t room)
 {
     fli_candidate *own = &c->candidates[0];
     size_t left = room - !own->score.failed;
@@ -491,7 +491,7 @@ static void choose(fli_contest *c, const size_t *order, size_t room)
 }
 
 /* Those that stay stand before those that do not, and make up the next field. */
-static void number(fli_contest *c, const size_t *order)
+static void number(fli_comparison *c, const size_t *order)
 {
     size_t in = 0, out = 0, next = 0;
     for (size_t i = 0; i < c->field_count; i++) out += c->candidates[order[i]].stays;
@@ -506,7 +506,7 @@ static void number(fli_contest *c, const size_t *order)
 
 static fl_status judge(fl_tune *t, size_t method)
 {
-    fli_contest *c = &t->contests[method];
+    fli_comparison *c = &t->contests[method];
     size_t more = t->seeds_at[t->rung] - (t->rung ? t->seeds_at[t->rung - 1] : 0);
     size_t *order = fli_alloc(t->ctx, c->field_count, sizeof *order);
     if (!order) return FL_ENOMEM;
@@ -550,7 +550,7 @@ static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *who
 static fl_status check_above(fl_tune *t)
 {
     int same = 1;
-    fl_status s = fli_claim_check(&t->above, fli_study_files);
+    fl_status s = fli_output_claim_check(&t->above, fli_study_files);
     for (size_t i = 0; i < t->x.count && !t->options.force && same && !s; i++) {
         const char *folder = t->x.trials[i].folder;
         if (!fli_path_kind(folder)) continue;
@@ -568,9 +568,9 @@ static fl_status check_above(fl_tune *t)
 static fl_status claim_folders(fl_tune *t, const char *const *names)
 {
     fl_status s = FL_OK;
-    if (t->compare_next && !(s = fli_claim_take(&t->above))) s = check_above(t);
-    if (!s) s = fli_claim_take(&t->claim);
-    return s ? s : fli_claim_check(&t->claim, names);
+    if (t->compare_next && !(s = fli_output_claim_take(&t->above))) s = check_above(t);
+    if (!s) s = fli_output_claim_take(&t->claim);
+    return s ? s : fli_output_claim_check(&t->claim, names);
 }
 
 fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
@@ -636,8 +636,8 @@ static fl_status read_own(fl_tune *t, const fl_tune_options *o)
     char *path = fli_strf(t->ctx, "%s%s", t->x.output, named ? "" : "/tune");
     t->output = path ? fli_arena_strdup(&t->arena, path) : NULL;
     fli_free(path);
-    t->claim = (fli_claim){t->ctx, t->output, NULL};
-    t->above = (fli_claim){t->ctx, t->x.output, NULL};
+    t->claim = (fli_output_claim){t->ctx, t->output, NULL};
+    t->above = (fli_output_claim){t->ctx, t->x.output, NULL};
     return t->output ? FL_OK : FL_ENOMEM;
 }
 
@@ -702,8 +702,8 @@ void fl_tune_free(fl_tune *t)
 {
     if (!t) return;
     fl_study_free(t->study);
-    fli_claim_leave(&t->claim);
-    fli_claim_leave(&t->above);
+    fli_output_claim_leave(&t->claim);
+    fli_output_claim_leave(&t->above);
     fli_experiment_fini(&t->x);
     fl_config_free(t->cfg);
     fli_arena_fini(&t->arena);

@@ -59,7 +59,7 @@ typedef struct {
     size_t field_count;
     size_t runs; /* spent */
     int lost;    /* every setting has diverged: there is no winner */
-} fli_contest;
+} fli_comparison;
 
 /* What makes a setting better: a metric at the end, or what it costs to reach a target. */
 typedef struct {
@@ -78,13 +78,13 @@ struct fl_tune {
     size_t budget, seeds;
     uint64_t first_seed;
     fli_goal goal;
-    fli_contest *contests; /* one per method */
+    fli_comparison *contests; /* one per method */
     size_t seeds_at[FLI_TUNE_RUNGS], field_at[FLI_TUNE_RUNGS], rungs;
     size_t rung;     /* the one under way; `rungs`: done */
     fl_study *study; /* of that rung; NULL: not begun */
     int asked;       /* to stop */
-    fli_claim claim;
-    fli_claim above; /* of the comparison's folder, if one follows */
+    fli_output_claim claim;
+    fli_output_claim above; /* of the comparison's folder, if one follows */
     int compare_next;
 };
 
@@ -96,7 +96,7 @@ fl_status fli_tune_ranges(fl_tune *t);
 /* ---- tune_points.c ------------------------------------------------------------------------------------------ */
 
 /* Makes `count` candidates, or as many as there are different ones. */
-fl_status fli_tune_candidates(fl_tune *t, fli_contest *c, size_t count);
+fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count);
 
 /* ---- tune_goal.c -------------------------------------------------------------------------------------------- */
 
@@ -108,9 +108,9 @@ int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 
 /* ---- tune_output.c ------------------------------------------------------------------------------------------ */
 
-const fli_candidate *fli_contest_winner(const fli_contest *c);
+const fli_candidate *fli_comparison_winner(const fli_comparison *c);
 /* What a candidate has for a key, as text. */
-void fli_candidate_value(const fli_contest *c, const fli_candidate *k, const char *key, fli_text *out);
+void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const char *key, fli_text *out);
 /* The names of the files that a tuning leaves, NULL at the end: three, and one for each method that is not lost. Memory
  * from the arena. */
 const char *const *fli_tune_files(fl_tune *t, fli_arena *a);

@@ -21,7 +21,7 @@ static double choice_of(const fli_panel *p, const char *text)
     return NAN;
 }
 
-static fl_status x_of(fl_tune *t, const fli_contest *c, const fli_candidate *k, const fli_panel *p, double *out)
+static fl_status x_of(fl_tune *t, const fli_comparison *c, const fli_candidate *k, const fli_panel *p, double *out)
 {
     char *end;
     fli_text text;
@@ -58,7 +58,7 @@ static fl_status words_of(fl_tune *t, fli_arena *a, const fli_span *r, fli_panel
     return FL_OK;
 }
 
-static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_contest *c, const fli_span *r, fli_panel *out)
+static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, const fli_span *r, fli_panel *out)
 {
     fli_spot *dots = fli_arena_alloc(a, c->count, sizeof *dots);
     if (!dots) return FL_ENOMEM;
@@ -104,7 +104,7 @@ static fl_status tune_picture(fl_tune *t, fli_arena *a, fli_text *out)
 
 /* The table of a tuning as JSON: per method what the file's own setting and the best one have shown. */
 
-static void put_setting(fli_json *j, const fli_contest *c, const fli_candidate *k)
+static void put_setting(fli_json *j, const fli_comparison *c, const fli_candidate *k)
 {
     fli_json_map(j, "setting");
     for (size_t i = 0; i < c->range_count; i++) {
@@ -118,7 +118,8 @@ static void put_setting(fli_json *j, const fli_contest *c, const fli_candidate *
     fli_json_end(j);
 }
 
-static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const fli_contest *c, const fli_candidate *k)
+static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const fli_comparison *c,
+                          const fli_candidate *k)
 {
     fli_json_map(j, key);
     fli_json_whole(j, "seeds", k->score.seeds);
@@ -132,7 +133,7 @@ static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const 
     fli_json_end(j);
 }
 
-static void put_method(fli_json *j, const fl_tune *t, const fli_contest *c)
+static void put_method(fli_json *j, const fl_tune *t, const fli_comparison *c)
 {
     fli_json_map(j, NULL);
     fli_json_text(j, "method", c->method->label);
@@ -142,7 +143,7 @@ static void put_method(fli_json *j, const fl_tune *t, const fli_contest *c)
     if (c->lost)
         fli_json_text(j, "best", NULL);
     else
-        put_candidate(j, "best", t, c, fli_contest_winner(c));
+        put_candidate(j, "best", t, c, fli_comparison_winner(c));
     fli_json_end(j);
 }
 
@@ -169,14 +170,14 @@ static void tune_json(fli_text *text, const fl_tune *t)
 
 /* ==== tune output =========================================================================================== */
 
-const fli_candidate *fli_contest_winner(const fli_contest *c)
+const fli_candidate *fli_comparison_winner(const fli_comparison *c)
 {
     size_t i = 0;
     while (i + 1 < c->count && c->candidates[i].standing != 1) i++;
     return &c->candidates[i];
 }
 
-void fli_candidate_value(const fli_contest *c, const fli_candidate *k, const char *key, fli_text *out)
+void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const char *key, fli_text *out)
 {
     fli_text text;
     const fli_node *own = fli_node_find(k->point, key);
@@ -195,7 +196,7 @@ void fli_candidate_value(const fli_contest *c, const fli_candidate *k, const cha
 /* ---- words ---------------------------------------------------------------------------------------------- */
 
 /* "local.lr=0.1, algorithm.mu=1" */
-static void add_setting(fli_text *t, const fli_contest *c, const fli_candidate *k)
+static void add_setting(fli_text *t, const fli_comparison *c, const fli_candidate *k)
 {
     for (size_t j = 0; j < c->range_count; j++) {
         fli_text_addf(t, "%s%s=", j ? ", " : "", c->ranges[j].key);
@@ -203,7 +204,7 @@ static void add_setting(fli_text *t, const fli_contest *c, const fli_candidate *
     }
 }
 
-static void add_box(fli_text *t, const fli_contest *c)
+static void add_box(fli_text *t, const fli_comparison *c)
 {
     for (size_t j = 0; j < c->range_count; j++) {
         const fli_span *r = &c->ranges[j];
@@ -257,7 +258,7 @@ static void add_story(fli_text *t, const fl_tune *u)
 
 /* The end of a range that a value is near to; NULL: none. The file's own value may lie outside, which is no end, and a
  * range that ends where the key does cannot be wider there. */
-static const char *end_near(const fli_contest *c, const fli_span *r, double v)
+static const char *end_near(const fli_comparison *c, const fli_span *r, double v)
 {
     static const double near = 0.1; /* of the range */
     const fli_key *row = fli_settings_key(c->settings, r->key);
@@ -268,12 +269,12 @@ static const char *end_near(const fli_contest *c, const fli_span *r, double v)
     return at > 1 - near && !(bounded && r->to >= row->max) ? "upper" : NULL;
 }
 
-static void warn_of_end(fl_tune *t, const fli_contest *c, const fli_span *r)
+static void warn_of_end(fl_tune *t, const fli_comparison *c, const fli_span *r)
 {
     fli_text text;
     char *rest;
     fli_text_init(&text, t->ctx);
-    fli_candidate_value(c, fli_contest_winner(c), r->key, &text);
+    fli_candidate_value(c, fli_comparison_winner(c), r->key, &text);
     double v = fli_strtod(fli_text_get(&text), &rest);
     const char *end = r->values || *rest || !text.n ? NULL : end_near(c, r, v);
     if (end)
@@ -330,7 +331,7 @@ static void csv_head(fli_text *text, const fl_tune *t, const char *const *keys, 
     fli_text_add(text, "\n");
 }
 
-static void csv_row(fli_text *text, const fl_tune *t, const fli_contest *c, size_t i, const char *const *keys,
+static void csv_row(fli_text *text, const fl_tune *t, const fli_comparison *c, size_t i, const char *const *keys,
                     size_t count)
 {
     const fli_candidate *k = &c->candidates[i];
@@ -363,7 +364,7 @@ static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
     if (s) return s;
     csv_head(text, t, keys, count);
     for (size_t i = 0; i < t->x.method_count; i++) {
-        const fli_contest *c = &t->contests[i];
+        const fli_comparison *c = &t->contests[i];
         for (size_t place = 1; place <= c->count; place++)
             for (size_t k = 0; k < c->count; k++)
                 if (c->candidates[k].standing == place) csv_row(text, t, c, k, keys, count);
@@ -423,7 +424,7 @@ static fl_status put_winners(fl_tune *t, fl_config *cfg)
             continue;
         }
         take_away(*at, "tune");
-        s = lay_over(t->ctx, &cfg->arena, *at, fli_contest_winner(&t->contests[i])->point);
+        s = lay_over(t->ctx, &cfg->arena, *at, fli_comparison_winner(&t->contests[i])->point);
         at = &(*at)->next;
     }
     return s;
@@ -464,8 +465,8 @@ static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
 /* A method's file: the whole configuration, as it would stand beside a result. */
 static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 {
-    const fli_contest *c = &t->contests[i];
-    const fli_candidate *best = fli_contest_winner(c);
+    const fli_comparison *c = &t->contests[i];
+    const fli_candidate *best = fli_comparison_winner(c);
     fl_config *cfg = fl_config_copy(t->x.trials[i].cfg);
     if (!cfg) return FL_ENOMEM;
     fli_text_add(text, "# tuned: ");
@@ -549,19 +550,19 @@ fl_status fl_tune_write(fl_tune *t)
     fli_arena_init(&a, t->ctx);
     const char *const *names = fli_tune_files(t, &a);
     fli_text *texts = names ? fli_arena_alloc(&a, count, sizeof *texts) : NULL;
-    fl_status s = texts ? fli_claim_take(&t->claim) : FL_ENOMEM;
+    fl_status s = texts ? fli_output_claim_take(&t->claim) : FL_ENOMEM;
     for (size_t i = 0; texts && i < count; i++) fli_text_init(&texts[i], t->ctx);
     if (!s) s = make_texts(t, &a, texts);
-    if (!s) s = fli_claim_write(&t->claim, names, texts);
+    if (!s) s = fli_output_claim_write(&t->claim, names, texts);
     for (size_t i = 0; texts && i < count; i++) fli_text_fini(&texts[i]);
     fli_arena_fini(&a);
     return s;
 }
 
 /* A cell of the table below. */
-static void add_cell(fli_text *text, const fl_tune *t, const fli_contest *c, size_t column)
+static void add_cell(fli_text *text, const fl_tune *t, const fli_comparison *c, size_t column)
 {
-    const fli_candidate *best = fli_contest_winner(c);
+    const fli_candidate *best = fli_comparison_winner(c);
     switch (column) {
     case 0: fli_text_add(text, c->method->label); break;
     case 1: fli_text_addf(text, "%zu", c->count); break;

@@ -167,7 +167,7 @@ double fli_span_place(const fli_span *r, double v)
 /* ---- the box of a method -------------------------------------------------------------------------------- */
 
 /* The range of that key, or a new one at the end. */
-static fli_span *place_for(fli_contest *c, const char *key)
+static fli_span *place_for(fli_comparison *c, const char *key)
 {
     size_t i = 0;
     while (i < c->range_count && strcmp(c->ranges[i].key, key)) i++;
@@ -175,13 +175,13 @@ static fli_span *place_for(fli_contest *c, const char *key)
     return &c->ranges[i];
 }
 
-static void take_away(fli_contest *c, const char *key)
+static void take_away(fli_comparison *c, const char *key)
 {
     fli_span *r = place_for(c, key);
     memmove(r, r + 1, (size_t)(c->ranges + --c->range_count - r) * sizeof *r);
 }
 
-static void add_defaults(fli_contest *c)
+static void add_defaults(fli_comparison *c)
 {
     for (const fli_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) {
         const fli_key *row = fli_settings_key(c->settings, r->key);
@@ -191,7 +191,7 @@ static void add_defaults(fli_contest *c)
 }
 
 /* Puts a range of the file into a box whose method has such a key. */
-static fl_status add_range(fl_tune *t, fli_contest *c, const entry *e, const fli_key *row)
+static fl_status add_range(fl_tune *t, fli_comparison *c, const entry *e, const fli_key *row)
 {
     fli_span r;
     if (e->node->type == FLI_NODE_SCALAR && !strcmp(e->node->text, "fixed")) return take_away(c, e->key), FL_OK;
@@ -200,7 +200,7 @@ static fl_status add_range(fl_tune *t, fli_contest *c, const entry *e, const fli
     return s;
 }
 
-static fl_status new_box(fl_tune *t, fli_contest *c, size_t room)
+static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
 {
     fli_settings *settings = fli_arena_alloc(&t->arena, 1, sizeof *settings);
     if (!settings) return FL_ENOMEM;
@@ -223,7 +223,7 @@ static fl_status add_common(fl_tune *t, const entry *e)
     fli_text without;
     fli_text_init(&without, t->ctx);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_contest *c = &t->contests[i];
+        fli_comparison *c = &t->contests[i];
         const fli_key *row = fli_settings_key(c->settings, e->key);
         with += row != NULL;
         if (row) {
@@ -243,7 +243,7 @@ static fl_status add_common(fl_tune *t, const entry *e)
     return s;
 }
 
-static fl_status add_own(fl_tune *t, fli_contest *c, const entry *e)
+static fl_status add_own(fl_tune *t, fli_comparison *c, const entry *e)
 {
     char what[512], meant[FLI_MEANT_LEN];
     const fli_key *row = fli_settings_key(c->settings, e->key);
@@ -262,7 +262,7 @@ static fl_status check_allowed(fl_tune *t, const entries *e)
     return FL_OK;
 }
 
-static fl_status add_method(fl_tune *t, fli_contest *c)
+static fl_status add_method(fl_tune *t, fli_comparison *c)
 {
     entries own;
     fl_status s = entries_of(t, c->method->tune, 1, &own);
@@ -284,7 +284,7 @@ fl_status fli_tune_ranges(fl_tune *t)
     for (size_t i = 0; i < t->x.method_count && !s; i++) s = new_box(t, &t->contests[i], common.n);
     for (size_t k = 0; k < common.n && !s; k++) s = add_common(t, &common.v[k]);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_contest *c = &t->contests[i];
+        fli_comparison *c = &t->contests[i];
         s = add_method(t, c);
         if (!s && !c->range_count)
             s = fli_fail_also(t->ctx, FL_ECONFIG, "%s has nothing to tune: give it a range, e.g. tune: {local.lr: ...}",

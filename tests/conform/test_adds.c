@@ -14,7 +14,8 @@ static const char base[] = "rounds: 3\nseed: 3\nthreads: 1\n"
 static const fli_algo *watched;
 static size_t absorbed, depends, changes;
 
-static double *numbers_of(const fli_server *s, void *const *vec, size_t vectors, const double *scalars, size_t count)
+static double *numbers_of(const fli_server_step *s, void *const *vec, size_t vectors, const double *scalars,
+                          size_t count)
 {
     size_t n = s->space->n;
     double *out = calloc(vectors * n + count + 1, sizeof *out);
@@ -24,21 +25,21 @@ static double *numbers_of(const fli_server *s, void *const *vec, size_t vectors,
 }
 
 /* What the method adds to sums that are zero: the scalar sums behind the vectors. To be freed. */
-static double *added_to_nothing(const fli_server *s, const fli_upload *t, size_t sums)
+static double *added_to_nothing(const fli_server_step *s, const fli_upload *t, size_t sums)
 {
     void *vec[8];
     size_t n = s->space->n;
     assert_true(sums <= 8);
     double *out = calloc(sums * n + watched->scalar_sums + 1, sizeof *out);
     for (size_t i = 0; i < sums; i++) vec[i] = out + i * n;
-    fli_server empty = *s;
+    fli_server_step empty = *s;
     empty.sum = vec;
     empty.scalar_sum = out + sums * n;
     watched->absorb(&empty, t);
     return out;
 }
 
-static void absorb(const fli_server *s, const fli_upload *t)
+static void absorb(const fli_server_step *s, const fli_upload *t)
 {
     size_t n = s->space->n, vectors = fli_names_count(watched->server), sums = fli_names_count(watched->sums);
     size_t kept = vectors * n + watched->server_scalars, all = sums * n + watched->scalar_sums;
@@ -92,7 +93,7 @@ static void who_adds_only_adds(void **state)
     assert_true(count >= 20);
 }
 
-static void keeps_the_largest(const fli_server *s, const fli_upload *t)
+static void keeps_the_largest(const fli_server_step *s, const fli_upload *t)
 {
     double *sum = s->sum[0];
     const double *up = t->up[0];

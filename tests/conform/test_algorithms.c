@@ -219,7 +219,7 @@ static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
     const fli_algo *a = run->plan.algo;
     const void *params = run->plan.settings.algorithm.params;
     fli_card card = fli_exec_card(run->exec, 0);
-    size_t steps = (size_t)fli_ask_for(&run->plan.asking, &card, r, r, 0).steps, sum = 0;
+    size_t steps = (size_t)fli_ask_for(&run->plan.ask_params, &card, r, r, 0).steps, sum = 0;
     for (size_t phase = 0; phase < phases; phase++) {
         const fli_solvers *all = &run->plan.solvers;
         const fli_solver *s = all->at[all->of[a->rounds.stage ? a->rounds.stage(params, phase, phases) : 0]];
@@ -514,7 +514,7 @@ static void fedpd_by_hand(void **state)
                 algo_named("fedpd"), "eta=0.5", 0, (fli_sgd_spec){0, 0}, 1);
     for (size_t i = 0; i < N; i++) client_quadratic(f->ctx, e.fed, i, 0, h[i], q[i]), e.steps[i] = STEPS;
     for (size_t r = 0; r < ROUNDS; r++) {
-        uint32_t flags = (r == 0 || exchange[r - 1] ? FLI_ASK_CHANGED : 0) | (exchange[r] ? FLI_ASK_REPLY : 0);
+        uint32_t flags = (r == 0 || exchange[r - 1] ? FLI_ASK_HAS_BODY : 0) | (exchange[r] ? FLI_ASK_REPLY : 0);
         engine_ask(&e, r, e.everyone, N, lr, 1, flags);
         double mean[DIM] = {0};
         for (size_t i = 0; i < N; i++) {

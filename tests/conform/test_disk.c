@@ -137,31 +137,31 @@ static void a_folder(void **state)
 
 static const fli_digest digest = {{1}};
 
-static fl_status with_keep(stage *s, fl_status (*act)(fli_keep *))
+static fl_status with_keep(stage *s, fl_status (*act)(fli_client_store *))
 {
     char folder[128];
-    fli_keep *k = NULL;
+    fli_client_store *k = NULL;
     snprintf(folder, sizeof folder, "%s/mine", s->f->folder);
-    fl_status status = fli_keep_open(s->f->ctx, folder, &k);
-    if (!status) status = fli_keep_run(k, &digest);
+    fl_status status = fli_client_store_open(s->f->ctx, folder, &k);
+    if (!status) status = fli_client_store_run(k, &digest);
     if (!status) status = act(k);
-    fli_keep_close(k);
+    fli_client_store_close(k);
     return status;
 }
 
-static fl_status write_old(fli_keep *k) { return fli_keep_write(k, FLI_KEEP_STATE, "old", 3); }
-static fl_status write_new(fli_keep *k) { return fli_keep_write(k, FLI_KEEP_STATE, "newer", 5); }
+static fl_status write_old(fli_client_store *k) { return fli_client_store_write(k, FLI_KEEP_STATE, "old", 3); }
+static fl_status write_new(fli_client_store *k) { return fli_client_store_write(k, FLI_KEEP_STATE, "newer", 5); }
 
 static void old_state(stage *s) { assert_ok(s->f->ctx, with_keep(s, write_old)); }
 static fl_status new_state(stage *s) { return with_keep(s, write_new); }
 
 static char kept[16];
 
-static fl_status read_state(fli_keep *k)
+static fl_status read_state(fli_client_store *k)
 {
     unsigned char *p;
     size_t n;
-    fl_status status = fli_keep_read(k, FLI_KEEP_STATE, &p, &n);
+    fl_status status = fli_client_store_read(k, FLI_KEEP_STATE, &p, &n);
     if (!status) snprintf(kept, sizeof kept, "%.*s", (int)n, p ? (const char *)p : "");
     fli_free(p);
     return status;
@@ -179,7 +179,7 @@ static void a_state(void **state)
     fails_everywhere(&s, &(scene){old_state, new_state, find_state, 1, 8});
 }
 
-static fl_status put_aside(fli_keep *k) { return fli_keep_over(k); }
+static fl_status put_aside(fli_client_store *k) { return fli_client_store_over(k); }
 static fl_status end_run(stage *s) { return with_keep(s, put_aside); }
 
 static void find_old_state(stage *s, fl_status status)
@@ -216,7 +216,7 @@ static void old_run_is_over(stage *s)
     assert_ok(s->f->ctx, with_keep(s, put_aside));
 }
 
-static fl_status nothing(fli_keep *k)
+static fl_status nothing(fli_client_store *k)
 {
     (void)k;
     return FL_OK;

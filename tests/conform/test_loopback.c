@@ -34,7 +34,8 @@ static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *ex
     for (size_t r = 0; r < rounds && !s; r++) {
         fli_ask asks[N];
         for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2, .lr = 0.05, .probability = 1};
-        fli_round round = {.round = r, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY, .asks = asks, .count = N, .phases = 1};
+        fli_round round = {
+            .round = r, .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = N, .phases = 1};
         s = fli_exec_round(e.exec, &round);
     }
     fli_clear(f->ctx);
@@ -158,7 +159,7 @@ static void unkept(void **state)
             assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 7, fli_exec_server(e)[0]));
             fli_ask asks[N];
             for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2};
-            fli_round r = {.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY, .asks = asks, .count = N};
+            fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = N};
             r.phases = cheat.rounds.phases(spec.params, 0);
             assert_int_equal(fli_exec_round(e, &r), bytes && !honest ? FL_EDIVERGED : FL_OK);
             fli_clear(f->ctx);
@@ -184,7 +185,7 @@ static void ask_bytes(void **state)
                          .cohort = 7,
                          .phase = 3,
                          .phases = 5,
-                         .flags = FLI_FIGURES_OWN | FLI_ASK_CHANGED};
+                         .flags = FLI_FIGURES_OWN | FLI_ASK_HAS_BODY};
     static const unsigned char head[] = {8, 7, 6, 5, 4, 3, 2, 1, 9, 0}, lr[] = {0, 0, 0, 0, 0, 0, 4, 0xc0},
                                client[] = {0x0d, 0x0c, 0x0b, 0x0a, FLI_ASK_FIGURES, 0, 0, 0, 7, 0};
     unsigned char bytes[FLI_ASK_BYTES], again[FLI_ASK_BYTES];

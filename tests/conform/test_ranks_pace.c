@@ -28,10 +28,10 @@ static void waits_are_counted(void **state)
 {
     (void)state;
     fl_ranks slow = {.size = sizeof slow, .count = 2, .gather = slow_gather, .arrived = slow_arrived}, watched;
-    fli_waits w;
+    fli_timed_ranks w;
     size_t mark, at[3] = {0};
     int there;
-    fli_waits_init(&w, &slow, &watched);
+    fli_timed_ranks_init(&w, &slow, &watched);
     assert_int_equal(watched.arrived(watched.arg, 0, &mark, &there), FL_OK);
     assert_true(w.seconds == 0);
     assert_int_equal(watched.gather(watched.arg, NULL, at), FL_OK);
@@ -39,7 +39,7 @@ static void waits_are_counted(void **state)
     assert_int_equal(watched.arrived(watched.arg, 1, &mark, &there), FL_OK);
     assert_true(w.seconds >= 0.04);
     slow.count = 1;
-    fli_waits_init(&w, &slow, &watched); /* one process waits for nobody */
+    fli_timed_ranks_init(&w, &slow, &watched); /* one process waits for nobody */
     assert_ptr_equal(watched.gather, slow.gather);
 }
 

@@ -94,13 +94,13 @@ static const fli_algo *honest(void)
         if (!(*a)->async.pace && !((*a)->traits & (FLI_ALGO_BILEVEL | FLI_ALGO_EVERYONE)) && (*a)->sums) return *a;
 }
 
-static void absorb_by_length(const fli_server *s, const fli_upload *t)
+static void absorb_by_length(const fli_server_step *s, const fli_upload *t)
 {
     honest()->absorb(s, t);
     fli_scale(s->space, 1 / (1 + fli_dot(s->space, s->sum[0], s->sum[0])), s->sum[0]);
 }
 
-static void advance_by_length(const fli_server *s)
+static void advance_by_length(const fli_server_step *s)
 {
     honest()->advance(s);
     fli_scale(s->space, 1 / (1 + fli_dot(s->space, s->vec[0], s->vec[0])), s->vec[0]);

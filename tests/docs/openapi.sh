@@ -40,7 +40,7 @@ while read -r method path traits body; do
 done <pages
 
 # Statuses that the server can send at all, by libmicrohttpd's names; 404 and 405 belong to no page.
-grep -oh 'MHD_HTTP_[A-Z_]*' "$net"/server/http.c "$net"/server/page_*.c | sort -u | while read -r name; do
+grep -oh 'MHD_HTTP_[A-Z_]*' "$net"/server/http.c "$net"/server/pages.c | sort -u | while read -r name; do
     awk -v name="$name" '$1 == "#define" && $2 == name && $3 + 0 > 99 { print $3; exit }' /usr/include/microhttpd.h
 done | grep -v '^40[45]$' | sort -u >can-send
 cut -d' ' -f3 described | sort -u >says

@@ -74,8 +74,8 @@ static void *answer(void *unused)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char text[LARGEST + 256];
-    fli_heard r;
-    fli_call *call = NULL;
+    fli_http_answer r;
+    fli_http_call *call = NULL;
     pthread_t thread;
     if (!size || size > LARGEST) return 0;
     arrive();
@@ -88,15 +88,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text + k, data, size);
     server.text = text;
     server.n = (size_t)k + size;
-    const fli_call_spec spec = {.url = server.url, .plain = 1, .name = "alice", .stall_s = 1};
-    demand(!fli_call_new(server.ctx, &spec, &call), "no call");
+    const fli_http_call_spec spec = {.url = server.url, .plain = 1, .name = "alice", .stall_s = 1};
+    demand(!fli_http_call_new(server.ctx, &spec, &call), "no call");
     demand(!pthread_create(&thread, NULL, answer, NULL), "no thread");
-    fli_call_end end = fli_call_get(call, FLI_NET_ASK, 0, MOST, &r);
+    fli_http_call_end end = fli_http_call_get(call, FLI_NET_ASK, 0, MOST, &r);
     demand(end != FLI_CALL_STOPPED, "it was stopped, and by nobody");
-    demand(end == FLI_CALL_DONE || *fli_call_why(call), "nothing came of it, and nobody says why");
-    for (const char *c = fli_call_why(call); *c; c++) demand(*c >= ' ' && *c <= '~', "a terminal may obey this");
+    demand(end == FLI_CALL_DONE || *fli_http_call_why(call), "nothing came of it, and nobody says why");
+    for (const char *c = fli_http_call_why(call); *c; c++) demand(*c >= ' ' && *c <= '~', "a terminal may obey this");
     if (end == FLI_CALL_DONE) demand(r.n <= MOST && (!r.cut || r.n == MOST) && !r.body[r.n], "a body beyond its bound");
-    fli_call_free(call);
+    fli_http_call_free(call);
     pthread_join(thread, NULL);
     return 0;
 }

@@ -107,7 +107,8 @@ static fl_status run(const setting *set, char (*path)[64], const char *dir)
     }
     fli_table table = {set->source->keys, params};
     if (fli_bind(ctx, &arena, "", map, NULL, &table, 1)) abort();
-    fl_status s = set->source->load(ctx, &(fli_request){.params = params, .seed = 1, .wide = set->wide}, &train, &test);
+    fl_status s =
+        set->source->load(ctx, &(fli_source_request){.params = params, .seed = 1, .wide = set->wide}, &train, &test);
     if (s == FL_OK && (fli_dataset_check(ctx, train, "train") || (test && fli_dataset_check(ctx, test, "test")))) {
         fprintf(stderr, "%s accepted what the check refuses: %s\n", set->source->name, fl_ctx_error(ctx));
         abort();

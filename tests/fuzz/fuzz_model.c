@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fl_ctx *ctx = fl_ctx_new();
     fl_model *m;
     if (!ctx) return 0;
-    fl_status s = fli_trained_read(ctx, "input", data, size, &m);
+    fl_status s = fli_loaded_model_read(ctx, "input", data, size, &m);
     demand(!s == !*fl_ctx_error(ctx) && !s == (m != NULL), "a failure without a sentence, or the other way round");
     if (m) {
         look(m);

@@ -16,7 +16,7 @@ static void demand(int holds, const char *what)
     abort();
 }
 
-static void check_offer(const fli_offer *o)
+static void check_offer(const fli_federation_offer *o)
 {
     const size_t *shape = o->wanted.shape;
     demand(!*o->method || fli_net_name_ok(o->method), "a method's name is none");
@@ -31,18 +31,18 @@ static void check_offer(const fli_offer *o)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fl_ctx *ctx = fl_ctx_new();
-    fli_offer offer;
+    fli_federation_offer offer;
     char said[20];
     if (!ctx) return 0;
-    fl_status s = fli_offer_read(ctx, data, size, &offer);
+    fl_status s = fli_federation_offer_read(ctx, data, size, &offer);
     demand(!s == !*fl_ctx_error(ctx), "a failure without a sentence, or the other way round");
     if (!s) check_offer(&offer);
-    fli_offer_fini(&offer);
-    fli_heard heard = {.code = 200, .body = (unsigned char *)data, .n = size};
-    fli_heard_text(&heard, "state", said, sizeof said);
+    fli_federation_offer_fini(&offer);
+    fli_http_answer heard = {.code = 200, .body = (unsigned char *)data, .n = size};
+    fli_http_answer_text(&heard, "state", said, sizeof said);
     for (const char *c = said; *c; c++) demand((unsigned char)*c >= ' ' && *c != 127, "a text is not printable");
-    demand(fli_heard_flag(&heard, "join", 0) == fli_heard_flag(&heard, "join", 0), "a flag is two things");
-    fli_glance_number(data, size);
+    demand(fli_http_answer_flag(&heard, "join", 0) == fli_http_answer_flag(&heard, "join", 0), "a flag is two things");
+    fli_peek_number(data, size);
     fl_ctx_free(ctx);
     return 0;
 }

@@ -92,12 +92,12 @@ static void try_address(const char *text)
 
 static void try_url(const char *text)
 {
-    fli_call *call = NULL;
-    const fli_call_spec spec = {.url = text, .plain = 1};
-    fl_status s = fli_call_new(here.ctx, &spec, &call);
+    fli_http_call *call = NULL;
+    const fli_http_call_spec spec = {.url = text, .plain = 1};
+    fl_status s = fli_http_call_new(here.ctx, &spec, &call);
     said(s);
     if (!s) demand(!strncasecmp(text, "http:", 5), "a URL that is not for plain HTTP");
-    if (!s) fli_call_free(call);
+    if (!s) fli_http_call_free(call);
 }
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
@@ -149,17 +149,17 @@ static void try_kept(const uint8_t *p, size_t n)
 {
     char folder[100];
     fli_digest run = {{0}};
-    fli_keep *k = NULL;
+    fli_client_store *k = NULL;
     unsigned char *got = NULL;
     size_t bytes = 0;
     snprintf(folder, sizeof folder, "%s/keep", here.folder);
-    demand(!fli_keep_open(here.ctx, folder, &k) && !fli_keep_run(k, &run), "nothing can be kept");
+    demand(!fli_client_store_open(here.ctx, folder, &k) && !fli_client_store_run(k, &run), "nothing can be kept");
     put("keep/run-0000000000000000/state", p, n);
-    fl_status s = fli_keep_read(k, FLI_KEEP_STATE, &got, &bytes);
+    fl_status s = fli_client_store_read(k, FLI_KEEP_STATE, &got, &bytes);
     said(s);
     demand(s || (got && bytes < n), "something is kept that was not there");
     fli_free(got);
-    fli_keep_close(k);
+    fli_client_store_close(k);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -23,7 +23,7 @@ typedef struct {
     fl_ctx *ctx;
     fl_config *cfg;
     fl_client *client;
-    fli_call *call;
+    fli_http_call *call;
     double late;        /* seconds; 0: never */
     fl_bytes old[OLD];  /* the last answers, newest first */
     size_t turns, said; /* turns taken; things said */
@@ -39,9 +39,9 @@ static void nap(double seconds)
 /* Posts until somebody answers; the code must be `want`; 0: any. */
 static void say(odd *o, const char *what, const fl_bytes *b, size_t n, long want)
 {
-    fli_heard r = {0};
+    fli_http_answer r = {0};
     int tries = 0;
-    while (fli_call_post(o->call, FLI_NET_ANSWER, FLI_NET_PACKET, b->data, n, &r) == FLI_CALL_AGAIN &&
+    while (fli_http_call_post(o->call, FLI_NET_ANSWER, FLI_NET_PACKET, b->data, n, &r) == FLI_CALL_AGAIN &&
            tries++ < MOST_TRIES)
         nap(0.1);
     o->said++;
@@ -73,26 +73,26 @@ static void answer_late(odd *o, fl_bytes *b, int late)
 
 static fl_status open_all(odd *o, char **words)
 {
-    const fli_call_spec spec = {.url = words[1], .name = words[2], .plain = 1};
+    const fli_http_call_spec spec = {.url = words[1], .name = words[2], .plain = 1};
     char train[512];
     fl_status s = fl_config_set(o->cfg, "data.kind=csv");
     fli_snprintf(train, sizeof train, "data.train=%s", words[3]);
     if (!s) s = fl_config_set(o->cfg, train);
     if (!s) s = fl_config_set(o->cfg, "data.header=false");
     if (!s) s = fl_client_new(o->cfg, &o->client);
-    return s ? s : fli_call_new(o->ctx, &spec, &o->call);
+    return s ? s : fli_http_call_new(o->ctx, &spec, &o->call);
 }
 
 static fl_status join(odd *o)
 {
     fl_bytes card = {0};
-    fli_heard r = {0};
+    fli_http_answer r = {0};
     fl_status s = fl_client_card(o->client, 0, &card);
-    if (!s) fli_call_post(o->call, FLI_NET_JOIN, FLI_NET_PACKET, card.data, card.n, &r);
+    if (!s) fli_http_call_post(o->call, FLI_NET_JOIN, FLI_NET_PACKET, card.data, card.n, &r);
     fl_bytes_free(&card);
     if (s || r.code != 200) return s ? s : FL_EIO;
     for (int i = 0; i < MOST_TRIES; i++) {
-        fli_call_get(o->call, FLI_NET_TERMS, 2, most, &r);
+        fli_http_call_get(o->call, FLI_NET_TERMS, 2, most, &r);
         if (r.code == 200) return fl_client_accept(o->client, r.body, r.n);
     }
     return FL_EIO;
@@ -103,12 +103,12 @@ static fl_status take_part(odd *o)
     fl_status s = join(o);
     while (!s && !o->over) {
         fli_ask_glance g;
-        fli_heard r = {0};
+        fli_http_answer r = {0};
         fl_bytes out = {0};
-        if (fli_call_get(o->call, FLI_NET_ASK, 5, most, &r) == FLI_CALL_WRONG) s = FL_EREFUSED;
+        if (fli_http_call_get(o->call, FLI_NET_ASK, 5, most, &r) == FLI_CALL_WRONG) s = FL_EREFUSED;
         if (r.code == 410) o->over = 1;
         if (r.code != 200) continue;
-        s = fli_glance_ask(o->ctx, r.body, r.n, &g);
+        s = fli_peek_ask(o->ctx, r.body, r.n, &g);
         if (!s) s = fl_client_work(o->client, r.body, r.n, &out);
         if (s) break;
         o->turns += g.turn != 0;
@@ -118,8 +118,8 @@ static fl_status take_part(odd *o)
             answer(o, &out);
     }
     static const char words[] = "{\"over\": true}"; /* the server waits for that */
-    fli_heard r;
-    if (!s) fli_call_post(o->call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &r);
+    fli_http_answer r;
+    if (!s) fli_http_call_post(o->call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &r);
     return s;
 }
 
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
     if (s) fprintf(stderr, "%s: %s\n", fl_status_text(s), fl_ctx_error(o.ctx));
     printf("turns=%zu said=%zu\n", o.turns, o.said);
     for (int i = 0; i < OLD; i++) fl_bytes_free(&o.old[i]);
-    fli_call_free(o.call);
+    fli_http_call_free(o.call);
     fl_client_free(o.client);
     fl_config_free(o.cfg);
     fl_ctx_free(o.ctx);

@@ -9,32 +9,32 @@
 #define OK_HEAD "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\n"
 #define OURS    "Fedloom-Protocol: 1 1\r\n"
 
-static fli_call *open_call(context *c, const fake_server *s)
+static fli_http_call *open_call(context *c, const fake_server *s)
 {
-    fli_call *call = NULL;
-    const fli_call_spec spec = {.url = s->url, .name = "ann", .plain = 1, .connect_s = 2, .stall_s = 1};
-    assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
+    fli_http_call *call = NULL;
+    const fli_http_call_spec spec = {.url = s->url, .name = "ann", .plain = 1, .connect_s = 2, .stall_s = 1};
+    assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &call));
     return call;
 }
 
 /* One GET of at most 1000 bytes, answered like this. */
-static fli_call_end get_once(context *c, fake_answer answer, fli_heard *r, char *why, size_t n)
+static fli_http_call_end get_once(context *c, fake_answer answer, fli_http_answer *r, char *why, size_t n)
 {
     fake_server s;
     fake_start(&s, &answer, 1);
-    fli_call *call = open_call(c, &s);
-    fli_call_end end = fli_call_get(call, "/v1/ask", 0, 1000, r);
-    snprintf(why, n, "%s", fli_call_why(call));
-    fli_call_free(call);
+    fli_http_call *call = open_call(c, &s);
+    fli_http_call_end end = fli_http_call_get(call, "/v1/ask", 0, 1000, r);
+    snprintf(why, n, "%s", fli_http_call_why(call));
+    fli_http_call_free(call);
     fake_stop(&s);
     return end;
 }
 
 #define assert_get(c, answer_, end_, code_, text)                                                                      \
     do {                                                                                                               \
-        fli_heard r_;                                                                                                  \
+        fli_http_answer r_;                                                                                            \
         char why_[600];                                                                                                \
-        fli_call_end got_ = get_once(c, (fake_answer)answer_, &r_, why_, sizeof why_);                                 \
+        fli_http_call_end got_ = get_once(c, (fake_answer)answer_, &r_, why_, sizeof why_);                            \
         if (got_ != (end_)) fail_msg("ended with %d: %s", (int)got_, why_);                                            \
         if ((code_) && r_.code != (code_)) fail_msg("code %ld", r_.code);                                              \
         if (!strstr(why_, text)) fail_msg("\"%s\" lacks \"%s\"", why_, text);                                          \
@@ -51,26 +51,26 @@ static void answers_arrive(void **state)
                                           {"HTTP/1.1 204 No Content\r\n" OURS "Content-Length: 0\r\n\r\n"},
                                           {OK_HEAD "Content-Length: 14\r\n\r\n{\"taken\":true}"}};
     fake_server s;
-    fli_heard r;
+    fli_http_answer r;
     fake_start(&s, answers, 3);
-    fli_call *call = open_call(c, &s);
-    assert_int_equal(fli_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_DONE);
+    fli_http_call *call = open_call(c, &s);
+    assert_int_equal(fli_http_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_DONE);
     assert_int_equal(r.code, 200);
     assert_string_equal((const char *)r.body, "hello");
     assert_true(fake_saw(&s, "GET /v1/ask?wait=30 HTTP/1.1\r\n"));
     assert_true(fake_saw(&s, "Fedloom-Protocol: 1 1\r\n"));
     assert_true(fake_saw(&s, "Fedloom-Client: ann\r\n"));
-    assert_int_equal(fli_call_get(call, "/v1/terms", -1, 1000, &r), FLI_CALL_DONE);
+    assert_int_equal(fli_http_call_get(call, "/v1/terms", -1, 1000, &r), FLI_CALL_DONE);
     assert_int_equal(r.code, 204);
     assert_int_equal(r.n, 0);
     assert_true(fake_saw(&s, "GET /v1/terms HTTP/1.1\r\n"));
-    assert_int_equal(fli_call_post(call, "/v1/answer", FLI_NET_PACKET, "a\0b", 3, &r), FLI_CALL_DONE);
-    assert_true(fli_heard_flag(&r, "taken", 0));
-    assert_false(fli_heard_flag(&r, "other", 0));
+    assert_int_equal(fli_http_call_post(call, "/v1/answer", FLI_NET_PACKET, "a\0b", 3, &r), FLI_CALL_DONE);
+    assert_true(fli_http_answer_flag(&r, "taken", 0));
+    assert_false(fli_http_answer_flag(&r, "other", 0));
     assert_true(fake_saw(&s, "Content-Type: " FLI_NET_PACKET "\r\n"));
     assert_true(fake_saw(&s, "Content-Length: 3\r\n"));
     assert_false(fake_saw(&s, "100-continue"));
-    fli_call_free(call);
+    fli_http_call_free(call);
     fake_stop(&s);
 }
 
@@ -79,7 +79,7 @@ static void what_is_refused_and_what_comes_later(void **state)
     context *c = *state;
     static const struct {
         const char *status;
-        fli_call_end end;
+        fli_http_call_end end;
     } codes[] = {
         {"200 OK", FLI_CALL_DONE},       {"400 Bad", FLI_CALL_DONE},   {"409 Conflict", FLI_CALL_DONE},
         {"410 Gone", FLI_CALL_DONE},     {"413 Large", FLI_CALL_DONE}, {"422 Screened", FLI_CALL_DONE},
@@ -113,7 +113,7 @@ static void later(void **state)
                {"", 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[300], why[600];
-        fli_heard r;
+        fli_http_answer r;
         snprintf(text, sizeof text, "HTTP/1.1 503 Away\r\n" OURS "%sContent-Length: 0\r\n\r\n", bad[i].said);
         assert_int_equal(get_once(*state, (fake_answer){text}, &r, why, sizeof why), FLI_CALL_AGAIN);
         assert_int_equal(r.retry, bad[i].seconds);
@@ -127,17 +127,17 @@ static void comes_later(void **state)
     static const fake_answer answers[] = {{"HTTP/1.1 503 Away\r\n" OURS "Retry-After: 1\r\nContent-Length: 0\r\n\r\n"},
                                           {OK_HEAD "Content-Length: 5\r\n\r\nhello"}};
     fake_server s;
-    fli_heard r;
+    fli_http_answer r;
     fli_net_log log = {0};
     fake_start(&s, answers, 2);
-    fli_line line = {.ctx = c->ctx, .call = open_call(c, &s), .log = &log};
-    fli_backoff_init(&line.backoff);
+    fli_retry line = {.ctx = c->ctx, .call = open_call(c, &s), .log = &log};
+    fli_http_backoff_init(&line.backoff);
     double begun = fli_clock_now();
-    assert_ok(c->ctx, fli_line_get(&line, "/v1/ask", 0, 1000, &r));
+    assert_ok(c->ctx, fli_retry_get(&line, "/v1/ask", 0, 1000, &r));
     assert_true(fli_clock_now() - begun >= 1);
     assert_int_equal(r.code, 200);
     assert_int_equal(r.retry, 0);
-    fli_call_free(line.call);
+    fli_http_call_free(line.call);
     fake_stop(&s);
 }
 
@@ -159,23 +159,23 @@ static void hear(void *arg, const char *line)
 static fl_status line_hears(context *c, const fake_answer *answers, size_t n, int holds, double patience, said *heard)
 {
     fake_server s;
-    fli_heard r;
+    fli_http_answer r;
     int64_t now = (int64_t)time(NULL);
     fli_net_log log = {.line = hear, .arg = heard};
     *heard = (said){0};
     fake_start(&s, answers, n);
-    const fli_call_spec spec = {.url = s.url,
-                                .name = "ann",
-                                .plain = 1,
-                                .connect_s = 2,
-                                .stall_s = 1,
-                                .begins = now - 1000,
-                                .ends = holds ? now + 1000 : now - 1};
-    fli_line line = {.ctx = c->ctx, .log = &log, .patience = patience};
-    fli_backoff_init(&line.backoff);
-    assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &line.call));
-    fl_status status = fli_line_get(&line, "/v1/ask", 0, 1000, &r);
-    fli_call_free(line.call);
+    const fli_http_call_spec spec = {.url = s.url,
+                                     .name = "ann",
+                                     .plain = 1,
+                                     .connect_s = 2,
+                                     .stall_s = 1,
+                                     .begins = now - 1000,
+                                     .ends = holds ? now + 1000 : now - 1};
+    fli_retry line = {.ctx = c->ctx, .log = &log, .patience = patience};
+    fli_http_backoff_init(&line.backoff);
+    assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &line.call));
+    fl_status status = fli_retry_get(&line, "/v1/ask", 0, 1000, &r);
+    fli_http_call_free(line.call);
     fake_stop(&s);
     return status;
 }
@@ -221,7 +221,7 @@ static void answers_of_others(void **state)
 static void broken_bodies(void **state)
 {
     context *c = *state;
-    fli_heard r;
+    fli_http_answer r;
     char why[600];
     assert_get(c, A(OK_HEAD "Content-Length: 100\r\nConnection: close\r\n\r\nhalf"), FLI_CALL_AGAIN, 0, "127.0.0.1");
     assert_get(c, A(OK_HEAD "Content-Length: 100\r\n\r\nhalf", .hang = 1), FLI_CALL_AGAIN, 0, "127.0.0.1");
@@ -229,14 +229,14 @@ static void broken_bodies(void **state)
     fake_server s;
     const fake_answer large = {OK_HEAD "Content-Length: 1000004\r\n\r\nhead", .repeat = 1000000};
     fake_start(&s, &large, 1);
-    fli_call *call = open_call(c, &s);
+    fli_http_call *call = open_call(c, &s);
     for (int i = 0; i < 2; i++) { /* and the next call works as this one */
-        assert_int_equal(fli_call_get(call, "/v1/ask", 0, 1000, &r), FLI_CALL_DONE);
+        assert_int_equal(fli_http_call_get(call, "/v1/ask", 0, 1000, &r), FLI_CALL_DONE);
         assert_true(r.cut);
         assert_int_equal(r.n, 1000);
         assert_memory_equal(r.body, "headx", 5);
     }
-    fli_call_free(call);
+    fli_http_call_free(call);
     fake_stop(&s);
     assert_int_equal(get_once(c, (fake_answer){OK_HEAD "Content-Length: 1000\r\n\r\n", 1000, 0}, &r, why, sizeof why),
                      FLI_CALL_DONE);
@@ -267,24 +267,24 @@ static void nobody_there_and_stopping(void **state)
 {
     context *c = *state;
     fake_server s;
-    fli_call *call = NULL;
-    fli_heard r;
+    fli_http_call *call = NULL;
+    fli_http_answer r;
     const fake_answer hang = {"", .hang = 1};
     fake_start(&s, &hang, 1);
-    const fli_call_spec spec = {.url = s.url, .name = "ann", .plain = 1, .stopping = now};
-    assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
-    assert_int_equal(fli_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_STOPPED);
-    fli_call_free(call);
+    const fli_http_call_spec spec = {.url = s.url, .name = "ann", .plain = 1, .stopping = now};
+    assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &call));
+    assert_int_equal(fli_http_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_STOPPED);
+    fli_http_call_free(call);
     fake_stop(&s);
     call = open_call(c, &s); /* the port is free again */
-    assert_int_equal(fli_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_AGAIN);
-    fli_call_free(call);
+    assert_int_equal(fli_http_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_AGAIN);
+    fli_http_call_free(call);
 }
 
 static void urls(void **state)
 {
     context *c = *state;
-    fli_call *call = NULL;
+    fli_http_call *call = NULL;
     static const struct {
         const char *url;
         int plain;
@@ -309,14 +309,14 @@ static void urls(void **state)
         {"https://host", 0, "https needs the folder"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const fli_call_spec spec = {.url = bad[i].url, .plain = bad[i].plain};
-        assert_fails(c->ctx, fli_call_new(c->ctx, &spec, &call), FL_ECONFIG, bad[i].why);
+        const fli_http_call_spec spec = {.url = bad[i].url, .plain = bad[i].plain};
+        assert_fails(c->ctx, fli_http_call_new(c->ctx, &spec, &call), FL_ECONFIG, bad[i].why);
     }
     static const char *const good[] = {"http://localhost:1", "http://127.9.9.9", "http://[::1]:8080/"};
     for (size_t i = 0; i < 3; i++) {
-        const fli_call_spec spec = {.url = good[i], .plain = 1};
-        assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
-        fli_call_free(call);
+        const fli_http_call_spec spec = {.url = good[i], .plain = 1};
+        assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &call));
+        fli_http_call_free(call);
     }
 }
 
@@ -354,9 +354,9 @@ static void headers_without_an_end(void **state)
 static void no_proxy_for_plain_http(void **state)
 {
     context *c = *state;
-    fli_call *call = NULL;
-    const fli_call_spec spec = {.url = "http://127.0.0.1:1", .plain = 1, .proxy = "http://proxy.example:3128"};
-    assert_fails(c->ctx, fli_call_new(c->ctx, &spec, &call), FL_ECONFIG, "through no proxy");
+    fli_http_call *call = NULL;
+    const fli_http_call_spec spec = {.url = "http://127.0.0.1:1", .plain = 1, .proxy = "http://proxy.example:3128"};
+    assert_fails(c->ctx, fli_http_call_new(c->ctx, &spec, &call), FL_ECONFIG, "through no proxy");
 }
 
 /* A terminal obeys more than bytes below 32. */
@@ -373,36 +373,36 @@ static void what_terminals_obey(void **state)
 static void no_proxy_of_the_environment(void **state)
 {
     context *c = *state;
-    fli_heard r;
+    fli_http_answer r;
     char why[600];
     setenv("http_proxy", "http://127.0.0.1:1", 1);
-    fli_call_end end = get_once(c, (fake_answer){OK_HEAD "Content-Length: 0\r\n\r\n"}, &r, why, sizeof why);
+    fli_http_call_end end = get_once(c, (fake_answer){OK_HEAD "Content-Length: 0\r\n\r\n"}, &r, why, sizeof why);
     unsetenv("http_proxy");
     assert_int_equal(end, FLI_CALL_DONE);
 }
 
 static void pauses_grow_to_a_bound(void **state)
 {
-    fli_backoff b;
+    fli_http_backoff b;
     double longest = 0, total = 0;
     (void)state;
-    fli_backoff_init(&b);
-    assert_true(fli_backoff_for(&b) <= 0);
+    fli_http_backoff_init(&b);
+    assert_true(fli_http_backoff_for(&b) <= 0);
     for (int i = 0; i < 1000; i++) {
-        double bound = i < 10 ? 0.5 * (1 << i) : 30, next = fli_backoff_next(&b, 0);
+        double bound = i < 10 ? 0.5 * (1 << i) : 30, next = fli_http_backoff_next(&b, 0);
         assert_true(next >= 0 && next < (bound < 30 ? bound : 30));
         if (next > longest) longest = next;
         total += next;
     }
     assert_true(longest > 25);
     assert_true(total > 1000 * 12.0 && total < 1000 * 18.0); /* 15 on the average: all of the range is used */
-    fli_backoff_reset(&b);
-    assert_true(fli_backoff_next(&b, 0) < 0.5);
-    fli_backoff_reset(&b);
-    double next = fli_backoff_next(&b, 7);
+    fli_http_backoff_reset(&b);
+    assert_true(fli_http_backoff_next(&b, 0) < 0.5);
+    fli_http_backoff_reset(&b);
+    double next = fli_http_backoff_next(&b, 7);
     assert_true(next >= 7 && next < 7.5);
-    fli_backoff_reset(&b);
-    next = fli_backoff_next(&b, 1e6);
+    fli_http_backoff_reset(&b);
+    next = fli_http_backoff_next(&b, 1e6);
     assert_true(next >= FLI_BACKOFF_LEAST && next < FLI_BACKOFF_LEAST + 0.5);
 }
 

@@ -152,17 +152,17 @@ static void begin(desk *d)
     }
 }
 
-static fli_parcel *ask_of(desk *d, uint32_t i)
+static fli_shared_body *ask_of(desk *d, uint32_t i)
 {
     double until = fli_clock_now() + 30;
-    fli_parcel *p;
+    fli_shared_body *p;
     while (!(p = fli_dispatch_ask(d->dispatch, i)) && fli_clock_now() < until) usleep(1000);
     assert_non_null(p);
     return p;
 }
 
 /* The run may have ended meanwhile: then the answer is of no use. */
-static void answer_ask(desk *d, uint32_t i, const fli_parcel *p)
+static void answer_ask(desk *d, uint32_t i, const fli_shared_body *p)
 {
     char why[200];
     fl_bytes answer;
@@ -177,14 +177,14 @@ static void go_on_without(desk *d, uint32_t mute)
 {
     for (double until = fli_clock_now() + 60; !fli_dispatch_ended(d->dispatch, 0) && fli_clock_now() < until;)
         for (uint32_t i = 0; i < CLIENTS; i++) {
-            fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
+            fli_shared_body *p = fli_dispatch_ask(d->dispatch, i);
             if (!p) continue;
             fli_dispatch_heard(d->dispatch, i);
             if (i == mute)
                 fli_dispatch_refuse(d->dispatch, i, p->number, "too \"much\"\n for me");
             else
                 answer_ask(d, i, p);
-            fli_parcel_release(p);
+            fli_shared_body_release(p);
         }
     assert_true(fli_dispatch_ended(d->dispatch, 0));
 }
@@ -195,11 +195,11 @@ static void go_on(desk *d) { go_on_without(d, CLIENTS); }
 static int answer_if(desk *d, uint32_t i, int turn)
 {
     fli_ask_glance g = {0};
-    fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
+    fli_shared_body *p = fli_dispatch_ask(d->dispatch, i);
     if (!p) return 0;
-    assert_ok(d->ctx[i], fli_glance_ask(d->ctx[i], p->packet.data, p->packet.n, &g));
+    assert_ok(d->ctx[i], fli_peek_ask(d->ctx[i], p->packet.data, p->packet.n, &g));
     if (g.turn == turn) answer_ask(d, i, p);
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     return g.turn == turn;
 }
 
@@ -244,17 +244,17 @@ static void waiting(void **state)
     assert_int_equal(atomic_load(&d.woken[0]), 1); /* another one waits in its place */
     begin(&d);
     EVENTUALLY(atomic_load(&d.woken[1]) == 1 && atomic_load(&second) == 1);
-    fli_parcel *p = ask_of(&d, 0), *again = ask_of(&d, 0);
+    fli_shared_body *p = ask_of(&d, 0), *again = ask_of(&d, 0);
     assert_ptr_equal(p, again);
     assert_false(fli_dispatch_wait(d.dispatch, 0, 0, 30, &second)); /* there is an ask */
     assert_false(fli_dispatch_wait(d.dispatch, 0, 1, 30, &second)); /* there are terms */
     assert_true(fli_dispatch_wanted(d.dispatch, 0, p->number));
     assert_true(fli_dispatch_wanted(d.dispatch, 0, 0));
     assert_false(fli_dispatch_wanted(d.dispatch, 0, p->number + 1000));
-    fli_parcel_release(again);
+    fli_shared_body_release(again);
     go_on(&d);
     assert_true(p->packet.n > 0); /* who sends it still has it */
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
     atomic_store(&second, 0);
     assert_true(fli_dispatch_wait(d.dispatch, 3, 0, 30, &second)); /* the result is not safe yet */
@@ -278,10 +278,10 @@ static void answers(void **state)
     fli_net_client seen;
     up(&d, *state, "participation=everyone", 60);
     begin(&d);
-    fli_parcel *p = ask_of(&d, 2);
+    fli_shared_body *p = ask_of(&d, 2);
     uint64_t number = p->number;
     assert_ok(d.ctx[2], fl_client_work(d.client[2], p->packet.data, p->packet.n, &answer));
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     assert_int_equal(fli_dispatch_answer(d.dispatch, 3, answer.data, answer.n, why, sizeof why), FL_EMISMATCH);
     assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n - 1, why, sizeof why), FL_EFORMAT);
     assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, 5, why, sizeof why), FL_EFORMAT);
@@ -312,7 +312,7 @@ static void another_answer(void **state)
     up(&d, *state, "participation=everyone;metrics={train: false, clients: false}", 60);
     begin(&d);
     EVENTUALLY(turns_out(&d) == CLIENTS);
-    fli_parcel *p = ask_of(&d, 2);
+    fli_shared_body *p = ask_of(&d, 2);
     fl_config *cfg = fl_config_new(d.ctx[2]);
     fl_samples wrong = samples_of(&d.t, 3, 1);
     fl_client *twin;
@@ -329,7 +329,7 @@ static void another_answer(void **state)
     assert_true(logged(&d, "event=contradiction client=2 name=somebody number="));
     assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
     assert_int_equal(atomic_load(&d.counters.repeated), 1);
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     fl_bytes_free(&terms);
     fl_bytes_free(&answer);
     fl_bytes_free(&other);
@@ -339,7 +339,7 @@ static void another_answer(void **state)
     down(&d);
 }
 
-static fli_claim claim(desk *d, uint64_t folder, uint64_t process, fli_other *other)
+static fli_ask_claim claim(desk *d, uint64_t folder, uint64_t process, fli_other *other)
 {
     char from[32];
     const fli_instance who = {folder, process};
@@ -399,13 +399,13 @@ static void refused_and_silent(void **state)
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 0.3);
     begin(&d);
-    fli_parcel *p = ask_of(&d, 1);
+    fli_shared_body *p = ask_of(&d, 1);
     assert_int_equal(fli_dispatch_refuse(d.dispatch, 1, p->number, "too much"), FL_OK);
     assert_false(fli_dispatch_wanted(d.dispatch, 1, p->number));
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     p = ask_of(&d, 4);
     uint64_t number = p->number;
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     EVENTUALLY(!fli_dispatch_wanted(d.dispatch, 4, number)); /* nobody has said anything: all are silent */
     assert_true(logged(&d, "event=dropped client=4 name=somebody silence=0"));
     fli_dispatch_client(d.dispatch, 4, &seen);
@@ -436,9 +436,9 @@ static void malformed(void **state)
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 60);
     begin(&d);
-    fli_parcel *p = ask_of(&d, 2);
+    fli_shared_body *p = ask_of(&d, 2);
     uint64_t number = p->number;
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     answer_badly(&d, 2, 7);
     assert_true(fli_dispatch_wanted(d.dispatch, 2, number));
     answer_badly(&d, 2, 1);
@@ -488,9 +488,9 @@ static void long_turns_are_not_silence(void **state)
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
     begin(&d);
     for (uint32_t i = 0; i < CLIENTS; i++) {
-        fli_parcel *p = ask_of(&d, i);
+        fli_shared_body *p = ask_of(&d, i);
         number[i] = p->number;
-        fli_parcel_release(p);
+        fli_shared_body_release(p);
     }
     for (int again = 0; again < 5; again++) {
         pass_time(900);
@@ -573,9 +573,9 @@ static void late(void **state)
        "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false};server.deadline=0.3",
        60);
     begin(&d);
-    fli_parcel *p = ask_of(&d, 4);
+    fli_shared_body *p = ask_of(&d, 4);
     uint64_t number = p->number;
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         int done = i == 4;
         EVENTUALLY((done = done || answer_if(&d, i, 1)));
@@ -592,7 +592,7 @@ static void draining(void **state)
     desk d;
     up(&d, *state, "participation=everyone;rounds=1000", 60);
     begin(&d);
-    fli_parcel_release(ask_of(&d, 0));
+    fli_shared_body_release(ask_of(&d, 0));
     fli_dispatch_drain(d.dispatch);
     assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_DRAINING);
     go_on(&d); /* the round under way */

@@ -8,12 +8,12 @@
 static fl_status look_once(context *c, fake_answer answer, json_t **out)
 {
     fake_server s;
-    fli_watch *w;
+    fli_status_client *w;
     fake_start(&s, &answer, 1);
-    fli_watch_spec spec = {.url = s.url, .insecure = 1};
-    assert_ok(c->ctx, fli_watch_new(c->ctx, &spec, &w));
-    fl_status status = fli_watch_look(w, out);
-    fli_watch_free(w);
+    fli_status_client_spec spec = {.url = s.url, .insecure = 1};
+    assert_ok(c->ctx, fli_status_client_new(c->ctx, &spec, &w));
+    fl_status status = fli_status_client_look(w, out);
+    fli_status_client_free(w);
     fake_stop(&s);
     assert_true(strstr(s.seen, "GET /v1/status ") == s.seen);
     return status;
@@ -50,13 +50,13 @@ static void answers(void **state)
 static void places(void **state)
 {
     context *c = *state;
-    fli_watch *w;
-    fli_watch_spec spec = {.url = "http://127.0.0.1:1"};
-    assert_fails(c->ctx, fli_watch_new(c->ctx, &spec, &w), FL_ECONFIG, "--insecure-http");
-    spec = (fli_watch_spec){.url = "https://127.0.0.1:1"};
-    assert_fails(c->ctx, fli_watch_new(c->ctx, &spec, &w), FL_ECONFIG, "certificate");
-    spec = (fli_watch_spec){.url = "https://127.0.0.1:1", .certs = "/nowhere"};
-    assert_int_not_equal(fli_watch_new(c->ctx, &spec, &w), FL_OK);
+    fli_status_client *w;
+    fli_status_client_spec spec = {.url = "http://127.0.0.1:1"};
+    assert_fails(c->ctx, fli_status_client_new(c->ctx, &spec, &w), FL_ECONFIG, "--insecure-http");
+    spec = (fli_status_client_spec){.url = "https://127.0.0.1:1"};
+    assert_fails(c->ctx, fli_status_client_new(c->ctx, &spec, &w), FL_ECONFIG, "certificate");
+    spec = (fli_status_client_spec){.url = "https://127.0.0.1:1", .certs = "/nowhere"};
+    assert_int_not_equal(fli_status_client_new(c->ctx, &spec, &w), FL_OK);
     assert_null(w);
 }
 

@@ -21,7 +21,7 @@ typedef struct {
 static void begin_step(steps *s)
 {
     fli_step next = {.round = s->step, .cohort = 1, .cohort_weight = 1.0 / N};
-    fli_coordinator_begin(fli_exec_coordinator(s->e.exec), &next);
+    fli_server_state_begin(fli_exec_coordinator(s->e.exec), &next);
 }
 
 static void steps_begin(steps *s, fixture *f, const char *params, const term *g, const double *x0)
@@ -42,10 +42,10 @@ static void steps_end(steps *s)
 /* The client comes back with a turn that began `delay` server steps ago. */
 static void step(steps *s, uint32_t client, size_t delay)
 {
-    fli_coordinator *c = fli_exec_coordinator(s->e.exec);
+    fli_server_state *c = fli_exec_coordinator(s->e.exec);
     fli_exchange *x = &s->x;
     assert_true(delay <= s->step && s->step < STEPS);
-    fli_message down = {.vec = (void *[]){s->history[s->step - delay]}, .start = fli_coordinator_broadcast(c)->start};
+    fli_message down = {.vec = (void *[]){s->history[s->step - delay]}, .start = fli_server_state_broadcast(c)->start};
     x->ask = (fli_ask){.client = client,
                        .round = s->step,
                        .stream = s->step,
@@ -53,14 +53,14 @@ static void step(steps *s, uint32_t client, size_t delay)
                        .lr = 0.05,
                        .cohort = 1,
                        .phases = 1,
-                       .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY};
+                       .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY};
     x->down = &down;
-    fli_coordinator_address(c, &x->ask);
-    fli_coordinator_note(c, &x->ask);
+    fli_server_state_address(c, &x->ask);
+    fli_server_state_note(c, &x->ask);
     fli_exec_run(s->e.exec, &x, 1);
     assert_int_equal(x->status, FL_OK);
-    fli_coordinator_absorb(c, x, delay);
-    assert_ok(s->e.ctx, fli_coordinator_advance(c, NULL));
+    fli_server_state_absorb(c, x, delay);
+    assert_ok(s->e.ctx, fli_server_state_advance(c, NULL));
     s->step++;
     begin_step(s);
     memcpy(s->history[s->step], server(&s->e, 0), sizeof s->history[0]);

@@ -111,7 +111,7 @@ static void round_of(engine *e, const uint32_t *cohort, size_t m, const demand *
                             .steps = d->q[cohort[i]],
                             .lr = d->lr[cohort[i]],
                             .probability = d->probability[cohort[i]]};
-    fli_round r = {.round = round, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY, .asks = asks, .count = m};
+    fli_round r = {.round = round, .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = m};
     assert_ok(e->ctx, fli_exec_round(e->exec, &r));
 }
 

@@ -59,8 +59,8 @@ static void steps_of_a_run(void **state)
     fl_config_free(cfg);
     for (size_t r = 0; r < ROUNDS; r++) {
         fli_card card = fli_exec_card(run->exec, 0);
-        size_t q = (size_t)fli_ask_for(&run->plan.asking, &card, r, r, 0).steps;
-        for (uint32_t i = 1; i < 3; i++) assert_int_equal(fli_ask_for(&run->plan.asking, &card, r, r, i).steps, q);
+        size_t q = (size_t)fli_ask_for(&run->plan.ask_params, &card, r, r, 0).steps;
+        for (uint32_t i = 1; i < 3; i++) assert_int_equal(fli_ask_for(&run->plan.ask_params, &card, r, r, i).steps, q);
         if (!r) first = q;
         others += q != first;
         sum += q;

@@ -12,7 +12,7 @@ enum { SHOWN = 50 }; /* clients, without --all */
 
 typedef struct {
     words urls;
-    fli_watch_spec watch;
+    fli_status_client_spec watch;
     double every; /* 0: once */
     int all, json;
 } request;
@@ -187,19 +187,19 @@ static void rest(double seconds)
 /* Again and again where that is asked for; a server that is away then is waited for. */
 static int look(fl_ctx *ctx, const request *r)
 {
-    fli_watch *w;
-    fl_status s = fli_watch_new(ctx, &r->watch, &w);
+    fli_status_client *w;
+    fl_status s = fli_status_client_new(ctx, &r->watch, &w);
     if (s) return say_error(ctx), settings_exit(s);
     do {
         json_t *j;
-        s = fli_watch_look(w, &j);
+        s = fli_status_client_look(w, &j);
         if (s) say_error(ctx);
         if (!s) print(r, j);
         json_decref(j);
         fflush(stdout);
         if (r->every > 0) rest(r->every);
     } while (r->every > 0 && s != FL_EREFUSED && !interrupt_seen() && !ferror(stdout));
-    fli_watch_free(w);
+    fli_status_client_free(w);
     return r->every > 0 && interrupt_seen() ? CLI_INTERRUPTED : settings_exit(s);
 }
 

@@ -73,8 +73,8 @@ fl_status fli_cuda_net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int t
 void fli_cuda_net_free(fli_engine_net *n)
 {
     if (!n) return;
-    fli_depot_fini(n->engine, &n->work);
-    fli_depot_fini(n->engine, &n->sums);
+    fli_cuda_depot_fini(n->engine, &n->work);
+    fli_cuda_depot_fini(n->engine, &n->sums);
     fli_free(n->lane);
     fli_free(n->own);
     fli_free(n->drawing);
@@ -110,22 +110,22 @@ static size_t conv_work(const fli_engine_net *n, size_t lanes, uint32_t room)
     return most;
 }
 
-void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_parcel *p,
+void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_parcel *p,
                          fli_cuda_sweep *out)
 {
     size_t rows = lanes * room, column = rows * n->real;
     *out = (fli_cuda_sweep){.lanes = (uint32_t)lanes, .room = room};
     for (size_t i = 0; i < (flags & FLI_SWEEP_LINK ? 2 : 1); i++)
-        out->x[i] = fli_parcel_room(p, column * n->network.features);
+        out->x[i] = fli_cuda_parcel_room(p, column * n->network.features);
     for (size_t l = 0; l < n->depth; l++) {
         const fli_cuda_stage *t = &n->stage[l];
-        out->h[l] = fli_parcel_room(p, column * t->out);
-        if (keeps_places(t)) out->which[l] = fli_parcel_room(p, rows * t->out);
+        out->h[l] = fli_cuda_parcel_room(p, column * t->out);
+        if (keeps_places(t)) out->which[l] = fli_cuda_parcel_room(p, rows * t->out);
     }
     for (size_t i = 0; i < 2 && flags & FLI_SWEEP_BACK; i++)
-        out->error[i] = fli_parcel_room(p, column * error_width(n, i));
-    if (flags & FLI_SWEEP_PAIR) out->p = fli_parcel_room(p, column * n->network.classes);
-    out->work = fli_parcel_room(p, conv_work(n, lanes, room));
+        out->error[i] = fli_cuda_parcel_room(p, column * error_width(n, i));
+    if (flags & FLI_SWEEP_PAIR) out->p = fli_cuda_parcel_room(p, column * n->network.classes);
+    out->work = fli_cuda_parcel_room(p, conv_work(n, lanes, room));
 }
 
 double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, int momentum)

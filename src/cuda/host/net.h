@@ -34,11 +34,11 @@ struct fli_engine_net {
     fli_network network;
     size_t depth, first; /* stages; the first one with parameters */
     fli_cuda_stage stage[FLI_NET_LAYERS_MAX];
-    uint32_t piece; /* rows of a lane that are computed at a time, at most */
-    size_t block;   /* lanes at a time, at most */
-    size_t many;    /* lanes from which on one block of threads for each keeps the device busy */
-    fli_depot work; /* of the block under way */
-    fli_depot sums; /* of a whole look */
+    uint32_t piece;      /* rows of a lane that are computed at a time, at most */
+    size_t block;        /* lanes at a time, at most */
+    size_t many;         /* lanes from which on one block of threads for each keeps the device busy */
+    fli_cuda_depot work; /* of the block under way */
+    fli_cuda_depot sums; /* of a whole look */
     /* memory here for tables of a block, which grows */
     fli_cuda_lane *lane, *own;
     fli_cuda_drawing *drawing;
@@ -59,7 +59,7 @@ typedef struct {
 } fli_cuda_sweep;
 
 enum { FLI_SWEEP_BACK = 1, FLI_SWEEP_PAIR = 2, FLI_SWEEP_LINK = 4 }; /* errors are wanted; p; a second x */
-void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_parcel *p,
+void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_parcel *p,
                          fli_cuda_sweep *out);
 /* Rows that lanes have room for, so that `rows` of them fit. */
 uint32_t fli_cuda_room(size_t rows);

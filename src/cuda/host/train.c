@@ -37,7 +37,7 @@ static size_t drawn(const fli_engine_pass *p, uint32_t steps)
 }
 static uint32_t stride_of(const fli_engine_pass *p) { return p->size < p->n ? p->size : 0; }
 
-static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *samples, fli_parcel *p)
+static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *samples, fli_cuda_parcel *p)
 {
     fli_cuda_drawing d = {.samples = samples,
                           .n = l->plain.n,
@@ -49,36 +49,36 @@ static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *s
                           .left = l->rng.left};
     memcpy(d.ctr, l->rng.ctr, sizeof d.ctr);
     memcpy(d.out, l->rng.out, sizeof d.out);
-    d.order = fli_parcel_room(p, drawn(&l->plain, l->steps) * sizeof *d.order);
-    d.rest = fli_parcel_room(p, drawn(&l->rest, l->steps) * sizeof *d.rest);
-    d.work = fli_parcel_room(p, FLI_CUDA_DRAW_WORK * ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
+    d.order = fli_cuda_parcel_room(p, drawn(&l->plain, l->steps) * sizeof *d.order);
+    d.rest = fli_cuda_parcel_room(p, drawn(&l->rest, l->steps) * sizeof *d.rest);
+    d.work = fli_cuda_parcel_room(p, FLI_CUDA_DRAW_WORK * ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
     return d;
 }
 
-static const double *pack_rates(const double *rates, uint32_t steps, fli_parcel *p)
+static const double *pack_rates(const double *rates, uint32_t steps, fli_cuda_parcel *p)
 {
-    return rates ? fli_parcel_put(p, rates, 2 * (size_t)steps * sizeof *rates) : NULL;
+    return rates ? fli_cuda_parcel_put(p, rates, 2 * (size_t)steps * sizeof *rates) : NULL;
 }
 
 /* What the steps on a model write beside it. */
-static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_parcel *p)
+static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_cuda_parcel *p)
 {
     size_t bytes = fli_cuda_vector(b->net);
-    if (b->turns->momentum > 0) lane->buffer = fli_parcel_room(p, bytes);
-    if (b->split) lane->gradient = fli_parcel_room(p, bytes);
+    if (b->turns->momentum > 0) lane->buffer = fli_cuda_parcel_room(p, bytes);
+    if (b->split) lane->gradient = fli_cuda_parcel_room(p, bytes);
 }
 
 /* shift + rho (z - anchor) is rho z and a vector times a number. A lane with both, as solvers leave it where steps are
  * few, has room for what they come to. */
 static int has_both(const fli_engine_lane *l) { return l->shift && l->anchor; }
-static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *lane, fli_parcel *p)
+static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *lane, fli_cuda_parcel *p)
 {
     lane->rho = l->anchor ? l->rho : 0;
     lane->times = l->shift ? 1 : -lane->rho;
-    lane->term = has_both(l) ? fli_parcel_room(p, fli_cuda_vector(b->net)) : l->shift ? l->shift : l->anchor;
+    lane->term = has_both(l) ? fli_cuda_parcel_room(p, fli_cuda_vector(b->net)) : l->shift ? l->shift : l->anchor;
 }
 
-static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_parcel *p)
+static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_cuda_parcel *p)
 {
     fli_cuda_lane lane = {.z = l->z,
                           .start = takes_whole(b) ? l->start : NULL,
@@ -99,15 +99,15 @@ static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const f
                           .round = l->rng.ctr[2],
                           .client = l->rng.ctr[3],
                           .mix = l->mix};
-    lane.rest_sample = fli_parcel_put(p, l->rest.samples, l->rest.n * sizeof *l->rest.samples);
-    lane.y = fli_parcel_put(p, l->y, l->rest.n * b->net->network.classes * b->net->real);
+    lane.rest_sample = fli_cuda_parcel_put(p, l->rest.samples, l->rest.n * sizeof *l->rest.samples);
+    lane.y = fli_cuda_parcel_put(p, l->y, l->rest.n * b->net->network.classes * b->net->real);
     pack_term(b, l, &lane, p);
     pack_vectors(b, &lane, p);
     return lane;
 }
 
 /* The own model of a pair: the same mini-batches, other parameters and rates. */
-static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fli_cuda_lane *like, fli_parcel *p)
+static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fli_cuda_lane *like, fli_cuda_parcel *p)
 {
     fli_cuda_lane lane = *like;
     lane.z = l->own_z;
@@ -120,21 +120,21 @@ static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fl
     return lane;
 }
 
-static void pack(void *arg, size_t lanes, fli_parcel *p)
+static void pack(void *arg, size_t lanes, fli_cuda_parcel *p)
 {
     block *b = arg;
     fli_engine_net *n = b->net;
     for (size_t i = 0; i < lanes; i++) {
         const fli_engine_lane *l = &b->lane[i];
         const uint32_t *samples = fli_cuda_engine_list(b->turns->data, l->plain.samples, l->plain.n);
-        if (!samples) samples = fli_parcel_put(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
+        if (!samples) samples = fli_cuda_parcel_put(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
         n->drawing[i] = pack_drawing(l, samples, p);
         n->lane[i] = pack_lane(b, l, &n->drawing[i], p);
         if (b->pair) n->own[i] = pack_own(b, l, &n->lane[i], p);
     }
-    b->drawing_there = fli_parcel_put(p, n->drawing, lanes * sizeof *n->drawing);
-    b->lanes_there = fli_parcel_put(p, n->lane, lanes * sizeof *n->lane);
-    if (b->pair) b->own_there = fli_parcel_put(p, n->own, lanes * sizeof *n->own);
+    b->drawing_there = fli_cuda_parcel_put(p, n->drawing, lanes * sizeof *n->drawing);
+    b->lanes_there = fli_cuda_parcel_put(p, n->lane, lanes * sizeof *n->lane);
+    if (b->pair) b->own_there = fli_cuda_parcel_put(p, n->own, lanes * sizeof *n->own);
     int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->link && !b->bytes ? FLI_SWEEP_LINK : 0);
     if (!takes_whole(b)) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
@@ -309,7 +309,7 @@ fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns 
         lanes = turns->lanes - first < n->block ? turns->lanes - first : n->block;
         b.lane = turns->lane + first;
         fl_status s = fli_cuda_net_tables(ctx, n, lanes);
-        if (!s) s = fli_depot_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);
+        if (!s) s = fli_cuda_depot_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);
         if (s) return s;
         fli_cuda_draw(stream, b.drawing_there, (uint32_t)lanes);
         begin(&b, lanes);

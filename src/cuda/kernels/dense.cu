@@ -1,7 +1,7 @@
 /* Layers of units, many lanes at once: which kernel, how many blocks. The kernels are in dense_product.cuh (forward,
  * backward), dense_step.cuh and, for double precision, dense_plain.cuh. */
 #include "cuda/kernels/dense_bytes.cuh"
-#include "cuda/kernels/dense_link.cuh"
+#include "cuda/kernels/dense_fused_step.cuh"
 #include "cuda/kernels/dense_product.cuh"
 #include "cuda/kernels/dense_step.cuh"
 #include "cuda/kernels/kernels.h"

@@ -11,7 +11,7 @@
 #ifndef FLI_CUDA_DENSE_BYTES_CUH
 #define FLI_CUDA_DENSE_BYTES_CUH
 
-#include "cuda/kernels/dense_link.cuh"
+#include "cuda/kernels/dense_fused_step.cuh"
 
 template <int KT_, int WU_, int WC_> struct fc_byte_chain {
     enum {

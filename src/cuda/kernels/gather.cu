@@ -55,12 +55,12 @@ __global__ void __launch_bounds__(THREADS) gather_simple(fli_cuda_data d, fli_cu
     }
 }
 
-__device__ fli_sight sight_of(const fli_cuda_data &d, const fli_cuda_batch &b, const fli_cuda_lane *lane, uint32_t r,
-                              uint32_t sample)
+__device__ fli_crop sight_of(const fli_cuda_data &d, const fli_cuda_batch &b, const fli_cuda_lane *lane, uint32_t r,
+                             uint32_t sample)
 {
-    const fli_sight_sizes sizes = fli_data_sizes(d);
-    return b.augment && d.augment ? fli_sight_training(d, lane, sample, fli_row_epoch(lane, b.step, r))
-                                  : fli_sight_middle(&sizes);
+    const fli_crop_sizes sizes = fli_data_sizes(d);
+    return b.augment && d.augment ? fli_crop_training(d, lane, sample, fli_row_epoch(lane, b.step, r))
+                                  : fli_crop_middle(&sizes);
 }
 
 /* All values of an open sample, by a warp. */
@@ -111,7 +111,7 @@ __device__ void picture_read(const uint8_t *from, uint32_t length, uint8_t *to)
 }
 
 /* What is seen, in the order of the target, and its sums; what comes in from outside is 0. */
-__device__ void picture_order(const fli_cuda_data &d, const fli_sight &l, int channels_last, const uint8_t *from,
+__device__ void picture_order(const fli_cuda_data &d, const fli_crop &l, int channels_last, const uint8_t *from,
                               uint8_t *to, uint32_t *sum, uint32_t *squares)
 {
     enum { AT_ONCE = 8 };

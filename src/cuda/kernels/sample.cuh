@@ -94,25 +94,25 @@ static __device__ __forceinline__ REAL fli_stored_value(const fli_cuda_data &d, 
 /* An open sample: where its values start, what is seen of it, and where sets are scaled by `each` its own scale. */
 typedef struct {
     size_t first;
-    fli_sight sight;
+    fli_crop sight;
     double scale, shift;
 } fli_sample;
 
-static __device__ __forceinline__ fli_sight_sizes fli_data_sizes(const fli_cuda_data &d)
+static __device__ __forceinline__ fli_crop_sizes fli_data_sizes(const fli_cuda_data &d)
 {
-    fli_sight_sizes z = {d.shape[1], d.shape[2], d.frame[0], d.frame[1]};
+    fli_crop_sizes z = {d.shape[1], d.shape[2], d.frame[0], d.frame[1]};
     return z;
 }
 
 /* What training sees of a sample in an epoch. */
-static __device__ __forceinline__ fli_sight fli_sight_training(const fli_cuda_data &d, const fli_cuda_lane *l,
-                                                               uint32_t sample, uint32_t epoch)
+static __device__ __forceinline__ fli_crop fli_crop_training(const fli_cuda_data &d, const fli_cuda_lane *l,
+                                                             uint32_t sample, uint32_t epoch)
 {
-    const fli_sight_sizes z = fli_data_sizes(d);
+    const fli_crop_sizes z = fli_data_sizes(d);
     uint32_t ctr[4], bits[4];
     fli_philox_item(FLI_RNG_AUGMENT, l->round, l->client, epoch, d.number ? d.number[sample] : d.from + sample, ctr);
     fli_philox(l->key, ctr, bits);
-    return fli_sight_random((int)d.augment, d.still, &z, bits);
+    return fli_crop_random((int)d.augment, d.still, &z, bits);
 }
 
 enum { FLI_WARP = 32 };
@@ -126,15 +126,15 @@ static __device__ __forceinline__ unsigned long long fli_warp_sum(unsigned long 
 
 /* Sums over what is seen, by all threads of a warp; all get the result. */
 typedef struct {
-    fli_sight_part part;
+    fli_crop_part part;
     uint32_t lines, line, plane; /* lines seen in all channels, values in a stored line, in a stored channel */
 } fli_area;
 
-static __device__ __forceinline__ fli_area fli_area_of(const fli_cuda_data &d, const fli_sight *l)
+static __device__ __forceinline__ fli_area fli_area_of(const fli_cuda_data &d, const fli_crop *l)
 {
-    const fli_sight_sizes z = fli_data_sizes(d);
+    const fli_crop_sizes z = fli_data_sizes(d);
     fli_area a;
-    a.part = fli_sight_seen(&z, l);
+    a.part = fli_crop_seen(&z, l);
     a.lines = d.shape[0] * (a.part.bottom - a.part.top);
     a.line = d.frame[0] ? d.frame[1] : d.shape[2];
     a.plane = d.frame[0] ? d.frame[0] * d.frame[1] : d.shape[1] * d.shape[2];
@@ -207,7 +207,7 @@ static __device__ __forceinline__ void fli_sample_scale(fli_sample *s, double n,
 /* Sample number `sample` as `sight` shows it. All threads of a warp call it together; lane: the thread's place in
  * it. */
 template <class STORED>
-static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data &d, uint32_t sample, fli_sight sight,
+static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data &d, uint32_t sample, fli_crop sight,
                                                              unsigned lane)
 {
     fli_sample s = {(size_t)sample * d.length, sight, 0, 0};
@@ -225,7 +225,7 @@ template <class REAL, class STORED>
 static __device__ __forceinline__ REAL fli_sample_value(const fli_cuda_data &d, const fli_sample &s, uint32_t c,
                                                         uint32_t y, uint32_t x)
 {
-    const fli_sight &l = s.sight;
+    const fli_crop &l = s.sight;
     int32_t row = (int32_t)y - l.down, col = (int32_t)x - l.right;
     int inside = row >= 0 && row < (int32_t)d.shape[1] && col >= 0 && col < (int32_t)d.shape[2];
     if (l.mirror) col = (int32_t)d.shape[2] - 1 - col;

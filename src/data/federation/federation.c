@@ -240,13 +240,13 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
 {
     fli_dataset *train = NULL, *test = NULL;
     fli_partition part = {0, NULL, NULL};
-    fli_request ask = {.params = spec->source_params,
-                       .seed = spec->seed,
-                       .wide = spec->wide,
-                       .map = spec->map && !spec->augment_once,
-                       .memory = spec->memory};
+    fli_source_request ask = {.params = spec->source_params,
+                              .seed = spec->seed,
+                              .wide = spec->wide,
+                              .map = spec->map && !spec->augment_once,
+                              .memory = spec->memory};
     fl_status s = spec->source->load(ctx, &ask, &train, &test);
-    if (!s) s = fli_labels_note(ctx, train, NULL);
+    if (!s) s = fli_label_names_note(ctx, train, NULL);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_fed_prepare(ctx, spec, train, test);
     if (!s)

@@ -214,7 +214,7 @@ fl_status fli_memory_borrow(fl_ctx *ctx, const fl_samples *s, fli_dataset **out)
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     fli_dataset *a = NULL, *b = NULL;
     if (!ask->memory)

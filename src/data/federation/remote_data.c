@@ -32,7 +32,7 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     (void)ask;
     *train = *test = NULL;
@@ -325,7 +325,7 @@ static fl_status map_labels(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
     int32_t *to;
     fl_status s = find_classes(ctx, all, ds, &to);
     if (!s) s = check_labels(ctx, all, ds, to);
-    if (!s && to) s = fli_labels_note(ctx, ds, to);
+    if (!s && to) s = fli_label_names_note(ctx, ds, to);
     for (size_t i = 0; to && !s && i < ds->n; i++) /* those that are borrowed have no names, and stay */
         if (to[ds->label[i]] != ds->label[i]) ds->label[i] = to[ds->label[i]];
     fli_free(to);

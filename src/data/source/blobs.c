@@ -41,7 +41,7 @@ static fl_status make(fl_ctx *ctx, const blobs_params *p, uint64_t seed, uint32_
     return FL_OK;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const blobs_params *p = ask->params;
     uint64_t seed = ask->seed;

@@ -64,7 +64,7 @@ static fl_status load_part(fl_ctx *ctx, const char *dir, const char *name, int c
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     *train = *test = NULL;

@@ -25,12 +25,12 @@ typedef struct {
     const char *path;
     size_t line, first; /* the line at hand; the first one with samples */
     char separator;
-    int wide;                    /* features as doubles */
-    size_t columns;              /* of the first line; 0 before it */
-    size_t label_at, group_at;   /* columns; SIZE_MAX: none */
-    fli_labels *labels, *groups; /* NULL: regression; no groups */
-    fli_text *names;             /* of the columns, a line each, if the training file has a header; else empty */
-    fli_array field;             /* char *: of the current line */
+    int wide;                         /* features as doubles */
+    size_t columns;                   /* of the first line; 0 before it */
+    size_t label_at, group_at;        /* columns; SIZE_MAX: none */
+    fli_label_names *labels, *groups; /* NULL: regression; no groups */
+    fli_text *names;                  /* of the columns, a line each, if the training file has a header; else empty */
+    fli_array field;                  /* char *: of the current line */
     fli_array x, label, target, group;
 } reader;
 
@@ -219,7 +219,7 @@ static fl_status add_answer(reader *r)
     fl_status s = fli_array_add(r->ctx, r->labels ? &r->label : &r->target, 1, &room);
     if (s) return s;
     if (!r->labels) return read_number(r, r->label_at, DBL_MAX, room);
-    return fli_labels_read(r->labels, field(r, r->label_at), (fli_place){r->path, FLI_LINE, r->line}, room);
+    return fli_label_names_read(r->labels, field(r, r->label_at), (fli_origin){r->path, FLI_LINE, r->line}, room);
 }
 
 static fl_status add_sample(reader *r)
@@ -231,7 +231,7 @@ static fl_status add_sample(reader *r)
                         r->columns);
     if ((s = add_features(r)) || (s = add_answer(r)) || !r->groups) return s;
     if ((s = fli_array_add(r->ctx, &r->group, 1, &room))) return s;
-    return fli_labels_read(r->groups, field(r, r->group_at), (fli_place){r->path, FLI_LINE, r->line}, room);
+    return fli_label_names_read(r->groups, field(r, r->group_at), (fli_origin){r->path, FLI_LINE, r->line}, room);
 }
 
 /* ---- a file --------------------------------------------------------------------------------------------- */
@@ -270,10 +270,10 @@ static fl_status finish(reader *r, fli_dataset *ds)
     ds->shape[2] = ds->dim;
     ds->kind = r->wide ? FLI_X_F64 : FLI_X_F32;
     if ((s = check_first_label(r, ds)) || (s = fli_load_origin(r->ctx, r->path, ds))) return s;
-    if (r->labels && (s = fli_labels_order(r->labels, r->label.p, ds->n))) return s;
+    if (r->labels && (s = fli_label_names_order(r->labels, r->label.p, ds->n))) return s;
     ds->classes = r->labels ? r->labels->classes : 0;
     if (r->groups) {
-        if ((s = fli_labels_order(r->groups, r->group.p, ds->n))) return s;
+        if ((s = fli_label_names_order(r->groups, r->group.p, ds->n))) return s;
         ds->groups = r->groups->classes;
         if ((s = fli_array_take(r->ctx, &r->group, (void **)&ds->group))) return s;
     }
@@ -282,8 +282,8 @@ static fl_status finish(reader *r, fli_dataset *ds)
                      : fli_array_take(r->ctx, &r->target, (void **)&ds->target);
 }
 
-static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name, fli_text *names, fli_labels *labels,
-                           fli_labels *groups, fli_dataset **out)
+static fl_status load_part(fl_ctx *ctx, const fli_source_request *ask, const char *name, fli_text *names,
+                           fli_label_names *labels, fli_label_names *groups, fli_dataset **out)
 {
     const params *p = ask->params;
     fli_stream *s = NULL;
@@ -318,17 +318,17 @@ static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
-    fli_labels labels, groups;
+    fli_label_names labels, groups;
     fli_text names;
-    fli_labels *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
+    fli_label_names *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
     *train = *test = NULL;
-    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fli_label_names_init(&labels, ctx, (size_t)p->classes);
     if (p->task == FLI_TASK_AUTO)
-        fli_labels_guess(&labels, ask->client, ", and label: COLUMN if the labels are in another column");
+        fli_label_names_guess(&labels, ask->client, ", and label: COLUMN if the labels are in another column");
     fli_groups_init(&groups, ctx);
     fli_text_init(&names, ctx);
     fl_status status =
@@ -337,9 +337,9 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
         status = load_part(ctx, ask, p->test, &names, classes, NULL, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test, a, b);
     }
-    if (status == FL_OK && classes) status = fli_labels_name(classes, p->train, a);
-    fli_labels_fini(&labels);
-    fli_labels_fini(&groups);
+    if (status == FL_OK && classes) status = fli_label_names_name(classes, p->train, a);
+    fli_label_names_fini(&labels);
+    fli_label_names_fini(&groups);
     fli_text_fini(&names);
     return fli_load_hand_out(status, a, b, train, test);
 }

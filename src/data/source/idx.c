@@ -66,16 +66,16 @@ static fl_status read_header(fl_ctx *ctx, fli_stream *s, const kinds *of, size_t
 }
 
 /* The bytes as classes. */
-static fl_status number_labels(const char *path, const uint8_t *bytes, size_t n, fli_labels *labels, int32_t *out)
+static fl_status number_labels(const char *path, const uint8_t *bytes, size_t n, fli_label_names *labels, int32_t *out)
 {
     fl_status status = FL_OK;
     for (size_t i = 0; status == FL_OK && i < n; i++)
-        status = fli_labels_read_number(labels, bytes[i], (fli_place){path, FLI_SAMPLE, i}, &out[i]);
-    return status ? status : fli_labels_order(labels, out, n);
+        status = fli_label_names_read_number(labels, bytes[i], (fli_origin){path, FLI_SAMPLE, i}, &out[i]);
+    return status ? status : fli_label_names_order(labels, out, n);
 }
 
 /* All labels of a file; *count says how many. */
-static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, fli_labels *labels, size_t *count,
+static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, fli_label_names *labels, size_t *count,
                              int32_t **out)
 {
     fli_stream *s = NULL;
@@ -146,7 +146,7 @@ static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, siz
 
 /* Classes are those of all labels in the training file, so that a limit does not change what the task is. */
 static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *names, int64_t limit, int map,
-                           fli_labels *labels, size_t *images_in_file, fli_dataset **out)
+                           fli_label_names *labels, size_t *images_in_file, fli_dataset **out)
 {
     size_t count = 0;
     *out = fli_alloc(ctx, 1, sizeof **out);
@@ -165,17 +165,17 @@ static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, con
 static fl_status number_groups(fl_ctx *ctx, const char *path, const uint8_t *matrix, size_t columns, size_t column,
                                fli_dataset *ds)
 {
-    fli_labels ids;
+    fli_label_names ids;
     char text[16];
     fl_status status = FL_OK;
     fli_groups_init(&ids, ctx);
     for (size_t i = 0; status == FL_OK && i < ds->n; i++) {
         fli_snprintf(text, sizeof text, "%" PRId32, (int32_t)big_endian(matrix + 4 * (i * columns + column)));
-        status = fli_labels_read(&ids, text, (fli_place){path, FLI_SAMPLE, i}, &ds->group[i]);
+        status = fli_label_names_read(&ids, text, (fli_origin){path, FLI_SAMPLE, i}, &ds->group[i]);
     }
-    if (status == FL_OK) status = fli_labels_order(&ids, ds->group, ds->n);
+    if (status == FL_OK) status = fli_label_names_order(&ids, ds->group, ds->n);
     ds->groups = ids.classes;
-    fli_labels_fini(&ids);
+    fli_label_names_fini(&ids);
     return status;
 }
 
@@ -202,25 +202,25 @@ static fl_status load_groups(fl_ctx *ctx, const params *p, size_t images, fli_da
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
-    fli_labels labels;
+    fli_label_names labels;
     size_t images = 0;
     *train = *test = NULL;
     if (!*p->test_images != !*p->test_labels)
         return fli_fail(ctx, FL_ECONFIG, "test_images is '%s' and test_labels is '%s': give both or neither",
                         p->test_images, p->test_labels);
-    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fli_label_names_init(&labels, ctx, (size_t)p->classes);
     fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, ask->map, &labels, &images, &a);
     if (status == FL_OK && *p->groups) status = load_groups(ctx, p, images, a);
     if (status == FL_OK && *p->test_images) {
         status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, 0, &labels, &images, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test_images, a, b);
     }
-    if (status == FL_OK) status = fli_labels_name(&labels, p->train_labels, a);
-    fli_labels_fini(&labels);
+    if (status == FL_OK) status = fli_label_names_name(&labels, p->train_labels, a);
+    fli_label_names_fini(&labels);
     return fli_load_hand_out(status, a, b, train, test);
 }
 

@@ -30,11 +30,11 @@ typedef struct {
 typedef struct {
     fl_ctx *ctx;
     const params *p;
-    fli_labels *labels;
-    fli_labels *clients; /* NULL: nobody asks */
-    fli_array images;    /* image */
-    char *odd;           /* the first entry that is none, */
-    size_t odds;         /* of this many */
+    fli_label_names *labels;
+    fli_label_names *clients; /* NULL: nobody asks */
+    fli_array images;         /* image */
+    char *odd;                /* the first entry that is none, */
+    size_t odds;              /* of this many */
 } reader;
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ static int is_image_name(const char *name)
 static fl_status walk(reader *r, const char *path, int depth, image like);
 
 /* Lists what is at like.path, `depth` levels of folders above the images. What it keeps of the path is a copy. */
-static fl_status enter(reader *r, const char *name, fli_place at, int depth, image like)
+static fl_status enter(reader *r, const char *name, fli_origin at, int depth, image like)
 {
     fl_status s = FL_OK;
     void *room;
@@ -65,9 +65,9 @@ static fl_status enter(reader *r, const char *name, fli_place at, int depth, ima
         return ((image *)room)->path ? FL_OK : FL_ENOMEM;
     }
     if (depth == 1)
-        s = fli_labels_read(r->labels, name, at, &like.label);
+        s = fli_label_names_read(r->labels, name, at, &like.label);
     else if (r->clients)
-        s = fli_labels_read(r->clients, name, at, &like.group);
+        s = fli_label_names_read(r->clients, name, at, &like.group);
     return s ? s : walk(r, like.path, depth - 1, like);
 }
 
@@ -88,7 +88,7 @@ static fl_status walk(reader *r, const char *path, int depth, image like)
     fl_status s = fli_listing_read(r->ctx, path, &list);
     for (size_t i = 0; !s && i < list.n; i++) {
         like.path = fli_strf(r->ctx, "%s/%s", path, list.name[i]);
-        s = like.path ? enter(r, list.name[i], (fli_place){path, ": entry ", i}, depth, like) : FL_ENOMEM;
+        s = like.path ? enter(r, list.name[i], (fli_origin){path, ": entry ", i}, depth, like) : FL_ENOMEM;
         fli_free(like.path);
     }
     if (!s && r->images.n == before) s = nothing(r, path, depth);
@@ -173,8 +173,8 @@ static fl_status number_images(const reader *r, fli_dataset *ds)
         ds->label[i] = all[i].label;
         if (ds->group) ds->group[i] = all[i].group;
     }
-    fl_status s = fli_labels_order(r->labels, ds->label, ds->n);
-    if (!s && r->clients) s = fli_labels_order(r->clients, ds->group, ds->n);
+    fl_status s = fli_label_names_order(r->labels, ds->label, ds->n);
+    if (!s && r->clients) s = fli_label_names_order(r->clients, ds->group, ds->n);
     ds->classes = r->labels->classes;
     ds->groups = r->clients ? r->clients->classes : 0;
     return s;
@@ -199,30 +199,30 @@ static fl_status load_part(reader *r, const char *path, fli_dataset **out)
     return s;
 }
 
-static fl_status load_both(fl_ctx *ctx, const params *p, fli_labels *labels, fli_labels *clients, fli_dataset **a,
-                           fli_dataset **b)
+static fl_status load_both(fl_ctx *ctx, const params *p, fli_label_names *labels, fli_label_names *clients,
+                           fli_dataset **a, fli_dataset **b)
 {
     reader train = {ctx, p, labels, p->layout == BY_CLIENT ? clients : NULL, {.size = sizeof(image)}};
     reader test = {ctx, p, labels, NULL, {.size = sizeof(image)}};
     fl_status s = load_part(&train, p->train, a);
     if (!s && *p->test) s = load_part(&test, p->test, b);
     if (!s && *p->test) s = fli_load_check_test(ctx, p->test, *a, *b);
-    return s ? s : fli_labels_name(labels, p->train, *a);
+    return s ? s : fli_label_names_name(labels, p->train, *a);
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
-    fli_labels labels, clients;
+    fli_label_names labels, clients;
     *train = *test = NULL;
     if (p->resize.n > 2)
         return fli_fail(ctx, FL_ECONFIG, "resize has %zu numbers, but takes one or two: height and width", p->resize.n);
-    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fli_label_names_init(&labels, ctx, (size_t)p->classes);
     fli_groups_init(&clients, ctx);
     fl_status s = load_both(ctx, p, &labels, &clients, &a, &b);
-    fli_labels_fini(&labels);
-    fli_labels_fini(&clients);
+    fli_label_names_fini(&labels);
+    fli_label_names_fini(&clients);
     return fli_load_hand_out(s, a, b, train, test);
 }
 

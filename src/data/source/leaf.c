@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     fl_ctx *ctx;
     fli_words *users; /* of the training part */
-    fli_labels *labels;
+    fli_label_names *labels;
     int wide;         /* features as doubles */
     int is_test;      /* no new users */
     const char *path; /* of the file at hand */
@@ -71,9 +71,9 @@ static fl_status add_label(reader *r, const char *user, size_t i, const json_t *
     if (s) return s;
     *(int32_t *)owner = (int32_t)group;
     fli_snprintf(unit, sizeof unit, ": user %s, y ", fli_show(user).s);
-    fli_place at = {r->path, unit, i};
-    return json_is_string(y) ? fli_labels_read(r->labels, json_string_value(y), at, label)
-                             : fli_labels_read_number(r->labels, json_number_value(y), at, label);
+    fli_origin at = {r->path, unit, i};
+    return json_is_string(y) ? fli_label_names_read(r->labels, json_string_value(y), at, label)
+                             : fli_label_names_read_number(r->labels, json_number_value(y), at, label);
 }
 
 /* ---- users ---------------------------------------------------------------------------------------------- */
@@ -229,15 +229,15 @@ static fl_status finish(reader *r, const char *name, fli_dataset *ds)
                         .kind = r->wide ? FLI_X_F64 : FLI_X_F32,
                         .groups = r->users->n,
                         .shape = {1, 1, r->dim}};
-    if ((s = fli_load_origin(r->ctx, name, ds)) || (s = fli_labels_order(r->labels, r->label.p, ds->n))) return s;
+    if ((s = fli_load_origin(r->ctx, name, ds)) || (s = fli_label_names_order(r->labels, r->label.p, ds->n))) return s;
     ds->classes = r->labels->classes;
     if ((s = fli_array_take(r->ctx, &r->x, &ds->x)) || (s = fli_array_take(r->ctx, &r->label, (void **)&ds->label)))
         return s;
     return fli_array_take(r->ctx, &r->group, (void **)&ds->group);
 }
 
-static fl_status load_part(fl_ctx *ctx, const char *name, int wide, int is_test, fli_words *users, fli_labels *labels,
-                           fli_dataset **out)
+static fl_status load_part(fl_ctx *ctx, const char *name, int wide, int is_test, fli_words *users,
+                           fli_label_names *labels, fli_dataset **out)
 {
     reader r = {.ctx = ctx,
                 .users = users,
@@ -260,23 +260,23 @@ static fl_status load_part(fl_ctx *ctx, const char *name, int wide, int is_test,
     return s;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_words users;
-    fli_labels labels;
+    fli_label_names labels;
     *train = *test = NULL;
     fli_words_init(&users, ctx);
-    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fli_label_names_init(&labels, ctx, (size_t)p->classes);
     fl_status s = load_part(ctx, p->train, ask->wide, 0, &users, &labels, &a);
     if (s == FL_OK && *p->test) {
         s = load_part(ctx, p->test, ask->wide, 1, &users, &labels, &b);
         if (s == FL_OK) s = fli_load_check_test(ctx, p->test, a, b);
     }
-    if (s == FL_OK) s = fli_labels_name(&labels, p->train, a);
+    if (s == FL_OK) s = fli_label_names_name(&labels, p->train, a);
     fli_words_fini(&users);
-    fli_labels_fini(&labels);
+    fli_label_names_fini(&labels);
     return fli_load_hand_out(s, a, b, train, test);
 }
 

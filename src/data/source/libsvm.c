@@ -26,13 +26,13 @@ typedef struct {
     const params *p;
     const char *path;
     size_t line;
-    uint32_t base;               /* the first index, 0 or 1 */
-    uint32_t features;           /* most features allowed */
-    uint32_t needed;             /* features that the largest index seen makes */
-    size_t needed_line;          /* where that was */
-    const fli_dataset *train;    /* when the test part is read */
-    int wide;                    /* values as doubles */
-    fli_labels *labels, *groups; /* NULL: regression; qid is ignored */
+    uint32_t base;                    /* the first index, 0 or 1 */
+    uint32_t features;                /* most features allowed */
+    uint32_t needed;                  /* features that the largest index seen makes */
+    size_t needed_line;               /* where that was */
+    const fli_dataset *train;         /* when the test part is read */
+    int wide;                         /* values as doubles */
+    fli_label_names *labels, *groups; /* NULL: regression; qid is ignored */
     fli_array row, col, value, label, target, group;
 } reader;
 
@@ -46,7 +46,7 @@ static fl_status add_answer(reader *r, const char *text)
     double v;
     const char *wrong = fli_number_read(text, DBL_MAX, &v);
     if (wrong) return fli_fail(r->ctx, FL_EFORMAT, AT "the label %s %s", r->path, r->line, fli_show(text).s, wrong);
-    if (r->labels) return fli_labels_read(r->labels, text, (fli_place){r->path, FLI_LINE, r->line}, room);
+    if (r->labels) return fli_label_names_read(r->labels, text, (fli_origin){r->path, FLI_LINE, r->line}, room);
     *(double *)room = v;
     return FL_OK;
 }
@@ -108,7 +108,7 @@ static fl_status add_query(reader *r, const char *token, int *is_query)
     if (!*is_query)
         return fli_fail(r->ctx, FL_EFORMAT, AT "no qid:N after the label, but groups is qid", r->path, r->line);
     fl_status s = fli_array_add(r->ctx, &r->group, 1, &room);
-    return s ? s : fli_labels_read(r->groups, token + 4, (fli_place){r->path, FLI_LINE, r->line}, room);
+    return s ? s : fli_label_names_read(r->groups, token + 4, (fli_origin){r->path, FLI_LINE, r->line}, room);
 }
 
 static fl_status read_row(reader *r, char *line)
@@ -169,10 +169,10 @@ static fl_status finish(reader *r, fli_dataset *ds)
     ds->n = r->row.n - 1;
     ds->dim = r->needed;
     if (s || (s = fli_load_origin(r->ctx, r->path, ds))) return s;
-    if (r->labels && (s = fli_labels_order(r->labels, r->label.p, ds->n))) return s;
+    if (r->labels && (s = fli_label_names_order(r->labels, r->label.p, ds->n))) return s;
     ds->classes = r->labels ? r->labels->classes : 0;
     if (r->groups) {
-        if ((s = fli_labels_order(r->groups, r->group.p, ds->n))) return s;
+        if ((s = fli_label_names_order(r->groups, r->group.p, ds->n))) return s;
         ds->groups = r->groups->classes;
         if ((s = fli_array_take(r->ctx, &r->group, (void **)&ds->group))) return s;
     }
@@ -183,8 +183,8 @@ static fl_status finish(reader *r, fli_dataset *ds)
                      : fli_array_take(r->ctx, &r->target, (void **)&ds->target);
 }
 
-static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name, const fli_dataset *train,
-                           fli_labels *labels, fli_labels *groups, fli_dataset **out)
+static fl_status load_part(fl_ctx *ctx, const fli_source_request *ask, const char *name, const fli_dataset *train,
+                           fli_label_names *labels, fli_label_names *groups, fli_dataset **out)
 {
     const params *p = ask->params;
     fli_stream *s = NULL;
@@ -255,22 +255,22 @@ static fl_status set_all_features(fl_ctx *ctx, const params *p, fli_dataset *a, 
     return FL_OK;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
-    fli_labels labels, groups, *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
+    fli_label_names labels, groups, *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
     *train = *test = NULL;
-    fli_labels_init(&labels, ctx, (size_t)p->classes);
-    if (p->task == FLI_TASK_AUTO) fli_labels_guess(&labels, ask->client, "");
+    fli_label_names_init(&labels, ctx, (size_t)p->classes);
+    if (p->task == FLI_TASK_AUTO) fli_label_names_guess(&labels, ask->client, "");
     fli_groups_init(&groups, ctx);
     fl_status status = load_part(ctx, ask, p->train, NULL, classes, p->groups == GROUPS_QID ? &groups : NULL, &a);
     if (status == FL_OK && *p->test) status = load_part(ctx, ask, p->test, a, classes, NULL, &b);
     if (status == FL_OK) status = set_all_features(ctx, p, a, b);
     if (status == FL_OK) status = store(ctx, p->storage, a, b);
-    if (status == FL_OK && classes) status = fli_labels_name(classes, p->train, a);
-    fli_labels_fini(&labels);
-    fli_labels_fini(&groups);
+    if (status == FL_OK && classes) status = fli_label_names_name(classes, p->train, a);
+    fli_label_names_fini(&labels);
+    fli_label_names_fini(&groups);
     return fli_load_hand_out(status, a, b, train, test);
 }
 
@@ -283,7 +283,7 @@ fl_status fli_libsvm_read(fl_ctx *ctx, const char *path, size_t features, size_t
                 .classes = (int64_t)classes,
                 .task = classes ? FLI_TASK_CLASSIFICATION : FLI_TASK_REGRESSION,
                 .storage = STORAGE_SPARSE};
-    return load(ctx, &(fli_request){.params = &p, .wide = wide}, out, &none);
+    return load(ctx, &(fli_source_request){.params = &p, .wide = wide}, out, &none);
 }
 
 static const fli_key keys[] = {

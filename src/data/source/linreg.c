@@ -103,7 +103,7 @@ static void fill(fli_dataset *ds, uint64_t seed, const unsigned char *kind, uint
     }
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const linreg_params *p = ask->params;
     uint64_t seed = ask->seed;

@@ -395,17 +395,18 @@ static fl_status read_column(fl_ctx *ctx, fli_stream *s, size_t n, const char *n
     return read_numbers(ctx, s, &a, values, out);
 }
 
-static fl_status number_all(fl_ctx *ctx, const char *path, const double *v, size_t n, fli_labels *labels, int32_t **out)
+static fl_status number_all(fl_ctx *ctx, const char *path, const double *v, size_t n, fli_label_names *labels,
+                            int32_t **out)
 {
     fl_status status = FL_OK;
     if (!(*out = fli_alloc(ctx, n, sizeof **out))) return FL_ENOMEM;
     for (size_t i = 0; status == FL_OK && i < n; i++)
-        status = fli_labels_read_number(labels, v[i], (fli_place){path, FLI_SAMPLE, i}, &(*out)[i]);
-    return status ? status : fli_labels_order(labels, *out, n);
+        status = fli_label_names_read_number(labels, v[i], (fli_origin){path, FLI_SAMPLE, i}, &(*out)[i]);
+    return status ? status : fli_label_names_order(labels, *out, n);
 }
 
 /* labels NULL: the numbers are values to predict. */
-static fl_status load_y(fl_ctx *ctx, const fli_array_place *at, fli_labels *labels, fli_dataset *ds)
+static fl_status load_y(fl_ctx *ctx, const fli_array_place *at, fli_label_names *labels, fli_dataset *ds)
 {
     fli_stream *s = NULL;
     double *v = NULL;
@@ -430,7 +431,7 @@ static fl_status load_y(fl_ctx *ctx, const fli_array_place *at, fli_labels *labe
 static fl_status load_groups(fl_ctx *ctx, const fli_array_place *at, fli_dataset *ds)
 {
     fli_stream *s = NULL;
-    fli_labels ids;
+    fli_label_names ids;
     double *v = NULL;
     if (!*at->file) return FL_OK;
     fli_groups_init(&ids, ctx);
@@ -438,13 +439,13 @@ static fl_status load_groups(fl_ctx *ctx, const fli_array_place *at, fli_dataset
     if (status == FL_OK) status = read_column(ctx, s, ds->n, "groups", &v);
     if (status == FL_OK) status = number_all(ctx, fli_stream_path(s), v, ds->n, &ids, &ds->group);
     ds->groups = ids.classes;
-    fli_labels_fini(&ids);
+    fli_label_names_fini(&ids);
     fli_free(v);
     fli_stream_close(s);
     return status;
 }
 
-static fl_status load_part(fl_ctx *ctx, const fli_array_set *set, fli_labels *labels, fli_dataset **out)
+static fl_status load_part(fl_ctx *ctx, const fli_array_set *set, fli_label_names *labels, fli_dataset **out)
 {
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
@@ -457,17 +458,17 @@ static fl_status load_part(fl_ctx *ctx, const fli_array_set *set, fli_labels *la
 fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_array_set *test, int task, size_t classes,
                          fli_dataset **a, fli_dataset **b)
 {
-    fli_labels labels, *used = task == FLI_TASK_REGRESSION ? NULL : &labels;
+    fli_label_names labels, *used = task == FLI_TASK_REGRESSION ? NULL : &labels;
     fli_dataset *first = NULL, *second = NULL;
-    fli_labels_init(&labels, ctx, classes);
-    if (task == FLI_TASK_AUTO) fli_labels_guess(&labels, train->client, "");
+    fli_label_names_init(&labels, ctx, classes);
+    if (task == FLI_TASK_AUTO) fli_label_names_guess(&labels, train->client, "");
     fl_status status = load_part(ctx, train, used, &first);
     if (status == FL_OK && *test->x.file) {
         status = load_part(ctx, test, used, &second);
         if (status == FL_OK) status = fli_load_check_test(ctx, test->x.file, first, second);
     }
-    if (status == FL_OK && used) status = fli_labels_name(used, train->y.file, first);
-    fli_labels_fini(&labels);
+    if (status == FL_OK && used) status = fli_label_names_name(used, train->y.file, first);
+    fli_label_names_fini(&labels);
     return fli_load_hand_out(status, first, second, a, b);
 }
 
@@ -481,7 +482,7 @@ typedef struct {
     int64_t classes;
 } params;
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const params *p = ask->params;
     *train = *test = NULL;
@@ -529,7 +530,7 @@ typedef struct {
 
 static const char *or_else(const char *name, const char *otherwise) { return *name ? name : otherwise; }
 
-static fl_status npz_load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status npz_load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const npz_params *p = ask->params;
     *train = *test = NULL;

@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct {
     fli_array_place x, y, groups; /* groups.file "": none */
-    int map, client;              /* as in fli_request */
+    int map, client;              /* as in fli_source_request */
 } fli_array_set;
 
 /* The whole of a source: the test part is left out where test->x.file is "". */

@@ -135,7 +135,7 @@ static fl_status client(fl_ctx *ctx, const void *params, uint64_t seed, uint32_t
     return s;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
 {
     const synthetic_params *p = ask->params;
     uint64_t seed = ask->seed;

@@ -19,7 +19,7 @@ static const char magic[9] = "flkept1\n";
 static const char *const names[FLI_KEEP_KINDS] = {"state", "answer", "begun"};
 static const size_t most_bytes = (size_t)1 << 36;
 
-struct fli_keep {
+struct fli_client_store {
     fl_ctx *ctx;
     char *folder;
     char *run;                  /* folder of the run; NULL: none was named */
@@ -28,9 +28,9 @@ struct fli_keep {
     fli_crc_tables crc;
 };
 
-fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out)
+fl_status fli_client_store_open(fl_ctx *ctx, const char *folder, fli_client_store **out)
 {
-    fli_keep *k = fli_alloc(ctx, 1, sizeof *k);
+    fli_client_store *k = fli_alloc(ctx, 1, sizeof *k);
     if (!k) return FL_ENOMEM;
     k->ctx = ctx;
     fli_crc_tables_init(&k->crc);
@@ -41,13 +41,13 @@ fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out)
     }
     if (!s) s = fli_make_private_folder(ctx, k->folder);
     if (s)
-        fli_keep_close(k);
+        fli_client_store_close(k);
     else
         *out = k;
     return s;
 }
 
-static void leave_run(fli_keep *k)
+static void leave_run(fli_client_store *k)
 {
     fli_free(k->run);
     k->run = NULL;
@@ -57,7 +57,7 @@ static void leave_run(fli_keep *k)
     }
 }
 
-void fli_keep_close(fli_keep *k)
+void fli_client_store_close(fli_client_store *k)
 {
     if (!k) return;
     leave_run(k);
@@ -73,7 +73,7 @@ fl_status fli_random_number(fl_ctx *ctx, uint64_t *number)
 }
 
 /* One that is damaged is drawn again: the folder then counts as another one. */
-fl_status fli_keep_instance(fli_keep *k, uint64_t *number)
+fl_status fli_client_store_instance(fli_client_store *k, uint64_t *number)
 {
     enum { DIGITS = 16 };
     char *path = fli_strf(k->ctx, "%s/instance", k->folder), *text = NULL, line[DIGITS + 2];
@@ -94,7 +94,7 @@ fl_status fli_keep_instance(fli_keep *k, uint64_t *number)
 
 /* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If
  * the server begins it from the start instead, its asks say so, and the client goes back to the beginning. */
-static fl_status take_up(fli_keep *k)
+static fl_status take_up(fli_client_store *k)
 {
     char *aside = fli_strf(k->ctx, "%s.over", k->run);
     if (!aside) return FL_ENOMEM;
@@ -105,7 +105,7 @@ static fl_status take_up(fli_keep *k)
     return s;
 }
 
-fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
+fl_status fli_client_store_run(fli_client_store *k, const fli_digest *run)
 {
     enum { DIGITS = 16 };
     char id[FLI_DIGEST_TEXT];
@@ -128,7 +128,7 @@ static int is_over(const char *name)
 
 /* How many runs that are over lie in the folder; *oldest, from fli_alloc, is the one that was at work the longest time
  * ago, not counting `but`. NULL: there is none. */
-static size_t count_over(fli_keep *k, const char *but, char **oldest)
+static size_t count_over(fli_client_store *k, const char *but, char **oldest)
 {
     size_t count = 0;
     struct timespec least = {0};
@@ -154,7 +154,7 @@ static size_t count_over(fli_keep *k, const char *but, char **oldest)
 }
 
 /* A server that begins run after run must not fill the disk. What cannot be removed is not worth an error now. */
-static void remove_old(fli_keep *k, const char *but)
+static void remove_old(fli_client_store *k, const char *but)
 {
     for (int more = 1; more;) {
         char *oldest;
@@ -164,7 +164,7 @@ static void remove_old(fli_keep *k, const char *but)
     fli_clear(k->ctx);
 }
 
-fl_status fli_keep_over(fli_keep *k)
+fl_status fli_client_store_over(fli_client_store *k)
 {
     char *aside = k->run ? fli_strf(k->ctx, "%s.over", k->run) : NULL;
     if (!aside) return k->run ? FL_ENOMEM : FL_OK;
@@ -178,7 +178,7 @@ fl_status fli_keep_over(fli_keep *k)
     return s;
 }
 
-fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t n)
+fl_status fli_client_store_write(fli_client_store *k, fli_client_store_kind kind, const void *p, size_t n)
 {
     unsigned char *bytes = fli_alloc(k->ctx, n + HEAD, 1), *at = bytes;
     if (!bytes) return FL_ENOMEM;
@@ -191,7 +191,7 @@ fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t 
     return s ? s : fli_sync_folder(k->ctx, k->run);
 }
 
-static int is_whole(const fli_keep *k, fli_keep_kind kind, const unsigned char *bytes, size_t n)
+static int is_whole(const fli_client_store *k, fli_client_store_kind kind, const unsigned char *bytes, size_t n)
 {
     uint64_t is, crc, length;
     if (n < HEAD || memcmp(bytes, magic, 8)) return 0;
@@ -201,7 +201,7 @@ static int is_whole(const fli_keep *k, fli_keep_kind kind, const unsigned char *
     return is == kind && length == n - HEAD && crc == fli_crc32c_more(&k->crc, 0, at, n - HEAD);
 }
 
-fl_status fli_keep_read(fli_keep *k, fli_keep_kind kind, unsigned char **p, size_t *n)
+fl_status fli_client_store_read(fli_client_store *k, fli_client_store_kind kind, unsigned char **p, size_t *n)
 {
     char *bytes;
     *p = NULL;
@@ -219,10 +219,10 @@ fl_status fli_keep_read(fli_keep *k, fli_keep_kind kind, unsigned char **p, size
     return FL_OK;
 }
 
-fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind)
+fl_status fli_client_store_forget(fli_client_store *k, fli_client_store_kind kind)
 {
     if (!unlink(k->file[kind]) || errno == ENOENT) return FL_OK;
     return fli_fail(k->ctx, FL_EIO, "%s: cannot be removed: %s", k->file[kind], strerror(errno));
 }
 
-const char *fli_keep_place(const fli_keep *k) { return k->run; }
+const char *fli_client_store_place(const fli_client_store *k) { return k->run; }

@@ -15,29 +15,29 @@
 
 #include "base/digest.h"
 
-typedef struct fli_keep fli_keep;
+typedef struct fli_client_store fli_client_store;
 
 /* FL_EBUSY: another process has it. Makes the folder. */
-fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out);
-void fli_keep_close(fli_keep *k); /* NULL is fine */
+fl_status fli_client_store_open(fl_ctx *ctx, const char *folder, fli_client_store **out);
+void fli_client_store_close(fli_client_store *k); /* NULL is fine */
 
 fl_status fli_random_number(fl_ctx *ctx, uint64_t *number);
 /* A number that no other folder has, but for copies of this one: drawn when it is asked for first. */
-fl_status fli_keep_instance(fli_keep *k, uint64_t *number);
+fl_status fli_client_store_instance(fli_client_store *k, uint64_t *number);
 
 /* From here on it is about this run. One that was put aside is taken up again. */
-fl_status fli_keep_run(fli_keep *k, const fli_digest *run);
+fl_status fli_client_store_run(fli_client_store *k, const fli_digest *run);
 /* That run is over: its files are put aside. */
-fl_status fli_keep_over(fli_keep *k);
+fl_status fli_client_store_over(fli_client_store *k);
 
-typedef enum { FLI_KEEP_STATE, FLI_KEEP_ANSWER, FLI_KEEP_BEGUN, FLI_KEEP_KINDS } fli_keep_kind;
+typedef enum { FLI_KEEP_STATE, FLI_KEEP_ANSWER, FLI_KEEP_BEGUN, FLI_KEEP_KINDS } fli_client_store_kind;
 
-fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t n);
+fl_status fli_client_store_write(fli_client_store *k, fli_client_store_kind kind, const void *p, size_t n);
 /* *p from fli_alloc; NULL and FL_OK: there is none. FL_EFORMAT: it is damaged. */
-fl_status fli_keep_read(fli_keep *k, fli_keep_kind kind, unsigned char **p, size_t *n);
+fl_status fli_client_store_read(fli_client_store *k, fli_client_store_kind kind, unsigned char **p, size_t *n);
 /* A missing one is fine. */
-fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind);
+fl_status fli_client_store_forget(fli_client_store *k, fli_client_store_kind kind);
 /* Where the run's files are. */
-const char *fli_keep_place(const fli_keep *k);
+const char *fli_client_store_place(const fli_client_store *k);
 
 #endif

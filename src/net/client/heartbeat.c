@@ -10,10 +10,10 @@
 
 enum { LOOKS = 4 }; /* per second, whether the work is to be stopped */
 
-struct fli_pulse {
+struct fli_heartbeat {
     fl_ctx *ctx; /* of the thread */
-    fli_call *call;
-    fli_pulse_spec spec;
+    fli_http_call *call;
+    fli_heartbeat_spec spec;
     int (*stopping)(void *arg); /* the client's */
     void *arg;
     pthread_t thread;
@@ -26,29 +26,29 @@ struct fli_pulse {
     int stopped;
 };
 
-static int is_ending(void *pulse) { return atomic_load(&((fli_pulse *)pulse)->ending); }
+static int is_ending(void *pulse) { return atomic_load(&((fli_heartbeat *)pulse)->ending); }
 
 /* Whether the server said that it does not need the answer. Nothing comes of a beat that fails: there is another one,
  * and the client's own calls say what is wrong. */
-static int beat(fli_pulse *p, uint64_t number)
+static int beat(fli_heartbeat *p, uint64_t number)
 {
     char body[64];
-    fli_heard reply;
+    fli_http_answer reply;
     int n = fli_snprintf(body, sizeof body, "{\"number\": %llu}", (unsigned long long)number);
-    fli_call_end end = fli_call_post(p->call, FLI_NET_ALIVE, "application/json", body, (size_t)n, &reply);
+    fli_http_call_end end = fli_http_call_post(p->call, FLI_NET_ALIVE, "application/json", body, (size_t)n, &reply);
     fli_clear(p->ctx);
-    return end == FLI_CALL_DONE && reply.code == 200 && !fli_heard_flag(&reply, "wanted", 1);
+    return end == FLI_CALL_DONE && reply.code == 200 && !fli_http_answer_flag(&reply, "wanted", 1);
 }
 
 /* Behind the lock, and so not once the client has said that it rests. */
-static void stop_work(fli_pulse *p)
+static void stop_work(fli_heartbeat *p)
 {
     if (!p->stopped) p->spec.stop(p->spec.worker);
     p->stopped = 1;
 }
 
 /* A moment of work, behind the lock. */
-static void attend(fli_pulse *p)
+static void attend(fli_heartbeat *p)
 {
     uint64_t number = p->number;
     fli_clock_wait(&p->changed, &p->lock, fli_clock_now() + 1.0 / LOOKS);
@@ -64,7 +64,7 @@ static void attend(fli_pulse *p)
 
 static void *go(void *pulse)
 {
-    fli_pulse *p = pulse;
+    fli_heartbeat *p = pulse;
     pthread_mutex_lock(&p->lock);
     while (!is_ending(p))
         if (p->number)
@@ -76,7 +76,7 @@ static void *go(void *pulse)
 }
 
 /* Signals are the main thread's: it sleeps, and has to be woken. */
-static int start(fli_pulse *p)
+static int start(fli_heartbeat *p)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -86,18 +86,19 @@ static int start(fli_pulse *p)
     return failed;
 }
 
-fl_status fli_pulse_new(fl_ctx *ctx, const fli_call_spec *call, const fli_pulse_spec *spec, fli_pulse **out)
+fl_status fli_heartbeat_new(fl_ctx *ctx, const fli_http_call_spec *call, const fli_heartbeat_spec *spec,
+                            fli_heartbeat **out)
 {
-    fli_pulse *p = fli_alloc(ctx, 1, sizeof *p);
+    fli_heartbeat *p = fli_alloc(ctx, 1, sizeof *p);
     if (!p) return FL_ENOMEM;
     p->spec = *spec;
     p->stopping = call->stopping;
     p->arg = call->arg;
-    fli_call_spec own = *call;
+    fli_http_call_spec own = *call;
     own.stopping = is_ending;
     own.arg = p;
     own.connect_s = own.stall_s = spec->every;
-    fl_status s = (p->ctx = fl_ctx_new()) ? fli_call_new(p->ctx, &own, &p->call) : FL_ENOMEM;
+    fl_status s = (p->ctx = fl_ctx_new()) ? fli_http_call_new(p->ctx, &own, &p->call) : FL_ENOMEM;
     if (s) {
         fli_fail(ctx, s, "%s", p->ctx ? fl_ctx_error(p->ctx) : "out of memory");
         goto failed;
@@ -112,13 +113,13 @@ fl_status fli_pulse_new(fl_ctx *ctx, const fli_call_spec *call, const fli_pulse_
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
 failed:
-    fli_call_free(p->call);
+    fli_http_call_free(p->call);
     fl_ctx_free(p->ctx);
     fli_free(p);
     return s;
 }
 
-void fli_pulse_free(fli_pulse *p)
+void fli_heartbeat_free(fli_heartbeat *p)
 {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
@@ -128,12 +129,12 @@ void fli_pulse_free(fli_pulse *p)
     pthread_join(p->thread, NULL);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
-    fli_call_free(p->call);
+    fli_http_call_free(p->call);
     fl_ctx_free(p->ctx);
     fli_free(p);
 }
 
-static int set(fli_pulse *p, uint64_t number)
+static int set(fli_heartbeat *p, uint64_t number)
 {
     pthread_mutex_lock(&p->lock);
     int stopped = p->stopped;
@@ -145,5 +146,5 @@ static int set(fli_pulse *p, uint64_t number)
     return stopped;
 }
 
-void fli_pulse_work(fli_pulse *p, uint64_t number) { set(p, number); }
-int fli_pulse_rest(fli_pulse *p) { return set(p, 0); }
+void fli_heartbeat_work(fli_heartbeat *p, uint64_t number) { set(p, number); }
+int fli_heartbeat_rest(fli_heartbeat *p) { return set(p, 0); }

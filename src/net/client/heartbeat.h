@@ -5,21 +5,22 @@
 
 #include "net/client/http_client.h"
 
-typedef struct fli_pulse fli_pulse;
+typedef struct fli_heartbeat fli_heartbeat;
 
 typedef struct {
     double every;               /* seconds between two beats; the first comes as late */
     void (*stop)(void *worker); /* ends the work under way; from the thread */
     void *worker;
-} fli_pulse_spec;
+} fli_heartbeat_spec;
 
 /* Has a connection and a context of its own. Calls end when it does; what stops those of the client stops its work. */
-fl_status fli_pulse_new(fl_ctx *ctx, const fli_call_spec *call, const fli_pulse_spec *spec, fli_pulse **out);
-void fli_pulse_free(fli_pulse *p); /* NULL is fine */
+fl_status fli_heartbeat_new(fl_ctx *ctx, const fli_http_call_spec *call, const fli_heartbeat_spec *spec,
+                            fli_heartbeat **out);
+void fli_heartbeat_free(fli_heartbeat *p); /* NULL is fine */
 
-/* From here to fli_pulse_rest the client works on that ask. */
-void fli_pulse_work(fli_pulse *p, uint64_t number);
+/* From here to fli_heartbeat_rest the client works on that ask. */
+void fli_heartbeat_work(fli_heartbeat *p, uint64_t number);
 /* Whether it was stopped meanwhile; that may have come too late for this piece of work. */
-int fli_pulse_rest(fli_pulse *p);
+int fli_heartbeat_rest(fli_heartbeat *p);
 
 #endif

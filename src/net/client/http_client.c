@@ -15,7 +15,7 @@
 
 /* ==== backoff =============================================================================================== */
 
-void fli_backoff_init(fli_backoff *b)
+void fli_http_backoff_init(fli_http_backoff *b)
 {
     memset(b, 0, sizeof *b);
     if (getrandom(&b->random, sizeof b->random, GRND_NONBLOCK) != (ssize_t)sizeof b->random)
@@ -34,7 +34,7 @@ static double uniform(uint64_t *state)
     return (double)((x * 0x2545F4914F6CDD1Du) >> 11) * 0x1p-53;
 }
 
-double fli_backoff_next(fli_backoff *b, double least)
+double fli_http_backoff_next(fli_http_backoff *b, double least)
 {
     const double first = 0.5, most = 30;
     double bound = first;
@@ -44,9 +44,9 @@ double fli_backoff_next(fli_backoff *b, double least)
     return fmin(least, FLI_BACKOFF_LEAST) + uniform(&b->random) * fmin(bound, most);
 }
 
-double fli_backoff_for(const fli_backoff *b) { return b->tries ? fli_clock_now() - b->since : 0; }
+double fli_http_backoff_for(const fli_http_backoff *b) { return b->tries ? fli_clock_now() - b->since : 0; }
 
-void fli_backoff_reset(fli_backoff *b) { b->tries = 0; }
+void fli_http_backoff_reset(fli_http_backoff *b) { b->tries = 0; }
 
 /* ==== call ================================================================================================== */
 
@@ -54,7 +54,7 @@ enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of i
 
 static const double passing_s = 300; /* for which something wrong that may pass is tried again, at most */
 
-struct fli_call {
+struct fli_http_call {
     fl_ctx *ctx;
     CURL *curl;
     char *base; /* the URL without slashes at its end */
@@ -79,7 +79,7 @@ struct fli_call {
 
 /* ---- what comes back ------------------------------------------------------------------------------------- */
 
-static int make_room(fli_call *c, size_t n)
+static int make_room(fli_http_call *c, size_t n)
 {
     size_t want = 2 * c->capacity > n ? 2 * c->capacity : n;
     if (n <= c->capacity) return 1;
@@ -92,7 +92,7 @@ static int make_room(fli_call *c, size_t n)
 /* Less than was given ends the transfer. */
 static size_t take_body(char *p, size_t size, size_t n, void *call)
 {
-    fli_call *c = call;
+    fli_http_call *c = call;
     size_t bytes = size * n, room = c->most - c->n;
     size_t taken = bytes < room ? bytes : room;
     c->cut = taken < bytes;
@@ -130,7 +130,7 @@ static unsigned read_seconds(const char *text)
  * transfer. */
 static size_t take_header(char *p, size_t size, size_t n, void *call)
 {
-    fli_call *c = call;
+    fli_http_call *c = call;
     char value[32];
     size_t bytes = size * n;
     c->flooded = bytes > MOST_HEAD - c->head_bytes;
@@ -145,7 +145,7 @@ static size_t take_header(char *p, size_t size, size_t n, void *call)
 
 static int look_up(void *call, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
 {
-    fli_call *c = call;
+    fli_http_call *c = call;
     (void)a, (void)b, (void)d, (void)e;
     c->stopped = c->stopping && c->stopping(c->arg);
     return c->stopped;
@@ -191,7 +191,7 @@ static fl_status check_url(fl_ctx *ctx, const char *url, int plain, int *secure)
     return wrong ? fli_fail(ctx, FL_ECONFIG, "%.200s: %s", url, wrong) : FL_OK;
 }
 
-static int add_header(fli_call *c, int which, const char *name, const char *value)
+static int add_header(fli_http_call *c, int which, const char *name, const char *value)
 {
     char line[256];
     fli_snprintf(line, sizeof line, "%s:%s%s", name, *value ? " " : "", value);
@@ -200,7 +200,7 @@ static int add_header(fli_call *c, int which, const char *name, const char *valu
     return longer != NULL;
 }
 
-static int add_headers(fli_call *c, const char *name, const char *instance)
+static int add_headers(fli_http_call *c, const char *name, const char *instance)
 {
     int ok = 1;
     for (int i = 0; i < 2 && ok; i++)
@@ -212,7 +212,7 @@ static int add_headers(fli_call *c, const char *name, const char *instance)
     return ok;
 }
 
-static int set_bounds(fli_call *c, const fli_call_spec *spec)
+static int set_bounds(fli_http_call *c, const fli_http_call_spec *spec)
 {
     CURL *h = c->curl;
     double connect_s = spec->connect_s > 0 ? spec->connect_s : 20;
@@ -227,7 +227,7 @@ static int set_bounds(fli_call *c, const fli_call_spec *spec)
            curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 }
 
-static int set_trust(fli_call *c, const fli_call_spec *spec, int secure)
+static int set_trust(fli_http_call *c, const fli_http_call_spec *spec, int secure)
 {
     CURL *h = c->curl;
     if (curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, secure ? "https" : "http")) return 1;
@@ -238,7 +238,7 @@ static int set_trust(fli_call *c, const fli_call_spec *spec, int secure)
            curl_easy_setopt(h, CURLOPT_SSLCERT, spec->cert_path) || curl_easy_setopt(h, CURLOPT_SSLKEY, spec->key_path);
 }
 
-static fl_status check(fl_ctx *ctx, const fli_call_spec *spec, int *secure)
+static fl_status check(fl_ctx *ctx, const fli_http_call_spec *spec, int *secure)
 {
     fl_status s = check_url(ctx, spec->url, spec->plain, secure);
     if (s) return s;
@@ -250,13 +250,13 @@ static fl_status check(fl_ctx *ctx, const fli_call_spec *spec, int *secure)
     return FL_OK;
 }
 
-fl_status fli_call_check(fl_ctx *ctx, const fli_call_spec *spec)
+fl_status fli_http_call_check(fl_ctx *ctx, const fli_http_call_spec *spec)
 {
     int secure = 0;
     return check(ctx, spec, &secure);
 }
 
-static fl_status prepare(fli_call *c, const fli_call_spec *spec)
+static fl_status prepare(fli_http_call *c, const fli_http_call_spec *spec)
 {
     int secure = 0;
     fl_status s = check(c->ctx, spec, &secure);
@@ -271,11 +271,11 @@ static fl_status prepare(fli_call *c, const fli_call_spec *spec)
     return FL_OK;
 }
 
-fl_status fli_call_new(fl_ctx *ctx, const fli_call_spec *spec, fli_call **out)
+fl_status fli_http_call_new(fl_ctx *ctx, const fli_http_call_spec *spec, fli_http_call **out)
 {
     pthread_once(&once, begin);
     if (begun) return fli_fail(ctx, FL_ESYSTEM, "libcurl does not start: %s", curl_easy_strerror(begun));
-    fli_call *c = fli_alloc(ctx, 1, sizeof *c);
+    fli_http_call *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->stopping = spec->stopping;
@@ -285,13 +285,13 @@ fl_status fli_call_new(fl_ctx *ctx, const fli_call_spec *spec, fli_call **out)
     c->stall_s = spec->stall_s > 0 ? spec->stall_s : 30;
     fl_status s = prepare(c, spec);
     if (s)
-        fli_call_free(c);
+        fli_http_call_free(c);
     else
         *out = c;
     return s;
 }
 
-void fli_call_free(fli_call *c)
+void fli_http_call_free(fli_http_call *c)
 {
     if (!c) return;
     curl_easy_cleanup(c->curl);
@@ -318,7 +318,7 @@ static int hopeless(CURLcode code)
     }
 }
 
-static fli_call_end no_answer(fli_call *c, CURLcode code)
+static fli_http_call_end no_answer(fli_http_call *c, CURLcode code)
 {
     if (c->stopped) return FLI_CALL_STOPPED;
     fli_snprintf(c->why, sizeof c->why, "%.150s: %.200s", c->base, *c->error ? c->error : curl_easy_strerror(code));
@@ -330,10 +330,10 @@ static fli_call_end no_answer(fli_call *c, CURLcode code)
 }
 
 /* A server that refuses may say that a clock may be wrong, or another process about to end, and how long to try. */
-static double may_pass(const fli_call *c, const fli_heard *r)
+static double may_pass(const fli_http_call *c, const fli_http_answer *r)
 {
     int64_t now = (int64_t)time(NULL);
-    json_t *root = r->code == 403 ? fli_heard_json(r) : NULL;
+    json_t *root = r->code == 403 ? fli_http_answer_json(r) : NULL;
     double seconds = json_number_value(json_object_get(root, "again"));
     if (json_object_get(root, "clock") && c->ends && (now < c->begins || now >= c->ends))
         seconds = 0; /* it has ended by our clock as well */
@@ -344,12 +344,12 @@ static double may_pass(const fli_call *c, const fli_heard *r)
 static int is_later(long code) { return code >= 500 || code == 408 || code == 429; }
 
 /* An answer is there; is it one of this protocol? Somebody between may answer for a server that is away. */
-static fli_call_end judge(fli_call *c, fli_heard *r)
+static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
 {
     char said[200], wrong[200];
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &r->code);
     const char *version = fli_net_version_wrong(*c->version ? c->version : NULL, wrong, sizeof wrong);
-    fli_heard_text(r, "error", said, sizeof said);
+    fli_http_answer_text(r, "error", said, sizeof said);
     if (is_later(r->code) || (!version && r->code < 300)) {
         fli_snprintf(c->why, sizeof c->why, "%.150s answers %ld%s%s", c->base, r->code, *said ? ": " : "", said);
         return is_later(r->code) ? FLI_CALL_AGAIN : FLI_CALL_DONE;
@@ -374,7 +374,7 @@ static fli_call_end judge(fli_call *c, fli_heard *r)
 
 /* A connection that is closed within an answer's head leaves one without length and body, which libcurl takes for a
  * whole one: without a length nobody knows. */
-static int is_whole(fli_call *c)
+static int is_whole(fli_http_call *c)
 {
     curl_off_t length = -1;
     long code = 0;
@@ -383,10 +383,10 @@ static int is_whole(fli_call *c)
     return c->headed && (length >= 0 || code == 204);
 }
 
-static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most, fli_heard *out)
+static fli_http_call_end perform(fli_http_call *c, const char *path, int wait, size_t most, fli_http_answer *out)
 {
     char url[2400], query[32] = "";
-    *out = (fli_heard){0};
+    *out = (fli_http_answer){0};
     if (wait >= 0) fli_snprintf(query, sizeof query, "?wait=%d", wait);
     fli_snprintf(url, sizeof url, "%s%s%s", c->base, path, query);
     c->n = c->head_bytes = 0;
@@ -402,19 +402,20 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
         curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, patience ? patience : 1))
         return no_answer(c, CURLE_OUT_OF_MEMORY);
     CURLcode code = curl_easy_perform(c->curl);
-    *out = (fli_heard){.body = c->body, .n = c->n, .cut = c->cut, .retry = c->retry};
+    *out = (fli_http_answer){.body = c->body, .n = c->n, .cut = c->cut, .retry = c->retry};
     if (!code && !is_whole(c)) code = CURLE_PARTIAL_FILE;
     return code && !c->cut ? no_answer(c, code) : judge(c, out);
 }
 
-fli_call_end fli_call_get(fli_call *c, const char *path, int wait, size_t most, fli_heard *out)
+fli_http_call_end fli_http_call_get(fli_http_call *c, const char *path, int wait, size_t most, fli_http_answer *out)
 {
     curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L);
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers[1]);
     return perform(c, path, wait, most, out);
 }
 
-fli_call_end fli_call_post(fli_call *c, const char *path, const char *type, const void *body, size_t n, fli_heard *out)
+fli_http_call_end fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body, size_t n,
+                                     fli_http_answer *out)
 {
     curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, body);
@@ -423,14 +424,14 @@ fli_call_end fli_call_post(fli_call *c, const char *path, const char *type, cons
     return perform(c, path, -1, FLI_NET_SMALL_BODY, out);
 }
 
-const char *fli_call_why(const fli_call *c) { return c->why; }
+const char *fli_http_call_why(const fli_http_call *c) { return c->why; }
 /* For how many seconds a call that ended as FLI_CALL_WRONG is worth trying again, as what is wrong may be put right
  * there: a clock, a certificate, another process of this client's that has just ended. 0: it is not. */
-static double call_passing(const fli_call *c) { return c->passing; }
+static double call_passing(const fli_http_call *c) { return c->passing; }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
 
-json_t *fli_heard_json(const fli_heard *r)
+json_t *fli_http_answer_json(const fli_http_answer *r)
 {
     if (!r->n || r->n > FLI_NET_SMALL_BODY) return NULL;
     locale_t before = fli_locale_enter();
@@ -439,10 +440,10 @@ json_t *fli_heard_json(const fli_heard *r)
     return root;
 }
 
-void fli_heard_text(const fli_heard *r, const char *name, char *text, size_t n)
+void fli_http_answer_text(const fli_http_answer *r, const char *name, char *text, size_t n)
 {
     *text = 0;
-    json_t *root = fli_heard_json(r);
+    json_t *root = fli_http_answer_json(r);
     const char *said = json_string_value(json_object_get(root, name));
     if (said) fli_snprintf(text, n, "%s", said);
     for (char *c = text; *c; c++) /* no terminal obeys what is left; servers of ours send nothing else */
@@ -450,9 +451,9 @@ void fli_heard_text(const fli_heard *r, const char *name, char *text, size_t n)
     json_decref(root);
 }
 
-int fli_heard_flag(const fli_heard *r, const char *name, int otherwise)
+int fli_http_answer_flag(const fli_http_answer *r, const char *name, int otherwise)
 {
-    json_t *root = fli_heard_json(r);
+    json_t *root = fli_http_answer_json(r);
     const json_t *said = json_object_get(root, name);
     int flag = json_is_boolean(said) ? json_is_true(said) : otherwise;
     json_decref(root);
@@ -465,61 +466,62 @@ static const double last_words = 5;   /* seconds for the call under way when the
 static const double tell_every = 60;  /* seconds between two lines about a server that is away */
 static const double longest_nap = .1; /* seconds between two looks at `stopping` */
 
-int fli_line_stopping(void *line)
+int fli_retry_stopping(void *line)
 {
-    fli_line *l = line;
+    fli_retry *l = line;
     if (!l->stopping || !l->stopping(l->arg)) return 0;
     if (l->stop_seen <= 0) l->stop_seen = fli_clock_now();
     return !l->finishing || fli_clock_now() > l->stop_seen + last_words;
 }
 
-static fl_status nap(fli_line *l, double seconds)
+static fl_status nap(fli_retry *l, double seconds)
 {
     for (double end = fli_clock_now() + seconds, left; (left = end - fli_clock_now()) > 0;) {
-        if (fli_line_stopping(l)) return FL_EDONE;
+        if (fli_retry_stopping(l)) return FL_EDONE;
         if (left > longest_nap) left = longest_nap;
         nanosleep(&(struct timespec){0, (long)(1e9 * left)}, NULL);
     }
-    return fli_line_stopping(l) ? FL_EDONE : FL_OK;
+    return fli_retry_stopping(l) ? FL_EDONE : FL_OK;
 }
 
-fl_status fli_line_pause(fli_line *l) { return nap(l, fli_backoff_next(&l->backoff, 0)); }
+fl_status fli_retry_pause(fli_retry *l) { return nap(l, fli_http_backoff_next(&l->backoff, 0)); }
 
 /* The first failure in a row is said, and then one now and then. */
-static void say_away(fli_line *l)
+static void say_away(fli_retry *l)
 {
     char quoted[300], line[500], end[80] = "patience=none stop=\"Ctrl-C, or --patience SECONDS\"";
-    double now = fli_clock_now(), waited = fli_backoff_for(&l->backoff);
+    double now = fli_clock_now(), waited = fli_http_backoff_for(&l->backoff);
     if (l->backoff.tries && now < l->told + tell_every) return;
     l->told = now;
     if (l->patience > 0) fli_snprintf(end, sizeof end, "patience=%g", l->patience);
     fli_net_say(l->log, "away", "seconds=%.0f %s why=%s", waited, end,
-                fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
+                fli_net_quote(fli_http_call_why(l->call), quoted, sizeof quoted));
     if (!l->tell) return;
     if (l->patience > 0)
         fli_snprintf(end, sizeof end, "gives up after %g s", l->patience);
     else
         fli_snprintf(end, sizeof end, "Ctrl-C ends it, --patience SECONDS sets a limit");
-    fli_snprintf(line, sizeof line, "%.300s; no answer for %.0f s, trying again (%s)", fli_call_why(l->call), waited,
-                 end);
+    fli_snprintf(line, sizeof line, "%.300s; no answer for %.0f s, trying again (%s)", fli_http_call_why(l->call),
+                 waited, end);
     l->tell(l->arg, line);
 }
 
 /* One line says that it is tried again, and until when. */
-static void say_wrong(fli_line *l, double seconds)
+static void say_wrong(fli_retry *l, double seconds)
 {
     char quoted[300], line[500], until[32];
     struct tm utc;
     time_t end = time(NULL) + (time_t)seconds;
     gmtime_r(&end, &utc);
     strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    fli_net_say(l->log, "wrong", "until=%s why=%s", until, fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
-    fli_snprintf(line, sizeof line, "%.350s; trying again until %s", fli_call_why(l->call), until);
+    fli_net_say(l->log, "wrong", "until=%s why=%s", until,
+                fli_net_quote(fli_http_call_why(l->call), quoted, sizeof quoted));
+    fli_snprintf(line, sizeof line, "%.350s; trying again until %s", fli_http_call_why(l->call), until);
     if (l->tell) l->tell(l->arg, line);
 }
 
 /* The same of something that is wrong: FL_EBUSY as long as it may pass. */
-static fl_status settle_wrong(fli_line *l)
+static fl_status settle_wrong(fli_retry *l)
 {
     double seconds = call_passing(l->call), now = fli_clock_now();
     if (l->patience > 0) seconds = fmin(seconds, l->patience);
@@ -528,18 +530,18 @@ static fl_status settle_wrong(fli_line *l)
         say_wrong(l, seconds);
     }
     if (seconds <= 0 || now >= l->wrong_since + seconds)
-        return fli_fail(l->ctx, FL_EREFUSED, "%s", fli_call_why(l->call));
+        return fli_fail(l->ctx, FL_EREFUSED, "%s", fli_http_call_why(l->call));
     l->broken = 1;
-    fl_status s = nap(l, fli_backoff_next(&l->backoff, 0));
+    fl_status s = nap(l, fli_http_backoff_next(&l->backoff, 0));
     return s ? s : FL_EBUSY;
 }
 
 /* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */
-static fl_status settle(fli_line *l, fli_call_end end, const fli_heard *heard)
+static fl_status settle(fli_retry *l, fli_http_call_end end, const fli_http_answer *heard)
 {
     switch (end) {
     case FLI_CALL_DONE:
-        fli_backoff_reset(&l->backoff);
+        fli_http_backoff_reset(&l->backoff);
         l->wrong_since = 0;
         return FL_OK;
     case FLI_CALL_STOPPED: return FL_EDONE;
@@ -549,24 +551,25 @@ static fl_status settle(fli_line *l, fli_call_end end, const fli_heard *heard)
     fli_clear(l->ctx);
     l->broken = 1;
     say_away(l);
-    if (l->patience > 0 && fli_backoff_for(&l->backoff) > l->patience)
-        return fli_fail(l->ctx, FL_EIO, "no answer for %g seconds: %s", l->patience, fli_call_why(l->call));
-    fl_status s = nap(l, fli_backoff_next(&l->backoff, heard->retry));
+    if (l->patience > 0 && fli_http_backoff_for(&l->backoff) > l->patience)
+        return fli_fail(l->ctx, FL_EIO, "no answer for %g seconds: %s", l->patience, fli_http_call_why(l->call));
+    fl_status s = nap(l, fli_http_backoff_next(&l->backoff, heard->retry));
     return s ? s : FL_EBUSY;
 }
 
-fl_status fli_line_get(fli_line *l, const char *path, int wait, size_t most, fli_heard *out)
+fl_status fli_retry_get(fli_retry *l, const char *path, int wait, size_t most, fli_http_answer *out)
 {
     fl_status s;
-    do s = settle(l, fli_call_get(l->call, path, wait, most, out), out);
+    do s = settle(l, fli_http_call_get(l->call, path, wait, most, out), out);
     while (s == FL_EBUSY);
     return s;
 }
 
-fl_status fli_line_post(fli_line *l, const char *path, const char *type, const void *body, size_t n, fli_heard *out)
+fl_status fli_retry_post(fli_retry *l, const char *path, const char *type, const void *body, size_t n,
+                         fli_http_answer *out)
 {
     fl_status s;
-    do s = settle(l, fli_call_post(l->call, path, type, body, n, out), out);
+    do s = settle(l, fli_http_call_post(l->call, path, type, body, n, out), out);
     while (s == FL_EBUSY);
     return s;
 }

@@ -189,10 +189,10 @@ typedef struct {
     const fli_join_spec *spec;
     const fli_join_settings *settings;
     fli_tls_files tls;
-    fli_line line;
-    fli_keep *keep;
+    fli_retry line;
+    fli_client_store *keep;
     char instance[FLI_INSTANCE_TEXT];
-    fli_pulse *pulse;
+    fli_heartbeat *pulse;
     char name[FLI_NET_NAME_MAX + 1];
     int stopped;       /* it is to end, and nothing is wrong */
     int told;          /* that the run is over */
@@ -267,7 +267,7 @@ static fl_status refuse(life *j, uint64_t number, const char *why)
 {
     char quoted[300];
     fli_text body;
-    fli_heard reply;
+    fli_http_answer reply;
     int may;
     fli_net_say(&j->spec->log, "refuse", "number=%llu why=%s", (unsigned long long)number,
                 fli_net_quote(why, quoted, sizeof quoted));
@@ -278,9 +278,9 @@ static fl_status refuse(life *j, uint64_t number, const char *why)
     fli_text_add(&body, "}");
     fl_status s = fli_text_ok(&body);
     if (!s) s = let_go(j, "a refusal", fli_text_get(&body), 0, &may);
-    if (!s) s = fli_line_post(&j->line, FLI_NET_REFUSE, "application/json", fli_text_get(&body), body.n, &reply);
+    if (!s) s = fli_retry_post(&j->line, FLI_NET_REFUSE, "application/json", fli_text_get(&body), body.n, &reply);
     fli_text_fini(&body);
-    return s ? s : fli_line_pause(&j->line); /* the same ask may come at once, again and again */
+    return s ? s : fli_retry_pause(&j->line); /* the same ask may come at once, again and again */
 }
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ static fl_status make_card(life *j)
     fl_bytes own;
     fl_status s = fl_client_card(j->client, 1, &own);
     if (s) return s;
-    s = fli_glance_samples(j->ctx, own.data, own.n, &j->samples);
+    s = fli_peek_samples(j->ctx, own.data, own.n, &j->samples);
     if (!s && j->settings->digest) {
         j->card = own;
         return FL_OK;
@@ -317,24 +317,24 @@ static void say_heard(life *j)
 {
     enum { TRIES = 3 };
     static const char words[] = "{\"over\": true}";
-    fli_heard reply;
-    fli_backoff_reset(&j->line.backoff);
+    fli_http_answer reply;
+    fli_http_backoff_reset(&j->line.backoff);
     for (int i = 0; i < TRIES; i++) {
-        if (i && fli_line_pause(&j->line)) return;
-        if (fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply) !=
+        if (i && fli_retry_pause(&j->line)) return;
+        if (fli_http_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply) !=
             FLI_CALL_AGAIN)
             return;
     }
 }
 
-static fl_status over(life *j, const fli_heard *r)
+static fl_status over(life *j, const fli_http_answer *r)
 {
     char reason[300], quoted[300];
-    int ok = r ? fli_heard_flag(r, "ok", 0) : 1;
-    if (r) fli_heard_text(r, "reason", reason, sizeof reason);
+    int ok = r ? fli_http_answer_flag(r, "ok", 0) : 1;
+    if (r) fli_http_answer_text(r, "reason", reason, sizeof reason);
     say_heard(j);
     j->told = 1;
-    fl_status s = fli_keep_over(j->keep);
+    fl_status s = fli_client_store_over(j->keep);
     fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
                 ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
     if (s) return s;
@@ -344,7 +344,7 @@ static fl_status over(life *j, const fli_heard *r)
 }
 
 /* A client whose labels are others would take a place, and fail when all have joined. */
-static fl_status look_at_labels(life *j, const fli_offer *f)
+static fl_status look_at_labels(life *j, const fli_federation_offer *f)
 {
     char why[600];
     fl_status s = fl_client_labels(j->client, f->wanted.classes, f->class_name);
@@ -355,7 +355,7 @@ static fl_status look_at_labels(life *j, const fli_offer *f)
 }
 
 /* What can be seen before anything of the client's leaves. */
-static fl_status look(life *j, const fli_offer *f)
+static fl_status look(life *j, const fli_federation_offer *f)
 {
     char why[400];
     const char *wrong = fli_join_limits_wrong(&j->settings->limits, *f->method ? f->method : NULL,
@@ -363,41 +363,41 @@ static fl_status look(life *j, const fli_offer *f)
     if (wrong) return fli_fail(j->ctx, FL_EREFUSED, "this federation is beyond the limits of this client: %s", wrong);
     if (*f->name && strcmp(f->name, j->name))
         return fli_fail(j->ctx, FL_EMISMATCH, "the server takes this client for %s, but it is %s", f->name, j->name);
-    wrong = f->has_wanted ? fli_glance_wrong(j->ctx, j->card.data, j->card.n, &f->wanted, why, sizeof why) : NULL;
+    wrong = f->has_wanted ? fli_peek_wrong(j->ctx, j->card.data, j->card.n, &f->wanted, why, sizeof why) : NULL;
     if (wrong) return fli_fail(j->ctx, FL_EMISMATCH, "this client cannot join: %s", wrong);
     return f->has_wanted && !j->accepted ? look_at_labels(j, f) : FL_OK;
 }
 
 static fl_status ask_federation(life *j)
 {
-    fli_heard r;
-    fli_offer f;
-    fl_status s = fli_line_get(&j->line, FLI_NET_FEDERATION, -1, FLI_NET_SMALL_BODY, &r);
+    fli_http_answer r;
+    fli_federation_offer f;
+    fl_status s = fli_retry_get(&j->line, FLI_NET_FEDERATION, -1, FLI_NET_SMALL_BODY, &r);
     if (s) return s;
-    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
-    s = fli_offer_read(j->ctx, r.body, r.n, &f);
+    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
+    s = fli_federation_offer_read(j->ctx, r.body, r.n, &f);
     j->clients = f.clients;
     if (!s && !f.over) s = look(j, &f);
-    fli_offer_fini(&f);
+    fli_federation_offer_fini(&f);
     if (s || !f.over) return s;
-    s = fli_line_get(&j->line, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
+    s = fli_retry_get(&j->line, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
     return s ? s : over(j, r.code == 410 ? &r : NULL);
 }
 
 static fl_status send_card(life *j)
 {
-    fli_heard r;
+    fli_http_answer r;
     int may = 1;
     fl_status s = j->number < 0 ? show_packet(j, "the card", j->card.data, j->card.n, &may) : FL_OK;
     if (!s && !may) s = stop(j);
-    if (!s) s = fli_line_post(&j->line, FLI_NET_JOIN, FLI_NET_PACKET, j->card.data, j->card.n, &r);
+    if (!s) s = fli_retry_post(&j->line, FLI_NET_JOIN, FLI_NET_PACKET, j->card.data, j->card.n, &r);
     if (s) return s;
     if (r.code == 410) return over(j, &r);
-    json_t *said = r.code == 200 ? fli_heard_json(&r) : NULL;
+    json_t *said = r.code == 200 ? fli_http_answer_json(&r) : NULL;
     const json_t *client = json_object_get(said, "client");
     long long number = json_is_integer(client) ? json_integer_value(client) : -1;
     json_decref(said);
-    if (number < 0 || number > UINT32_MAX) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    if (number < 0 || number > UINT32_MAX) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
     if (j->number != number) {
         fli_net_say(&j->spec->log, "joined", "name=%s client=%lld clients=%zu", j->name, number, j->clients);
         tell(j, "joined as %s, client %lld of %zu", j->name, number, j->clients);
@@ -427,7 +427,7 @@ static fl_status decline(life *j, const char *what)
     return fli_fail(j->ctx, FL_EMISMATCH,
                     "the %s are not those that this client began the run in %s with; bring those back, or go on with "
                     "these by --changed-data",
-                    what, fli_keep_place(j->keep));
+                    what, fli_client_store_place(j->keep));
 }
 
 static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
@@ -438,7 +438,7 @@ static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
     fli_hash_init(&h);
     fli_hash_bytes(&h, terms, bytes);
     origin now = {j->samples, fli_hash_end(&h)}, then;
-    fl_status s = fli_keep_read(j->keep, FLI_KEEP_BEGUN, &was, &n);
+    fl_status s = fli_client_store_read(j->keep, FLI_KEEP_BEGUN, &was, &n);
     if (s) return s;
     if (n == sizeof then)
         memcpy(&then, was, n);
@@ -455,7 +455,7 @@ static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
         fli_net_say(&j->spec->log, "changed", "what=\"%s\"", what);
         tell(j, "going on with other %s than the run was begun with", what);
     }
-    return fli_keep_write(j->keep, FLI_KEEP_BEGUN, &now, sizeof now);
+    return fli_client_store_write(j->keep, FLI_KEEP_BEGUN, &now, sizeof now);
 }
 
 /* Goes on from what the disk has of this run. */
@@ -463,9 +463,9 @@ static fl_status restore(life *j, const void *terms, size_t bytes)
 {
     unsigned char *state;
     size_t n;
-    fl_status s = fli_keep_run(j->keep, &j->run);
+    fl_status s = fli_client_store_run(j->keep, &j->run);
     if (!s) s = compare_with_begun(j, terms, bytes);
-    if (!s) s = fli_keep_read(j->keep, FLI_KEEP_STATE, &state, &n);
+    if (!s) s = fli_client_store_read(j->keep, FLI_KEEP_STATE, &state, &n);
     if (s || !state) return s;
     s = fl_client_restore(j->client, state, n);
     fli_free(state);
@@ -473,7 +473,7 @@ static fl_status restore(life *j, const void *terms, size_t bytes)
     tell(j, "going on from what was kept");
     fli_net_say(&j->spec->log, "restored", "bytes=%zu", n);
     drop_answer(j);
-    if (fli_keep_read(j->keep, FLI_KEEP_ANSWER, &j->answer, &j->answer_bytes)) /* can be had again */
+    if (fli_client_store_read(j->keep, FLI_KEEP_ANSWER, &j->answer, &j->answer_bytes)) /* can be had again */
         fli_net_say(&j->spec->log, "damaged", "what=answer");
     fli_clear(j->ctx);
     j->kept = 1;
@@ -483,7 +483,7 @@ static fl_status restore(life *j, const void *terms, size_t bytes)
 static fl_status accept_terms(life *j, const void *terms, size_t n)
 {
     fli_digest run;
-    fl_status s = fli_glance_terms(j->ctx, terms, n, &run);
+    fl_status s = fli_peek_terms(j->ctx, terms, n, &run);
     int other = !s && j->accepted && !fli_digest_same(&run, &j->run);
     if (other) {
         tell(j, "the server has begun another run");
@@ -514,15 +514,15 @@ static void say_waiting(life *j)
 
 static fl_status fetch_terms(life *j)
 {
-    fli_heard r;
-    fl_status s = fli_line_get(&j->line, FLI_NET_TERMS, WAIT, most_terms, &r);
+    fli_http_answer r;
+    fl_status s = fli_retry_get(&j->line, FLI_NET_TERMS, WAIT, most_terms, &r);
     if (s) return s;
     switch (r.code) {
     case 200: break;
     case 204: say_waiting(j); return FL_OK;
-    case 409: j->line.broken = 1; return fli_line_pause(&j->line); /* it has lost our card */
+    case 409: j->line.broken = 1; return fli_retry_pause(&j->line); /* it has lost our card */
     case 410: return over(j, &r);
-    default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
     }
     if (r.cut) return fli_fail(j->ctx, FL_EREFUSED, "the server's terms have more than %zu bytes", most_terms);
     s = accept_terms(j, r.body, r.n);
@@ -546,15 +546,15 @@ static fl_status join(life *j)
 static void stop_work(void *life_) { fl_client_stop(((life *)life_)->client); }
 
 /* What the server said to an answer; all but "join first" settle it. */
-static fl_status settle_answer(life *j, const fli_heard *r, const char *about)
+static fl_status settle_answer(life *j, const fli_http_answer *r, const char *about)
 {
     char said[300], quoted[300];
-    if (r->code == 409 && fli_heard_flag(r, "join", 0)) {
+    if (r->code == 409 && fli_http_answer_flag(r, "join", 0)) {
         j->line.broken = 1;
-        return fli_line_pause(&j->line);
+        return fli_retry_pause(&j->line);
     }
     if (r->code == 410) return over(j, r);
-    fli_heard_text(r, "error", said, sizeof said);
+    fli_http_answer_text(r, "error", said, sizeof said);
     if (r->code == 200)
         fli_net_note(&j->spec->log, "sent", "%s bytes=%zu", about, j->answer_bytes);
     else {
@@ -563,14 +563,14 @@ static fl_status settle_answer(life *j, const fli_heard *r, const char *about)
         tell(j, "the server did not take an answer: %s", *said ? said : "it does not say why");
     }
     drop_answer(j);
-    return j->kept ? fli_keep_forget(j->keep, FLI_KEEP_ANSWER) : FL_OK;
+    return j->kept ? fli_client_store_forget(j->keep, FLI_KEEP_ANSWER) : FL_OK;
 }
 
 static fl_status send_answer(life *j, const char *about)
 {
-    fli_heard r;
+    fli_http_answer r;
     j->line.finishing = 1;
-    fl_status s = fli_line_post(&j->line, FLI_NET_ANSWER, FLI_NET_PACKET, j->answer, j->answer_bytes, &r);
+    fl_status s = fli_retry_post(&j->line, FLI_NET_ANSWER, FLI_NET_PACKET, j->answer, j->answer_bytes, &r);
     j->line.finishing = 0;
     return s ? s : settle_answer(j, &r, about);
 }
@@ -580,8 +580,8 @@ static fl_status keep(life *j)
 {
     fl_bytes state = {0};
     fl_status s = fl_client_state(j->client, &state);
-    if (!s) s = fli_keep_write(j->keep, FLI_KEEP_STATE, state.data, state.n);
-    if (!s) s = fli_keep_write(j->keep, FLI_KEEP_ANSWER, j->answer, j->answer_bytes);
+    if (!s) s = fli_client_store_write(j->keep, FLI_KEEP_STATE, state.data, state.n);
+    if (!s) s = fli_client_store_write(j->keep, FLI_KEEP_ANSWER, j->answer, j->answer_bytes);
     fl_bytes_free(&state);
     return s;
 }
@@ -614,12 +614,12 @@ static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
 
 static fl_status compute(life *j, const void *ask, size_t n, const fli_ask_glance *g, fl_bytes *out)
 {
-    fli_pulse_work(j->pulse, g->number);
+    fli_heartbeat_work(j->pulse, g->number);
     fl_status s = fl_client_work(j->client, ask, n, out);
     if (s == FL_EREFUSED && j->stop_stale) s = fl_client_work(j->client, ask, n, out);
-    int told_to_stop = fli_pulse_rest(j->pulse);
+    int told_to_stop = fli_heartbeat_rest(j->pulse);
     j->stop_stale = told_to_stop && s != FL_EREFUSED;
-    if (s == FL_EREFUSED && told_to_stop && fli_line_stopping(&j->line)) return stop(j);
+    if (s == FL_EREFUSED && told_to_stop && fli_retry_stopping(&j->line)) return stop(j);
     return s;
 }
 
@@ -629,8 +629,8 @@ static fl_status work(life *j, const void *ask, size_t n)
     fl_bytes answer = {0};
     char why[400];
     double begun = fli_clock_now();
-    fl_status s = fli_glance_ask(j->ctx, ask, n, &g);
-    if (s) return fli_line_pause(&j->line); /* damaged on its way: it comes again */
+    fl_status s = fli_peek_ask(j->ctx, ask, n, &g);
+    if (s) return fli_retry_pause(&j->line); /* damaged on its way: it comes again */
     s = compute(j, ask, n, &g, &answer);
     if (s == FL_EREFUSED || s == FL_EFORMAT || s == FL_EMISMATCH) {
         fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
@@ -647,27 +647,27 @@ static fl_status work(life *j, const void *ask, size_t n)
     return deliver(j, &g, fli_clock_now() - begun);
 }
 
-static fl_status too_long(life *j, const fli_heard *r, size_t most)
+static fl_status too_long(life *j, const fli_http_answer *r, size_t most)
 {
     char why[200];
-    uint64_t number = fli_glance_number(r->body, r->n);
+    uint64_t number = fli_peek_number(r->body, r->n);
     fli_snprintf(why, sizeof why, "the ask has more than the %zu bytes that this client takes", most);
     return number ? refuse(j, number, why) : fli_fail(j->ctx, FL_EREFUSED, "%s", why);
 }
 
 static fl_status fetch_ask(life *j)
 {
-    fli_heard r;
+    fli_http_answer r;
     size_t most = fl_client_ask_bytes(j->client);
-    fl_status s = fli_line_get(&j->line, FLI_NET_ASK, WAIT, most, &r);
+    fl_status s = fli_retry_get(&j->line, FLI_NET_ASK, WAIT, most, &r);
     if (s) return s;
     if (r.code == 204) return FL_OK;
     if (r.code == 410) return over(j, &r);
     if (r.code == 409) {
         j->line.broken = 1;
-        return fli_line_pause(&j->line);
+        return fli_retry_pause(&j->line);
     }
-    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
+    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
     if (r.cut) return too_long(j, &r, most);
     unsigned char *ask = fli_alloc(j->ctx, r.n, 1); /* the reply goes with the next call */
     if (!ask) return FL_ENOMEM;
@@ -687,7 +687,7 @@ static fl_status live(life *j)
             s = send_answer(j, "again=true");
         else
             s = fetch_ask(j);
-        if (!s && fli_line_stopping(&j->line)) s = stop(j);
+        if (!s && fli_retry_stopping(&j->line)) s = stop(j);
     }
     return s;
 }
@@ -696,10 +696,10 @@ static fl_status live(life *j)
 static void say_leaving(life *j)
 {
     static const char words[] = "{\"leaving\": true}";
-    fli_heard reply;
+    fli_http_answer reply;
     if (j->line.broken) return;
     j->line.finishing = 1;
-    fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+    fli_http_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------------------- */
@@ -737,8 +737,8 @@ static fl_status open_keep(life *j)
     char folder[FLI_NET_NAME_MAX + 16];
     fli_instance own;
     fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
-    fl_status s = fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
-    if (!s) s = fli_keep_instance(j->keep, &own.folder);
+    fl_status s = fli_client_store_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
+    if (!s) s = fli_client_store_instance(j->keep, &own.folder);
     if (!s) s = fli_random_number(j->ctx, &own.process);
     if (!s) fli_instance_text(&own, j->instance);
     return s;
@@ -748,32 +748,32 @@ static fl_status open_keep(life *j)
 static fl_status open_line(life *j)
 {
     const fli_join_settings *s = j->settings;
-    fli_call_spec call = {.url = s->url,
-                          .ca_path = j->tls.ca_path,
-                          .cert_path = j->tls.cert_path,
-                          .key_path = j->tls.key_path,
-                          .name = j->name,
-                          .instance = j->instance,
-                          .begins = j->tls.begins,
-                          .ends = j->tls.ends,
-                          .plain = s->insecure_http,
-                          .proxy = *s->proxy ? s->proxy : NULL,
-                          .stopping = fli_line_stopping,
-                          .arg = &j->line};
-    const fli_pulse_spec pulse = {beat_every, stop_work, j};
-    j->line = (fli_line){.ctx = j->ctx,
-                         .patience = s->patience,
-                         .log = &j->spec->log,
-                         .tell = j->spec->tell,
-                         .stopping = j->spec->stopping ? j->spec->stopping : never,
-                         .arg = j->spec->arg};
-    fli_backoff_init(&j->line.backoff);
-    fl_status status = fli_call_check(j->ctx, &call);
+    fli_http_call_spec call = {.url = s->url,
+                               .ca_path = j->tls.ca_path,
+                               .cert_path = j->tls.cert_path,
+                               .key_path = j->tls.key_path,
+                               .name = j->name,
+                               .instance = j->instance,
+                               .begins = j->tls.begins,
+                               .ends = j->tls.ends,
+                               .plain = s->insecure_http,
+                               .proxy = *s->proxy ? s->proxy : NULL,
+                               .stopping = fli_retry_stopping,
+                               .arg = &j->line};
+    const fli_heartbeat_spec pulse = {beat_every, stop_work, j};
+    j->line = (fli_retry){.ctx = j->ctx,
+                          .patience = s->patience,
+                          .log = &j->spec->log,
+                          .tell = j->spec->tell,
+                          .stopping = j->spec->stopping ? j->spec->stopping : never,
+                          .arg = j->spec->arg};
+    fli_http_backoff_init(&j->line.backoff);
+    fl_status status = fli_http_call_check(j->ctx, &call);
     if (!status) status = open_keep(j);
-    if (!status) status = fli_call_new(j->ctx, &call, &j->line.call);
+    if (!status) status = fli_http_call_new(j->ctx, &call, &j->line.call);
     call.stopping = j->line.stopping;
     call.arg = j->line.arg;
-    return status ? status : fli_pulse_new(j->ctx, &call, &pulse, &j->pulse);
+    return status ? status : fli_heartbeat_new(j->ctx, &call, &pulse, &j->pulse);
 }
 
 fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
@@ -785,12 +785,12 @@ fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
     if (!s) s = live(&j);
     if (j.number >= 0 && !j.told) say_leaving(&j);
     if (s == FL_EDONE && spec->stopping && spec->stopping(spec->arg)) j.stopped = 1;
-    fli_pulse_free(j.pulse);
-    fli_call_free(j.line.call);
+    fli_heartbeat_free(j.pulse);
+    fli_http_call_free(j.line.call);
     fl_client_free(j.client);
     fl_bytes_free(&j.card);
     drop_answer(&j);
-    fli_keep_close(j.keep);
+    fli_client_store_close(j.keep);
     fli_tls_free(&j.tls);
     return s == FL_EDONE && !j.stopped ? FL_OK : s;
 }

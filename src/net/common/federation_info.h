@@ -13,11 +13,11 @@ typedef struct {
     char *method, *model;
     char *samples; /* JSON: what samples must look like */
     char *output;  /* the result's folder, "" for none */
-} fli_outline;
+} fli_federation_outline;
 
 /* Checks the configuration as a whole. */
-fl_status fli_outline_read(fl_ctx *ctx, fl_config *cfg, fli_outline *out);
-void fli_outline_free(fli_outline *p);
+fl_status fli_federation_outline_read(fl_ctx *ctx, fl_config *cfg, fli_federation_outline *out);
+void fli_federation_outline_free(fli_federation_outline *p);
 
 /* ==== offer ================================================================================================= */
 
@@ -31,10 +31,10 @@ typedef struct {
     int has_wanted;
     fli_wanted wanted;       /* what samples must look like */
     const char **class_name; /* of its classes, one allocation; NULL: 0, 1, ... */
-} fli_offer;
+} fli_federation_offer;
 
 /* FL_EFORMAT with a sentence for what is not that. Unknown names are skipped: a newer server may say more. */
-fl_status fli_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_offer *out);
-void fli_offer_fini(fli_offer *o); /* also after a failure */
+fl_status fli_federation_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_federation_offer *out);
+void fli_federation_offer_fini(fli_federation_offer *o); /* also after a failure */
 
 #endif

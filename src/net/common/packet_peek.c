@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-fl_status fli_glance_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glance *out)
+fl_status fli_peek_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glance *out)
 {
     fli_packet p;
     fli_ask ask;
@@ -21,7 +21,7 @@ fl_status fli_glance_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glan
     return FL_OK;
 }
 
-uint64_t fli_glance_number(const void *beginning, size_t n)
+uint64_t fli_peek_number(const void *beginning, size_t n)
 {
     enum { NUMBER_AT = 16 }; /* see remote/packet.h */
     uint64_t number = 0;
@@ -30,7 +30,7 @@ uint64_t fli_glance_number(const void *beginning, size_t n)
     return number;
 }
 
-fl_status fli_glance_terms(fl_ctx *ctx, const void *packet, size_t n, fli_digest *run)
+fl_status fli_peek_terms(fl_ctx *ctx, const void *packet, size_t n, fli_digest *run)
 {
     fli_packet p;
     fl_status s = fli_packet_read(ctx, FLI_PACKET_TERMS, packet, n, &p);
@@ -47,7 +47,7 @@ static fl_status read_card(fl_ctx *ctx, const void *card, size_t n, fli_card *ou
     return s ? s : fli_card_read(ctx, p.head, out);
 }
 
-fl_status fli_glance_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *samples)
+fl_status fli_peek_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *samples)
 {
     fli_card c;
     fl_status s = read_card(ctx, card, n, &c);
@@ -56,8 +56,8 @@ fl_status fli_glance_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest
     return s;
 }
 
-const char *fli_glance_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
-                             size_t size)
+const char *fli_peek_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
+                           size_t size)
 {
     fli_card c;
     if (read_card(ctx, card, n, &c)) return "its card is damaged";

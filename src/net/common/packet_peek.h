@@ -12,14 +12,14 @@ typedef struct {
 } fli_ask_glance;
 
 /* FL_EFORMAT: it is no ask. */
-fl_status fli_glance_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glance *out);
+fl_status fli_peek_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glance *out);
 /* The number of an ask of which only the beginning is there; 0: that is not enough. */
-uint64_t fli_glance_number(const void *beginning, size_t n);
+uint64_t fli_peek_number(const void *beginning, size_t n);
 /* Which run terms belong to. */
-fl_status fli_glance_terms(fl_ctx *ctx, const void *packet, size_t n, fli_digest *run);
+fl_status fli_peek_terms(fl_ctx *ctx, const void *packet, size_t n, fli_digest *run);
 
 /* The digest in a card that was made with one. */
-fl_status fli_glance_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *samples);
+fl_status fli_peek_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *samples);
 
 /* What a federation says of samples. */
 typedef struct {
@@ -27,7 +27,7 @@ typedef struct {
 } fli_wanted;
 
 /* Why the client with this card cannot join, as the end of a sentence; NULL: it can, as far as is seen from here. */
-const char *fli_glance_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
-                             size_t size);
+const char *fli_peek_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
+                           size_t size);
 
 #endif

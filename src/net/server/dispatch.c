@@ -30,9 +30,9 @@ typedef struct {
 } tenant;
 
 typedef struct {
-    fli_parcel *ask;   /* NULL: none */
-    uint64_t answered; /* number of the last ask that was answered, */
-    fli_digest answer; /* and with what */
+    fli_shared_body *ask; /* NULL: none */
+    uint64_t answered;    /* number of the last ask that was answered, */
+    fli_digest answer;    /* and with what */
     tenant tenant;
     double heard, asked; /* 0: never */
     void *who;           /* NULL: nobody waits */
@@ -66,7 +66,7 @@ const char *fli_net_phase_name(fli_net_phase phase)
     return names[phase];
 }
 
-void fli_parcel_release(fli_parcel *p)
+void fli_shared_body_release(fli_shared_body *p)
 {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1) return;
     fl_bytes_free(&p->packet);
@@ -148,9 +148,9 @@ int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double second
 /* ---- asks ---------------------------------------------------------------------------------------------------- */
 
 /* Behind the lock. */
-static fli_parcel *take_ask(slot *s)
+static fli_shared_body *take_ask(slot *s)
 {
-    fli_parcel *p = s->ask;
+    fli_shared_body *p = s->ask;
     s->ask = NULL;
     s->asked = 0;
     s->fetched = 0;
@@ -166,11 +166,11 @@ static void note_late(fli_dispatch *d, uint32_t client)
     tell(d, "dropped", client, "its answer did not come in time");
 }
 
-static void post(fli_dispatch *d, uint32_t client, fli_parcel *p)
+static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_parcel *before = take_ask(s);
+    fli_shared_body *before = take_ask(s);
     int late = before && !s->handed;
     s->counted.dropped += (unsigned)late;
     s->ask = p;
@@ -178,15 +178,15 @@ static void post(fli_dispatch *d, uint32_t client, fli_parcel *p)
     void *who = take_waiting(d, s);
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->asks, 1);
-    fli_parcel_release(before);
+    fli_shared_body_release(before);
     if (late) note_late(d, client);
     wake(d, who);
 }
 
-fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
+fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
-    fli_parcel *p = d->slots[client].ask;
+    fli_shared_body *p = d->slots[client].ask;
     if (p) atomic_fetch_add(&p->users, 1);
     if (p) d->slots[client].fetched = 1;
     pthread_mutex_unlock(&d->lock);
@@ -197,7 +197,7 @@ fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     pthread_mutex_lock(&d->lock);
-    const fli_parcel *p = d->slots[client].ask;
+    const fli_shared_body *p = d->slots[client].ask;
     int wanted = p && (!number || p->number == number);
     pthread_mutex_unlock(&d->lock);
     return wanted;
@@ -231,7 +231,7 @@ static void move_in(tenant *t, const fli_instance *who, const char *address, dou
 
 /* A process that was killed and is started again is at once let in, by its folder's number. That is so for a copy of
  * the folder as well, but then the process before is found out as soon as it says another word. */
-static fli_claim judge(const slot *s, const fli_instance *who, double now)
+static fli_ask_claim judge(const slot *s, const fli_instance *who, double now)
 {
     const tenant *t = &s->tenant;
     if (is_gone(t, who->process)) return FLI_CLAIM_SUPERSEDED;
@@ -240,13 +240,13 @@ static fli_claim judge(const slot *s, const fli_instance *who, double now)
     return !t->left && (s->who || now - s->heard < live_s) ? FLI_CLAIM_LIVE : FLI_CLAIM_REPLACED;
 }
 
-fli_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
-                             fli_other *other)
+fli_ask_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
+                                 fli_other *other)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
     double now = fli_clock_now();
-    fli_claim is = judge(s, who, now);
+    fli_ask_claim is = judge(s, who, now);
     *other = (fli_other){.age = now - s->tenant.came, .heard = now - s->heard};
     memcpy(other->address, s->tenant.address, sizeof other->address);
     if (is < FLI_CLAIM_LIVE && (is != FLI_CLAIM_KNOWN || !s->tenant.known)) {
@@ -277,7 +277,7 @@ static fli_digest digest_of(const void *answer, size_t n)
 static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer)
 {
     slot *s = &d->slots[client];
-    fli_parcel *p = NULL;
+    fli_shared_body *p = NULL;
     double took = 0;
     pthread_mutex_lock(&d->lock);
     s->answered = number;
@@ -289,7 +289,7 @@ static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const
         p = take_ask(s);
     }
     pthread_mutex_unlock(&d->lock);
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     atomic_fetch_add(&d->spec.counters->answers, 1);
     fli_net_note(d->spec.log, "answered", "client=%u name=%s number=%llu seconds=%.3f", client, name_of(d, client),
                  (unsigned long long)number, took);
@@ -300,9 +300,9 @@ static void forget_ask(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_parcel *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
+    fli_shared_body *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
     pthread_mutex_unlock(&d->lock);
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
 }
 
 static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, const char *sentence)
@@ -360,11 +360,11 @@ static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, s
 }
 
 /* Counts it; returns the ask that it was one too many for, which is taken back, or NULL. */
-static fli_parcel *count_malformed(fli_dispatch *d, uint32_t client)
+static fli_shared_body *count_malformed(fli_dispatch *d, uint32_t client)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_parcel *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
+    fli_shared_body *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
     pthread_mutex_unlock(&d->lock);
     return p;
 }
@@ -377,9 +377,9 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
     fli_net_caution(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
                     fli_net_quote(sentence, word, sizeof word));
     tell(d, "malformed", client, sentence);
-    fli_parcel *p = count_malformed(d, client);
+    fli_shared_body *p = count_malformed(d, client);
     if (!p) return;
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     fli_snprintf(why, sizeof why, "%d of its answers to one ask were malformed, the last one: %s", MALFORMED_MOST,
                  fli_net_quote(sentence, word, sizeof word));
     fl_status s = fl_server_drop(d->spec.server, client, why);
@@ -461,11 +461,11 @@ static void drop(fli_dispatch *d, uint32_t client)
     fli_snprintf(why, sizeof why, "nothing was heard of it for %.0f s", d->spec.silence);
     fl_status status = fl_server_drop(d->spec.server, client, why);
     pthread_mutex_lock(&d->lock);
-    fli_parcel *p = status == FL_EREFUSED ? NULL : take_ask(s);
+    fli_shared_body *p = status == FL_EREFUSED ? NULL : take_ask(s);
     if (status == FL_EREFUSED) s->heard = fli_clock_now(); /* it is waited for; say so again after as long a time */
     if (!status) s->counted.dropped++;
     pthread_mutex_unlock(&d->lock);
-    fli_parcel_release(p);
+    fli_shared_body_release(p);
     if (!status) atomic_fetch_add(&d->spec.counters->dropped, 1);
     if (status && status != FL_EREFUSED) return;
     fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
@@ -487,7 +487,7 @@ static void forget_unwanted(fli_dispatch *d)
         int unwanted = s->ask && !s->awaited && !s->handed;
         s->awaited = 0;
         if (!unwanted) continue;
-        fli_parcel_release(take_ask(s));
+        fli_shared_body_release(take_ask(s));
         s->counted.dropped++;
         d->listed[n++] = (uint32_t)i;
     }
@@ -511,7 +511,7 @@ static void end(fli_dispatch *d, fl_status status, const char *sentence, int pau
     d->status = status;
     d->phase = paused ? FLI_NET_PAUSED : FLI_NET_SAVING;
     fli_snprintf(d->sentence, sizeof d->sentence, "%s", sentence);
-    for (size_t i = 0; i < d->spec.clients; i++) fli_parcel_release(take_ask(&d->slots[i]));
+    for (size_t i = 0; i < d->spec.clients; i++) fli_shared_body_release(take_ask(&d->slots[i]));
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
 }
@@ -551,7 +551,7 @@ static void carry_next(fli_dispatch *d)
     fl_status s = fl_server_next(d->spec.server, TICK, &client, &packet);
     if (s) note_end(d, s);
     if (s || !packet.n) return;
-    fli_parcel *p = calloc(1, sizeof *p);
+    fli_shared_body *p = calloc(1, sizeof *p);
     if (!p) {
         fl_bytes_free(&packet);
         fl_server_lost(d->spec.server, client, "out of memory for what it is asked");
@@ -701,7 +701,7 @@ void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
 
 static void free_parts(fli_dispatch *d)
 {
-    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_parcel_release(d->slots[i].ask);
+    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_shared_body_release(d->slots[i].ask);
     fli_free(d->slots);
     fli_free(d->woken);
     fli_free(d->listed);

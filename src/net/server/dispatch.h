@@ -62,13 +62,13 @@ size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first);
 
 /* ---- for connections ----------------------------------------------------------------------------------------- */
 
-/* An ask as it is sent; given back by fli_parcel_release, also while it is out of date. */
+/* An ask as it is sent; given back by fli_shared_body_release, also while it is out of date. */
 typedef struct {
     fl_bytes packet;
     uint64_t number;
     atomic_uint users;
-} fli_parcel;
-void fli_parcel_release(fli_parcel *p); /* NULL is fine */
+} fli_shared_body;
+void fli_shared_body_release(fli_shared_body *p); /* NULL is fine */
 
 /* Which process acts as a client. The order matters: from FLI_CLAIM_LIVE on it may not. */
 typedef enum {
@@ -77,21 +77,21 @@ typedef enum {
     FLI_CLAIM_REPLACED,   /* one of another folder, as nothing is heard of the one before */
     FLI_CLAIM_LIVE,       /* one of another folder, and the one before is at work */
     FLI_CLAIM_SUPERSEDED, /* it was replaced, and is still there */
-} fli_claim;
+} fli_ask_claim;
 /* The other process, and how many seconds ago it came and was heard. */
 typedef struct {
     char address[FLI_ADDRESS_TEXT];
     double age, heard;
 } fli_other;
 enum { FLI_CLAIM_PASSES = 90 }; /* seconds after which a process that has ended does not count as live */
-fli_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
-                             fli_other *other);
+fli_ask_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
+                                 fli_other *other);
 /* The process that acts as this client ends: any other one may take its place at once. */
 void fli_dispatch_leave(fli_dispatch *d, uint32_t client);
 /* A client is there. */
 void fli_dispatch_heard(fli_dispatch *d, uint32_t client);
 /* The ask that waits for this client; NULL: none does. */
-fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
+fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
 /* `who` is woken when there is an ask for the client (or, with `terms`, when the run has begun), when it is over, when
  * another connection waits for the same client, and after this many seconds. 0: there is news already; `who` is not
  * woken. */

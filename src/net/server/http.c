@@ -22,7 +22,7 @@
 /* ==== links ================================================================================================= */
 
 typedef struct link {
-    fli_links *all;
+    fli_connections *all;
     struct MHD_Connection *connection;
     int fd;
     int shaken;    /* its handshake has read all that it reads; of the thread that serves it */
@@ -32,7 +32,7 @@ typedef struct link {
     struct link *next, **at;
 } link_;
 
-struct fli_links {
+struct fli_connections {
     fli_net_counters *counters;
     pthread_t thread;
     int events, closing;  /* an epoll of suspended connections and of `closing`, which wakes the thread */
@@ -47,7 +47,7 @@ struct fli_links {
  * cannot be watched is called again and again, and works all the same. */
 static void suspend(link_ *k)
 {
-    fli_links *l = k->all;
+    fli_connections *l = k->all;
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = k};
     pthread_mutex_lock(&l->lock);
     if (!l->closed && !k->suspended &&
@@ -103,7 +103,7 @@ static void watch_handshake(link_ *k)
 
 /* ==== links ================================================================================================= */
 
-static void links_add(fli_links *l, struct MHD_Connection *c, void **own)
+static void links_add(fli_connections *l, struct MHD_Connection *c, void **own)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     link_ *k = i ? calloc(1, sizeof *k) : NULL;
@@ -123,7 +123,7 @@ static void links_add(fli_links *l, struct MHD_Connection *c, void **own)
 }
 
 /* A connection is there; *link is its own. It is gone. */
-static void links_remove(fli_links *l, void **own)
+static void links_remove(fli_connections *l, void **own)
 {
     link_ *k = *own;
     if (!k) return;
@@ -136,7 +136,7 @@ static void links_remove(fli_links *l, void **own)
 }
 
 /* It has a request that is being answered, or none any more. */
-static void links_busy(fli_links *l, struct MHD_Connection *c, int busy)
+static void links_busy(fli_connections *l, struct MHD_Connection *c, int busy)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     link_ *k = i ? i->socket_context : NULL;
@@ -147,7 +147,7 @@ static void links_busy(fli_links *l, struct MHD_Connection *c, int busy)
 }
 
 /* Behind the lock. A link goes before its descriptor is closed, so that none of these is anybody else's. */
-static void shut_slow(fli_links *l)
+static void shut_slow(fli_connections *l)
 {
     double now = fli_clock_now();
     for (link_ *k = l->first; k; k = k->next) {
@@ -163,7 +163,7 @@ static void shut_slow(fli_links *l)
 static void *watch(void *links)
 {
     enum { MOST = 64, SECOND = 1000 };
-    fli_links *l = links;
+    fli_connections *l = links;
     struct epoll_event event[MOST];
     double looked = fli_clock_now();
     for (int closed = 0; !closed;) {
@@ -181,7 +181,7 @@ static void *watch(void *links)
     return NULL;
 }
 
-static int open_events(fli_links *l)
+static int open_events(fli_connections *l)
 {
     struct epoll_event event = {.events = EPOLLIN};
     l->events = epoll_create1(EPOLL_CLOEXEC);
@@ -189,15 +189,15 @@ static int open_events(fli_links *l)
     return l->events >= 0 && l->closing >= 0 && !epoll_ctl(l->events, EPOLL_CTL_ADD, l->closing, &event);
 }
 
-static void close_events(fli_links *l)
+static void close_events(fli_connections *l)
 {
     if (l->events >= 0) close(l->events);
     if (l->closing >= 0) close(l->closing);
 }
 
-static fl_status links_new(fl_ctx *ctx, fli_net_counters *counters, fli_links **out)
+static fl_status links_new(fl_ctx *ctx, fli_net_counters *counters, fli_connections **out)
 {
-    fli_links *l = fli_alloc(ctx, 1, sizeof *l);
+    fli_connections *l = fli_alloc(ctx, 1, sizeof *l);
     *out = NULL;
     if (!l) return FL_ENOMEM;
     l->counters = counters;
@@ -212,7 +212,7 @@ static fl_status links_new(fl_ctx *ctx, fli_net_counters *counters, fli_links **
     return fli_fail(ctx, FL_ESYSTEM, "a lock, a thread or what it waits for cannot be created");
 }
 
-static void links_close(fli_links *l)
+static void links_close(fli_connections *l)
 {
     pthread_mutex_lock(&l->lock);
     l->closed = 1;
@@ -225,7 +225,7 @@ static void links_close(fli_links *l)
 }
 
 /* Before connections are closed: none is suspended any more, nor will be. */
-static void links_free(fli_links *l)
+static void links_free(fli_connections *l)
 {
     if (!l) return;
     while (l->first) { /* connections that were never told to be gone */
@@ -258,7 +258,7 @@ enum {
 struct fli_http {
     fli_http_spec spec;
     struct MHD_Daemon *daemon;
-    fli_links *links;
+    fli_connections *links;
     uint16_t port;
     unsigned room;
     atomic_uchar *uploads; /* bodies under way, by client */
@@ -266,7 +266,7 @@ struct fli_http {
 
 /* A request under way; the public part first. */
 typedef struct {
-    fli_request shown;
+    fli_http_request shown;
     fli_http *http;
     struct MHD_Connection *connection;
     const fli_page *page;
@@ -351,7 +351,7 @@ static enum MHD_Result send_reply(request *r, const fli_reply *reply)
 
 /* ---- waiting -------------------------------------------------------------------------------------------------- */
 
-void fli_http_hold(fli_request *shown)
+void fli_http_hold(fli_http_request *shown)
 {
     request *r = (request *)shown;
     r->held = 1;
@@ -359,7 +359,7 @@ void fli_http_hold(fli_request *shown)
     MHD_suspend_connection(r->connection);
 }
 
-void fli_http_wake(fli_request *shown) { MHD_resume_connection(((request *)shown)->connection); }
+void fli_http_wake(fli_http_request *shown) { MHD_resume_connection(((request *)shown)->connection); }
 
 /* ---- the head of a request ------------------------------------------------------------------------------------ */
 

@@ -29,7 +29,7 @@ enum {
     FLI_LINK_IDLE = 75   /* and from one request's end to the next one's head */
 };
 
-typedef struct fli_links fli_links;
+typedef struct fli_connections fli_connections;
 
 /* ==== http ================================================================================================== */
 
@@ -46,7 +46,7 @@ typedef struct {
     const unsigned char *body;
     size_t n;
     double wait; /* seconds that it may still wait; 0: it must be answered now */
-} fli_request;
+} fli_http_request;
 
 typedef struct {
     unsigned code;    /* 0: the request waits (fli_http_hold), and its page is asked again when it is woken */
@@ -82,12 +82,12 @@ typedef struct {
     unsigned traits;
     size_t (*most)(void *arg); /* bytes of a body; NULL: there must be none */
     /* Must not wait for anything but short locks and the disk. */
-    fli_reply (*answer)(void *arg, fli_request *r);
+    fli_reply (*answer)(void *arg, fli_http_request *r);
 } fli_page;
 
 /* The request waits from now on. Whoever wakes it, any thread, does so once: fli_http_wake. It may be at once. */
-void fli_http_hold(fli_request *r);
-void fli_http_wake(fli_request *r);
+void fli_http_hold(fli_http_request *r);
+void fli_http_wake(fli_http_request *r);
 
 /* ---- the server ----------------------------------------------------------------------------------------------- */
 
@@ -102,7 +102,8 @@ typedef struct {
     void (*heard)(void *arg, uint32_t client); /* something of a client has arrived */
     /* Whether this process may act as the client: NULL, or why not, in `sentence`, and for how many seconds it is
      * worth trying again. */
-    const char *(*claim)(void *arg, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n);
+    const char *(*claim)(void *arg, uint32_t client, const fli_http_request *r, double *again, char *sentence,
+                         size_t n);
     size_t bodies;        /* most bytes of bodies under way, of all clients */
     size_t slowest;       /* bytes per second of long bodies: fli_http_due */
     unsigned per_address; /* most connections of one address; 0: any number */

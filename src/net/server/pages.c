@@ -71,7 +71,7 @@ static void label(fli_text *t, const char *before, const char *text)
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
-static void add_run(fli_text *t, fli_desk *d, const fli_journal_sums *s)
+static void add_run(fli_text *t, fli_page_context *d, const fli_journal_sums *s)
 {
     fli_net_phase phase = fli_dispatch_phase(d->dispatch);
     head(t, "fedloom_info", "gauge", "What runs here; always 1.");
@@ -232,7 +232,7 @@ static double clock_seconds(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void add_process(fli_text *t, const fli_desk *d)
+static void add_process(fli_text *t, const fli_page_context *d)
 {
     struct rlimit l;
     gauge(t, "process_resident_memory_bytes", "Resident memory.", resident());
@@ -244,9 +244,9 @@ static void add_process(fli_text *t, const fli_desk *d)
           clock_seconds(CLOCK_REALTIME) - (fli_clock_now() - d->begun));
 }
 
-static fli_reply page_metrics(void *arg, fli_request *r)
+static fli_reply page_metrics(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     fli_journal_sums sums;
     fli_text t;
     fl_ctx *ctx = fl_ctx_new();
@@ -278,9 +278,9 @@ enum {
 };
 
 /* A client hears what kind of trouble there is, and nothing of the server's files. */
-static fli_reply page_health(void *arg, fli_request *r)
+static fli_reply page_health(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     fli_journal_sums sums;
     char sentence[400], *text = malloc(512);
     if (!text) return fli_reply_text(0, NULL, NULL);
@@ -301,7 +301,7 @@ typedef struct {
     fli_net_client seen;
 } person;
 
-static const char *state_of(const fli_desk *d, const fli_net_client *c, int joined)
+static const char *state_of(const fli_page_context *d, const fli_net_client *c, int joined)
 {
     if (!joined) return "missing";
     if (c->waiting) return "waiting";
@@ -309,7 +309,7 @@ static const char *state_of(const fli_desk *d, const fli_net_client *c, int join
     return c->asked < 0 ? "idle" : c->fetched ? "working" : "asked";
 }
 
-static person look_at(fli_desk *d, uint32_t client)
+static person look_at(fli_page_context *d, uint32_t client)
 {
     person p = {
         .number = client, .name = fli_roster_name(d->roster, client), .samples = fl_server_samples(d->server, client)};
@@ -351,7 +351,7 @@ static json_t *stragglers(person *people, size_t n)
 }
 
 /* Adds both lists; 0: there is no memory. */
-static int add_people(fli_desk *d, json_t *j)
+static int add_people(fli_page_context *d, json_t *j)
 {
     size_t n = d->outline.clients;
     person *people = malloc((n ? n : 1) * sizeof *people);
@@ -415,7 +415,7 @@ static json_t *rounds_json(const fli_journal_sums *s)
                      "since", seconds(s->since));
 }
 
-static json_t *run_json(fli_desk *d)
+static json_t *run_json(fli_page_context *d)
 {
     fli_journal_sums s;
     char run[sizeof d->run], sentence[400];
@@ -435,9 +435,9 @@ static json_t *run_json(fli_desk *d)
         fli_journal_mishaps(d->journal), "counters", counted(&d->counters));
 }
 
-static fli_reply page_status(void *arg, fli_request *r)
+static fli_reply page_status(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     (void)r;
     locale_t before = fli_locale_enter();
     json_t *j = run_json(d);
@@ -462,19 +462,19 @@ static fli_reply part(const char *type, const char *text)
     return (fli_reply){.code = 200, .type = type, .body = text, .n = strlen(text), .policy = policy};
 }
 
-static fli_reply page_screen(void *desk, fli_request *r)
+static fli_reply page_screen(void *desk, fli_http_request *r)
 {
     (void)desk, (void)r;
     return part("text/html; charset=utf-8", fli_status_html);
 }
 
-static fli_reply page_screen_css(void *desk, fli_request *r)
+static fli_reply page_screen_css(void *desk, fli_http_request *r)
 {
     (void)desk, (void)r;
     return part("text/css; charset=utf-8", fli_status_css);
 }
 
-static fli_reply page_screen_js(void *desk, fli_request *r)
+static fli_reply page_screen_js(void *desk, fli_http_request *r)
 {
     (void)desk, (void)r;
     return part("text/javascript; charset=utf-8", fli_status_js);
@@ -484,9 +484,9 @@ static fli_reply page_screen_js(void *desk, fli_request *r)
 
 /* Before the run: what it is about, and who takes part. */
 
-static fli_reply page_federation(void *arg, fli_request *r)
+static fli_reply page_federation(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     char run[sizeof d->run];
     pthread_mutex_lock(&d->lock);
     memcpy(run, d->run, sizeof run);
@@ -505,12 +505,13 @@ static fli_reply page_federation(void *arg, fli_request *r)
     return fli_reply_json(text);
 }
 
-const char *fli_page_claim(void *arg, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n)
+const char *fli_page_claim(void *arg, uint32_t client, const fli_http_request *r, double *again, char *sentence,
+                           size_t n)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     char word[300];
     fli_other other;
-    fli_claim is = fli_dispatch_claim(d->dispatch, client, &r->instance, r->address, &other);
+    fli_ask_claim is = fli_dispatch_claim(d->dispatch, client, &r->instance, r->address, &other);
     *again = 0;
     if (is == FLI_CLAIM_RESTARTED)
         fli_net_note(&d->log, "restarted", "client=%u name=%s address=%s", client, r->name, r->address);
@@ -536,7 +537,7 @@ const char *fli_page_claim(void *arg, uint32_t client, const fli_request *r, dou
 }
 
 /* The server looks at the card, the roster keeps it; only then is the client told. */
-static fl_status admit(fli_desk *d, fl_ctx *ctx, fli_request *r, uint32_t *client)
+static fl_status admit(fli_page_context *d, fl_ctx *ctx, fli_http_request *r, uint32_t *client)
 {
     fl_status s = fli_roster_place(d->roster, ctx, r->name, client);
     if (s) return s;
@@ -548,7 +549,7 @@ static fl_status admit(fli_desk *d, fl_ctx *ctx, fli_request *r, uint32_t *clien
     return fli_roster_enter(d->roster, ctx, *client, r->body, r->n);
 }
 
-static fli_reply welcome(fli_desk *d, fli_request *r, uint32_t client)
+static fli_reply welcome(fli_page_context *d, fli_http_request *r, uint32_t client)
 {
     char *text = malloc(64);
     if (text) fli_snprintf(text, 64, "{\"client\": %u}\n", client);
@@ -561,9 +562,9 @@ static fli_reply welcome(fli_desk *d, fli_request *r, uint32_t client)
     return fli_reply_json(text);
 }
 
-static fli_reply page_join(void *arg, fli_request *r)
+static fli_reply page_join(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     uint32_t client;
     char word[300];
     fl_ctx *ctx = fl_ctx_new();
@@ -596,7 +597,7 @@ static fli_reply page_join(void *arg, fli_request *r)
 /* ---- what clients fetch ---------------------------------------------------------------------------------------- */
 
 /* Nothing there yet: the request waits, if it may. */
-static fli_reply none_yet(fli_desk *d, fli_request *r, int terms)
+static fli_reply none_yet(fli_page_context *d, fli_http_request *r, int terms)
 {
     double seconds = r->wait;
     if (seconds <= 0) return (fli_reply){.code = MHD_HTTP_NO_CONTENT};
@@ -606,7 +607,7 @@ static fli_reply none_yet(fli_desk *d, fli_request *r, int terms)
 }
 
 /* The run is over for good. What ended it may name files of the server, and other clients: that is for its log. */
-static fli_reply gone(fli_desk *d)
+static fli_reply gone(fli_page_context *d)
 {
     enum { MOST = 256 };
     char sentence[8], *text = malloc(MOST);
@@ -623,7 +624,7 @@ static void free_bytes(void *bytes)
     free(bytes);
 }
 
-static fli_reply send_terms(fli_desk *d, fli_request *r)
+static fli_reply send_terms(fli_page_context *d, fli_http_request *r)
 {
     fl_bytes *terms = malloc(sizeof *terms);
     if (!terms) return fli_reply_text(0, NULL, NULL);
@@ -639,22 +640,22 @@ static fli_reply send_terms(fli_desk *d, fli_request *r)
     return fli_reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "%s", fl_server_error(d->server));
 }
 
-static fli_reply page_terms(void *arg, fli_request *r)
+static fli_reply page_terms(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     fli_net_phase phase = fli_dispatch_phase(d->dispatch);
     if (phase == FLI_NET_OVER) return gone(d);
     return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(d, r, 1) : send_terms(d, r);
 }
 
-static void release(void *parcel) { fli_parcel_release(parcel); }
+static void release(void *parcel) { fli_shared_body_release(parcel); }
 
-static fli_reply page_ask(void *arg, fli_request *r)
+static fli_reply page_ask(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     fli_net_phase phase = fli_dispatch_phase(d->dispatch);
     if (phase == FLI_NET_OVER) return gone(d);
-    fli_parcel *p = fli_dispatch_ask(d->dispatch, r->client);
+    fli_shared_body *p = fli_dispatch_ask(d->dispatch, r->client);
     if (!p) return none_yet(d, r, 0);
     return (fli_reply){.code = MHD_HTTP_OK,
                        .type = FLI_NET_PACKET,
@@ -677,9 +678,9 @@ static unsigned code_of(fl_status s)
     }
 }
 
-static fli_reply page_answer(void *arg, fli_request *r)
+static fli_reply page_answer(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     char sentence[400];
     fl_status s = fli_dispatch_answer(d->dispatch, r->client, r->body, r->n, sentence, sizeof sentence);
     if (!s) return fli_reply_json(strdup("{\"taken\": true}\n"));
@@ -689,7 +690,7 @@ static fli_reply page_answer(void *arg, fli_request *r)
 }
 
 /* The whole body as an object; NULL: it is none. */
-static json_t *read_object(const fli_request *r)
+static json_t *read_object(const fli_http_request *r)
 {
     locale_t before = fli_locale_enter();
     json_t *j = r->n ? json_loadb((const char *)r->body, r->n, JSON_REJECT_DUPLICATES, NULL) : NULL;
@@ -706,9 +707,9 @@ static uint64_t number_in(const json_t *j)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static fli_reply page_refuse(void *arg, fli_request *r)
+static fli_reply page_refuse(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     json_t *j = read_object(r);
     const char *reason = json_string_value(json_object_get(j, "reason"));
     const json_t *said = json_object_get(j, "number");
@@ -727,7 +728,7 @@ static fli_reply page_refuse(void *arg, fli_request *r)
 
 /* On the disk first: a server that starts again does not wait for this client then. If the disk will not have it, it
  * waits in vain, and no harm is done. */
-static void note_told(fli_desk *d, uint32_t client)
+static void note_told(fli_page_context *d, uint32_t client)
 {
     fl_ctx *ctx = fl_ctx_new();
     if (fli_dispatch_phase(d->dispatch) == FLI_NET_OVER) {
@@ -737,9 +738,9 @@ static void note_told(fli_desk *d, uint32_t client)
     fl_ctx_free(ctx);
 }
 
-static fli_reply page_alive(void *arg, fli_request *r)
+static fli_reply page_alive(void *arg, fli_http_request *r)
 {
-    fli_desk *d = arg;
+    fli_page_context *d = arg;
     json_t *j = read_object(r);
     if (json_is_true(json_object_get(j, "over"))) note_told(d, r->client);
     if (json_is_true(json_object_get(j, "leaving"))) fli_dispatch_leave(d->dispatch, r->client);
@@ -759,7 +760,7 @@ static size_t small_body(void *desk)
 /* Before the run has begun nobody can have an answer to give. */
 static size_t answer_body(void *desk)
 {
-    size_t most = fl_server_answer_bytes(((fli_desk *)desk)->server);
+    size_t most = fl_server_answer_bytes(((fli_page_context *)desk)->server);
     return most ? most : FLI_NET_SMALL_BODY;
 }
 

@@ -14,7 +14,7 @@
 typedef struct {
     fl_ctx *ctx; /* of whoever started the server: for nobody else while it serves */
     fl_server *server;
-    fli_outline outline;
+    fli_federation_outline outline;
     fli_roster *roster;
     fli_dispatch *dispatch;
     fli_journal *journal;
@@ -24,11 +24,12 @@ typedef struct {
     double silence;       /* seconds after which a client is given up */
     pthread_mutex_t lock; /* guards all below */
     char run[65];         /* which run, in hexadecimal digits; "": it has not begun */
-} fli_desk;
+} fli_page_context;
 
 extern const fli_page fli_pages[];
 
 /* fli_http_spec's: says in the log who it is that comes, and that there are two. */
-const char *fli_page_claim(void *desk, uint32_t client, const fli_request *r, double *again, char *sentence, size_t n);
+const char *fli_page_claim(void *desk, uint32_t client, const fli_http_request *r, double *again, char *sentence,
+                           size_t n);
 
 #endif

@@ -15,7 +15,7 @@
 #include <time.h>
 
 struct fli_serve {
-    fli_desk desk; /* what pages see */
+    fli_page_context desk; /* what pages see */
     fl_ctx *ctx;
     char *folder; /* where the roster is; NULL: nowhere */
     fli_lock *lock;
@@ -26,9 +26,12 @@ struct fli_serve {
 
 /* ---- what others call ---------------------------------------------------------------------------------------- */
 
-static const char *name_of(void *desk, uint32_t client) { return fli_roster_name(((fli_desk *)desk)->roster, client); }
-static uint32_t find(void *desk, const char *name) { return fli_roster_find(((fli_desk *)desk)->roster, name); }
-static void heard(void *desk, uint32_t client) { fli_dispatch_heard(((fli_desk *)desk)->dispatch, client); }
+static const char *name_of(void *desk, uint32_t client)
+{
+    return fli_roster_name(((fli_page_context *)desk)->roster, client);
+}
+static uint32_t find(void *desk, const char *name) { return fli_roster_find(((fli_page_context *)desk)->roster, name); }
+static void heard(void *desk, uint32_t client) { fli_dispatch_heard(((fli_page_context *)desk)->dispatch, client); }
 
 static void wake(void *desk, void *request)
 {
@@ -37,7 +40,7 @@ static void wake(void *desk, void *request)
 }
 
 /* The run is known by what its terms say. */
-static void note_run(fli_desk *d)
+static void note_run(fli_page_context *d)
 {
     fl_bytes terms;
     fli_digest run;
@@ -46,7 +49,7 @@ static void note_run(fli_desk *d)
         fl_ctx_free(ctx);
         return;
     }
-    if (!fli_glance_terms(ctx, terms.data, terms.n, &run)) {
+    if (!fli_peek_terms(ctx, terms.data, terms.n, &run)) {
         pthread_mutex_lock(&d->lock);
         fli_digest_print(&run, d->run);
         pthread_mutex_unlock(&d->lock);
@@ -58,7 +61,7 @@ static void note_run(fli_desk *d)
 /* fl_observer_fn: after every round, on the run's thread. */
 static void observe(void *desk, const fl_run *run, const fl_row *row, int measured)
 {
-    fli_desk *d = desk;
+    fli_page_context *d = desk;
     size_t round = fl_run_round(run);
     if (!*d->run) note_run(d);
     fli_journal_round(d->journal, round, fl_run_rounds(run), measured ? row : NULL);
@@ -75,7 +78,7 @@ static void observe(void *desk, const fl_run *run, const fl_row *row, int measur
 /* fl_checkpoint_fn */
 static void note_checkpoint(void *desk, const fl_checkpoint *c)
 {
-    fli_desk *d = desk;
+    fli_page_context *d = desk;
     char word[400];
     fli_journal_checkpoint(d->journal, c);
     if (c->status)
@@ -88,7 +91,7 @@ static void note_checkpoint(void *desk, const fl_checkpoint *c)
 
 static void note_mishap(void *desk, const char *what, uint32_t client, const char *why)
 {
-    fli_desk *d = desk;
+    fli_page_context *d = desk;
     fli_journal_mishap(d->journal, what, client, fli_roster_name(d->roster, client), why);
 }
 
@@ -116,7 +119,7 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const str
 /* The folder of what a restarted server needs, which is this server's alone from now on. */
 static fl_status claim_folder(fli_serve *s)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     if (!*d->outline.output) return FL_OK;
     if (!(s->folder = fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(d->outline.output), d->outline.output)))
         return FL_ENOMEM;
@@ -185,7 +188,7 @@ static fl_status make_folder(fli_serve *s, const char *path, const char *seed)
 /* The run's half, and the folder that it needs at a restart. */
 static fl_status open_server(fli_serve *s, fl_config *cfg)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     char seed[24], *path;
     fl_status status = claim_folder(s);
     if (status) return status;
@@ -304,7 +307,7 @@ static fl_status open_audit(fli_serve *s)
 /* A client of an earlier server's. One that claims more samples than this server allows has to join again. */
 static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *card, size_t n)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     char word[300];
     fl_status status = fl_server_join(d->server, client, card, n);
     if (status != FL_EREFUSED) return status;
@@ -317,7 +320,7 @@ static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *
 
 static fl_status open_roster(fli_serve *s, const char *list)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     char *file = s->folder ? fli_strf(s->ctx, "%s/roster.jsonl", s->folder) : NULL;
     if (s->folder && !file) return FL_ENOMEM;
     fli_roster_spec spec = {.clients = d->outline.clients, .file = file, .list = list};
@@ -333,7 +336,7 @@ static fl_status open_roster(fli_serve *s, const char *list)
 
 static fl_status open_dispatch(fli_serve *s)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     fli_dispatch_spec spec = {.server = d->server,
                               .clients = d->outline.clients,
                               .silence = d->silence,
@@ -351,7 +354,7 @@ static fl_status open_dispatch(fli_serve *s)
 
 static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struct sockaddr_storage *address)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     fl_status status = o->certs ? fli_tls_load(s->ctx, o->certs, FLI_CERT_SERVER, &s->tls) : FL_OK;
     if (!status && o->certs) status = fli_trust_open(s->ctx, o->certs, &s->trust);
     if (!status && o->certs) status = fli_trust_own(s->trust, &s->tls);
@@ -374,7 +377,7 @@ static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struc
 
 static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_options *o)
 {
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     char host[256] = "";
     uint16_t port = FLI_NET_PORT;
     struct sockaddr_storage address;
@@ -382,7 +385,7 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     fl_status status = o->listen ? fli_address_split(s->ctx, o->listen, host, &port) : FL_OK;
     if (!status) status = fli_address_read(s->ctx, host, port, &address);
     if (!status) status = check_safety(s->ctx, o, &address);
-    if (!status) status = fli_outline_read(s->ctx, cfg, &d->outline);
+    if (!status) status = fli_federation_outline_read(s->ctx, cfg, &d->outline);
     if (!status) status = open_server(s, cfg);
     if (status) return status;
     fl_server_observe(d->server, observe, d);
@@ -423,7 +426,7 @@ fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *op
 void fli_serve_free(fli_serve *s)
 {
     if (!s) return;
-    fli_desk *d = &s->desk;
+    fli_page_context *d = &s->desk;
     if (d->dispatch) fli_dispatch_close(d->dispatch);
     fli_http_free(s->http);
     fli_dispatch_free(d->dispatch);
@@ -436,7 +439,7 @@ void fli_serve_free(fli_serve *s)
     fli_trust_free(s->trust);
     fli_tls_free(&s->tls);
     fli_lock_leave(s->lock);
-    fli_outline_free(&d->outline);
+    fli_federation_outline_free(&d->outline);
     pthread_mutex_destroy(&d->lock);
     fli_free(s->folder);
     fli_free(s);

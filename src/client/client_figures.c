@@ -1,0 +1,493 @@
+#include "client/clients.h"
+#include "client/workers.h"
+#include "model/model.h"
+#include "model/semi.h"
+#include "solver/minibatch.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ==== crew ================================================================================================== */
+
+static fl_status check_blas(fl_ctx *ctx, size_t threads)
+{
+    if (threads == 1 || fli_blas_thread_safe()) return FL_OK;
+    return fli_fail(ctx, FL_ESYSTEM,
+                    "this OpenBLAS is a serial build, which computes wrong numbers when called from several threads; "
+                    "install its pthread flavour, or set threads to 1");
+}
+
+fl_status fli_workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_workers *crew)
+{
+    *crew = (fli_workers){0};
+    fl_status s = fli_pool_new(ctx, site ? 1 : threads, &crew->pool);
+    if (s) return s;
+    crew->threads = fli_pool_threads(crew->pool);
+    s = check_blas(ctx, crew->threads);
+    if (!s && !(crew->evals = fli_alloc(ctx, crew->threads, sizeof *crew->evals))) s = FL_ENOMEM;
+    for (size_t i = 0; !s && i < crew->threads; i++) {
+        s = fli_eval_init(ctx, m, &crew->evals[i]);
+        crew->evals[i].elsewhere = site ? site->elsewhere : NULL;
+    }
+    if (s) fli_workers_fini(crew);
+    return s;
+}
+
+void fli_workers_fini(fli_workers *crew)
+{
+    for (size_t i = 0; crew->evals && i < crew->threads; i++) fli_eval_fini(&crew->evals[i]);
+    fli_free(crew->evals);
+    fli_pool_free(crew->pool);
+    *crew = (fli_workers){0};
+}
+
+/* ==== evaluate ============================================================================================== */
+
+/* The square of a model that many clients are asked about, as it was last computed. */
+typedef struct {
+    const void *of;
+    double value;
+} square;
+
+/* A client being looked at. */
+typedef struct {
+    const fli_evaluate_side *side;
+    fli_eval *eval;
+    square *square; /* shared with the others that are asked now */
+    fli_exchange *exchange;
+    fli_view view;
+    int viewed; /* it is open */
+    const fli_ask *ask;
+    const void *start;   /* the start model, where it was sent */
+    const void *x, *own; /* own is x itself where the client has no model of its own */
+    double mix;
+    void *const *kept;     /* the client's vectors, */
+    const double *scalars; /* and scalars; NULL: it has none, or nobody wants them */
+    double *num;
+    void *gradient; /* NULL: not wanted */
+} visit;
+
+static double decay(const visit *c, const void *x)
+{
+    const fli_model *m = c->side->model;
+    if (m->weight_decay == 0) return 0;
+    if (c->square->of != x) *c->square = (square){x, fli_dot(&c->side->space, x, x)};
+    return 0.5 * fli_model_decay(m, c->view.n_train) * c->square->value;
+}
+
+static void put(visit *c, size_t loss_at, double loss, size_t hits)
+{
+    c->num[loss_at] = loss;
+    c->num[loss_at + 1] = (double)hits;
+}
+
+static void on_test(visit *c, const void *x, size_t at)
+{
+    size_t hits = 0;
+    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
+    put(c, at, loss, hits);
+}
+
+static fli_objective_at standpoint(const visit *c, const void *x, const void *own)
+{
+    void *const *kept = c->side->kept;
+    return (fli_objective_at){
+        .x = x, .own = own, .mix = c->mix, .kept = kept ? &kept[fli_fed_place(c->side->fed, c->ask->client)] : NULL};
+}
+
+/* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */
+static fli_objective on_train(visit *c, const void *x, const void *own, void *g, size_t at)
+{
+    fli_objective_at where = standpoint(c, x, own);
+    fli_objective o = fli_eval_objective(c->eval, &c->view, &where, g);
+    put(c, at, o.value + decay(c, own ? own : x), o.correct);
+    return o;
+}
+
+/* NaN where the client's second block is hidden from us. */
+static double labels_move(visit *c)
+{
+    fli_objective_at where = standpoint(c, c->x, NULL);
+    const fli_latent *latent = c->side->model->latent;
+    if (!latent || !latent->kept) return 0;
+    return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
+}
+
+/* A few looks are taken in plain memory, wherever the model is: they are rare, and devices do not know them. */
+typedef struct {
+    fli_eval eval;
+    void *x, *own;
+} plain;
+
+static void plain_fini(plain *p)
+{
+    fli_eval_fini(&p->eval);
+    fli_free(p->x);
+    fli_free(p->own);
+}
+
+static fl_status plain_init(const visit *c, plain *p)
+{
+    const fli_evaluate_side *s = c->side;
+    size_t bytes = fli_bytes(&s->space);
+    *p = (plain){.x = fli_alloc(s->ctx, bytes, 1), .own = fli_alloc(s->ctx, bytes, 1)};
+    fl_status status = p->x && p->own ? fli_eval_init(s->ctx, s->model, &p->eval) : FL_ENOMEM;
+    if (status) {
+        plain_fini(p);
+        return status;
+    }
+    fli_vector_read(&s->space, bytes, c->x, p->x);
+    fli_vector_read(&s->space, bytes, c->own, p->own);
+    return FL_OK;
+}
+
+/* How steep the objective is in the second block. */
+static fl_status block_slope(visit *c)
+{
+    fli_objective_at where = standpoint(c, c->x, NULL);
+    double *slope = &c->num[FLI_FIGURE_LABELS_SLOPE];
+    plain p;
+    if (!c->eval->elsewhere) {
+        *slope = fli_eval_block_slope(c->eval, &c->view, &where);
+        return FL_OK;
+    }
+    fl_status s = plain_init(c, &p);
+    if (s) return s;
+    where.x = p.x;
+    *slope = fli_eval_block_slope(&p.eval, &c->view, &where);
+    plain_fini(&p);
+    return FL_OK;
+}
+
+/* The gradient in x once the second block has moved on, and that slope. */
+static fl_status look_ahead(visit *c)
+{
+    fli_objective_at where = standpoint(c, c->x, NULL);
+    where.ahead = 1;
+    (void)fli_eval_objective(c->eval, &c->view, &where, c->exchange->up.vec[1]);
+    return block_slope(c);
+}
+
+/* The squared gradient of what an own model is trained on, in that model: with this evaluation, in this space. */
+static fl_status own_gradient_in(visit *c, fli_eval *eval, const fli_space *s, const void *x, const void *own)
+{
+    const fli_evaluate_side *side = c->side;
+    int mixes = side->algo->personal.mix != NULL;
+    fli_objective_at where = standpoint(c, mixes ? x : own, mixes ? own : NULL);
+    void *g = fli_vector_alloc(side->ctx, s, fli_bytes(s));
+    if (!g) return FL_ENOMEM;
+    (void)fli_eval_objective(eval, &c->view, &where, g);
+    fli_axpy(s, fli_model_decay(side->model, c->view.n_train), own, g);
+    c->num[FLI_FIGURE_OWN_GRADIENT2] = fli_dot(s, g, g);
+    fli_vector_free(s, g);
+    return FL_OK;
+}
+
+static fl_status own_gradient(visit *c)
+{
+    const fli_evaluate_side *side = c->side;
+    plain p;
+    if (!(side->algo->personal.mix && c->mix < 1 && c->eval->elsewhere))
+        return own_gradient_in(c, c->eval, &side->space, c->x, c->own);
+    fl_status s = plain_init(c, &p);
+    if (s) return s;
+    s = own_gradient_in(c, &p.eval, &side->model->space, p.x, p.own);
+    plain_fini(&p);
+    return s;
+}
+
+/* Which samples which models are looked at on. */
+typedef struct {
+    int test, train, own_test, own_train;
+} wanted;
+
+static wanted wants(const visit *c)
+{
+    uint32_t f = c->ask->flags;
+    int own = (f & FLI_FIGURES_OWN) != 0, same = own && c->own == c->x; /* then its figures are the own model's */
+    int own_train = own && f & FLI_FIGURES_OWN_TRAIN;
+    return (wanted){
+        .test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same),
+        .train = f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) ||
+                 (same && own_train),
+        .own_test = own && !same && c->view.n_test,
+        .own_train = own_train && !same,
+    };
+}
+
+static fl_status global_model(visit *c)
+{
+    wanted w = wants(c);
+    if (w.test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
+    if (w.train)
+        c->num[FLI_FIGURE_LABELLED_LOSS] = on_train(c, c->x, NULL, c->gradient, FLI_FIGURE_TRAIN_LOSS).labelled;
+    if (c->gradient) c->num[FLI_FIGURE_LABELS_MOVE] = labels_move(c);
+    c->num[FLI_FIGURE_HAS] += (w.test ? FLI_HAS_TEST : 0) + (w.train ? FLI_HAS_TRAIN : 0);
+    return c->ask->flags & FLI_FIGURES_AHEAD ? look_ahead(c) : FL_OK;
+}
+
+/* The mixture of the own and the global model on the test part. */
+static void mixed_on_test(visit *c)
+{
+    size_t hits = 0;
+    double loss = fli_eval_pair(c->eval, c->view.ds, c->view.test, c->view.n_test, c->x, c->own, c->mix, &hits);
+    put(c, FLI_FIGURE_OWN_TEST_LOSS, loss, hits);
+}
+
+/* A client whose own model is the global one has been looked at already. Where a method mixes models, the second block
+ * belongs to x, also with nothing of x in the mixture; else it belongs to the own model. */
+static void own_model(visit *c)
+{
+    int mixes = c->side->algo->personal.mix != NULL;
+    wanted w = wants(c);
+    if (c->own == c->x) memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
+    if (w.own_train) (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
+    if (w.own_test && c->mix < 1)
+        mixed_on_test(c);
+    else if (w.own_test)
+        on_test(c, c->own, FLI_FIGURE_OWN_TEST_LOSS);
+    c->num[FLI_FIGURE_OWN_MIX] = c->mix;
+    c->num[FLI_FIGURE_HAS] += FLI_HAS_OWN;
+}
+
+/* A sample with these logits gets a pseudo label, or is too uncertain for one. */
+static void pseudo_label(visit *c, const void *logits, uint32_t sample)
+{
+    const fli_model *m = c->side->model;
+    const fli_semi *semi = m->latent_params;
+    double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
+    size_t best = fli_likeliest(m, logits, &p);
+    if (p < least) return;
+    c->num[FLI_FIGURE_PSEUDO_N]++;
+    c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, sample);
+}
+
+/* The model is elsewhere: logits come from there. */
+static fl_status pseudo_labels_there(visit *c)
+{
+    const fli_model *m = c->side->model;
+    const fli_device_eval *there = c->eval->elsewhere;
+    size_t n = c->view.n_unlabelled;
+    double *logits = fli_alloc(c->side->ctx, n, m->classes * sizeof *logits);
+    void *row = fli_alloc(c->side->ctx, m->classes, m->space.ops->size);
+    fl_status s = logits && row ? FL_OK : FL_ENOMEM;
+    if (!s && n) there->logits(there->arg, c->view.ds, c->view.unlabelled, n, c->x, logits);
+    for (size_t i = 0; !s && i < n; i++) {
+        m->space.ops->from_f64(m->classes, logits + i * m->classes, row);
+        pseudo_label(c, row, c->view.unlabelled[i]);
+    }
+    fli_free(logits);
+    fli_free(row);
+    return s;
+}
+
+/* How many of the labels that x gives to the client's unlabelled samples are right. */
+static fl_status pseudo_labels(visit *c)
+{
+    const fli_model *m = c->side->model;
+    fli_eval *e = c->eval;
+    c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
+    if (e->elsewhere) return pseudo_labels_there(c);
+    fli_pieces piece = fli_pieces_of(e, c->view.ds, c->view.unlabelled, c->view.n_unlabelled);
+    while (fli_pieces_next(&piece)) {
+        const uint32_t *samples = piece.samples + piece.at;
+        void *z = m->desc->logits(m, c->x, &e->batch, e->scratch);
+        for (size_t i = 0; i < piece.n; i++) pseudo_label(c, fli_at(m->space.ops, z, i * m->classes), samples[i]);
+    }
+    return FL_OK;
+}
+
+static int32_t truth(const visit *c, uint32_t sample)
+{
+    return c->side->fed->train ? fli_fed_truth(c->side->fed, sample) : c->view.ds->label[sample];
+}
+
+static void clusters(visit *c)
+{
+    const fli_model *m = c->side->model;
+    uint32_t found[FLI_PIECE_MOST];
+    fli_eval *e = c->eval;
+    size_t classes = c->side->fed->classes;
+    double *count = c->num + FLI_FIGURES_CLUSTERS_AT;
+    memset(count, 0, fli_figures_cells(m, classes) * sizeof *count);
+    fli_pieces p = fli_pieces_of(e, c->view.ds, c->view.train, c->view.n_train);
+    while (fli_pieces_next(&p)) {
+        m->desc->clusters(m, c->x, &e->batch, found, e->scratch);
+        for (size_t i = 0; i < p.n; i++) count[found[i] * classes + (size_t)truth(c, p.samples[p.at + i])] += 1;
+    }
+}
+
+/* f_i(x), or f_i(x, y_i) of methods that are made for a second block, at the y_i that the client keeps; NaN where it
+ * keeps none, or where that is not to be looked at. */
+static double potential_value(visit *c, const void *at, void *gradient)
+{
+    const fli_latent *latent = c->side->model->latent;
+    fli_objective_at where = standpoint(c, at, NULL);
+    if (!latent || !(c->side->algo->traits & FLI_ALGO_BLOCKS))
+        return fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
+    double f = fli_eval_objective(c->eval, &c->view, &where, gradient).value + decay(c, at);
+    return latent->kept && !latent->every && where.kept ? f : NAN;
+}
+
+/* The method says where it wants f_i and the gradient, and what it makes of them. */
+static fl_status potential(visit *c)
+{
+    const fli_evaluate_side *s = c->side;
+    const fli_space *space = &s->space;
+    const fli_message *sent = c->exchange->down;
+    const fli_potential *p = &s->algo->theory.potential;
+    fli_turn t = {.space = space,
+                  .params = s->params,
+                  .ask = c->ask,
+                  .clients = s->fed->clients,
+                  .start_model = c->start,
+                  .down = (const void *const *)sent->vec,
+                  .down_scalars = sent->num,
+                  .state = c->kept,
+                  .scalars = (double *)c->scalars, /* to be read */
+                  .watched = s->watch};
+    void *gradient = fli_vector_alloc(s->ctx, space, fli_bytes(space));
+    if (!gradient) return FL_ENOMEM;
+    const void *at = p->point(&t);
+    double f = potential_value(c, at, gradient);
+    fli_axpy(space, fli_model_decay(s->model, c->view.n_train), at, gradient);
+    p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
+    fli_vector_free(space, gradient);
+    return FL_OK;
+}
+
+static fl_status look(visit *c)
+{
+    const fli_evaluate_side *s = c->side;
+    memset(c->num, 0, FLI_FIGURES * sizeof *c->num);
+    c->num[FLI_FIGURE_TRAIN_N] = (double)c->view.n_train;
+    c->num[FLI_FIGURE_TEST_N] = (double)c->view.n_test;
+    fl_status status = global_model(c);
+    if (!status && c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth)
+        status = pseudo_labels(c);
+    if (c->ask->flags & FLI_FIGURES_OWN) own_model(c);
+    if (!status && c->ask->flags & FLI_FIGURES_OWN_GRADIENT) status = own_gradient(c);
+    if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->model, s->fed->classes)) clusters(c);
+    if (!status && c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.client) status = potential(c);
+    return status;
+}
+
+static fl_status own_model_up(const visit *c)
+{
+    fli_copy(&c->side->space, c->own, c->exchange->up.vec[0]);
+    c->exchange->up.num[0] = c->mix;
+    return FL_OK;
+}
+
+static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
+{
+    uint32_t flags = x->ask.flags;
+    fli_derivative d = {.work = flags & FLI_LEVELS_PRODUCT ? FLI_WORK_PRODUCT
+                                : flags & FLI_LEVELS_UPPER ? FLI_WORK_UPPER_GRADIENT
+                                                           : FLI_WORK_LOWER_GRADIENT,
+                        .z = x->down->vec[0],
+                        .v = flags & FLI_LEVELS_PRODUCT ? x->down->vec[1] : NULL,
+                        .value = flags & FLI_LEVELS_UPPER ? x->up.num : NULL,
+                        .seed = side->seed,
+                        .client = x->ask.client};
+    fli_view view;
+    if (!side->model->bilevel)
+        return fli_fail(side->ctx, FL_EFORMAT, "client %u: it is asked for two levels, but there is one", d.client);
+    fl_status s = fli_view_open(side->ctx, side->fed, d.client, &view);
+    if (s) return s;
+    s = fli_derivative_over(side->ctx, eval, &view, &d, x->up.vec[0]);
+    fli_view_close(&view);
+    return s;
+}
+
+/* The client's own model is its vector, if the method has one and the client has had a turn; before that the start
+ * model, where clients are shown it; else the global one. */
+static fl_status begin(visit *c)
+{
+    const fli_evaluate_side *side = c->side;
+    const fli_algo *a = side->algo;
+    const fli_exchange *x = c->exchange;
+    uint32_t client = x->ask.client;
+    int wants_own = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
+    int looks = (wants_own && a->personal.model) || x->ask.flags & FLI_FIGURES_POTENTIAL;
+    fl_status s = looks ? fli_store_peek(side->store, client, &c->kept) : FL_OK;
+    if (s) return s;
+    c->scalars = c->kept ? fli_store_scalars(side->store, client) : NULL;
+    c->start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
+    c->own = !a->personal.model ? c->x : c->kept ? c->kept[a->personal.model - 1] : c->start ? c->start : c->x;
+    c->mix = a->personal.mix && wants_own
+                 ? a->personal.mix(side->params, client, fli_store_scalars(side->store, client))
+                 : 1;
+    if (x->ask.kind == FLI_ASK_OWN_MODEL) return FL_OK;
+    s = fli_view_open(side->ctx, side->fed, client, &c->view);
+    c->viewed = !s;
+    return s;
+}
+
+static void end(visit *c)
+{
+    if (c->viewed) fli_view_close(&c->view);
+    if (c->kept) fli_store_release(c->side->store, c->ask->client);
+}
+
+/* ---- what will be looked at, said before where that helps ------------------------------------------------------ */
+
+enum { GLANCES = 4 };
+
+static size_t glances_of(const visit *c, fli_peek *out)
+{
+    const fli_view *v = &c->view;
+    wanted w = wants(c);
+    size_t n = 0;
+    int both = c->mix < 1;
+    fli_peek own = {v->ds, NULL, 0, both ? c->x : c->own, both ? c->own : NULL, c->mix};
+    if (w.test) out[n++] = (fli_peek){v->ds, v->test, v->n_test, c->x, NULL, 1};
+    if (w.train && !c->gradient) out[n++] = (fli_peek){v->ds, v->train, v->n_train, c->x, NULL, 1};
+    if (w.own_test) out[n] = own, out[n].idx = v->test, out[n++].n = v->n_test;
+    if (w.own_train) out[n] = own, out[n].idx = v->train, out[n++].n = v->n_train;
+    return n;
+}
+
+static fl_status foresee(const fli_device_eval *there, fl_ctx *ctx, const visit *all, size_t n)
+{
+    size_t count = 0;
+    fli_peek *list = fli_alloc(ctx, n, GLANCES * sizeof *list);
+    if (!list) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].viewed) count += glances_of(&all[i], list + count);
+    if (count) there->foresee(there->arg, list, count);
+    fli_free(list);
+    return FL_OK;
+}
+
+static void evaluate(const fli_evaluate_side *side, fli_eval *eval, visit *all, fli_exchange *const *list, size_t n)
+{
+    const fli_device_eval *there = eval->elsewhere;
+    square last = {0};
+    for (size_t i = 0; i < n; i++) {
+        fli_exchange *x = list[i];
+        all[i] = (visit){.side = side, .eval = eval, .square = &last, .exchange = x, .ask = &x->ask, .num = x->up.num};
+        all[i].x = x->down->vec[0];
+        all[i].gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
+        x->status = x->ask.kind == FLI_ASK_LEVELS ? FL_OK : begin(&all[i]);
+    }
+    fl_status s = there ? foresee(there, side->ctx, all, n) : FL_OK;
+    for (size_t i = 0; i < n; i++) {
+        fli_exchange *x = list[i];
+        if (!x->status) x->status = s;
+        if (!x->status)
+            x->status = x->ask.kind == FLI_ASK_LEVELS      ? levels(side, eval, x)
+                        : x->ask.kind == FLI_ASK_OWN_MODEL ? own_model_up(&all[i])
+                                                           : look(&all[i]);
+    }
+    if (there) there->foresee(there->arg, NULL, 0);
+    for (size_t i = 0; i < n; i++) end(&all[i]);
+}
+
+void fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *const *list, size_t n)
+{
+    visit one, *all = n == 1 ? &one : fli_alloc(side->ctx, n, sizeof *all);
+    for (size_t i = 0; !all && i < n; i++) list[i]->status = FL_ENOMEM;
+    if (all) evaluate(side, eval, all, list, n);
+    if (all != &one) fli_free(all);
+}
