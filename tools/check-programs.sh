@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 sed '/^#/d' >"$work/packages" <<'END'
 debian apt-config apt-get awk basename bash cat chmod chown chroot cmp comm cp cut dd diff dirname dpkg-deb dpkg-query env expr find grep gzip head id
 debian kill ldconfig ldd ln localedef ls mkdir mktemp mount mountpoint mv nproc od paste perl printf pwd realpath rm script sed seq setsid sh sha1sum sha256sum
-debian sleep sort stat stty tail tar tee test timeout touch tr true false umount uniq unshare wc xargs
+debian sleep sort stat stty tail tar tee test timeout touch tr true tsort false umount uniq unshare wc xargs
 readme git
 elsewhere flower-superlink flwr nvidia-smi
 binutils nm readelf strip

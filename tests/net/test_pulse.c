@@ -80,13 +80,13 @@ static void work_that_nobody_wants_is_stopped(void **state)
 /* What a beat hears comes late: the client is at something else by then. */
 static fli_heartbeat *late; /* NULL: nothing comes late */
 
-fli_http_call_end __real_fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body, size_t n,
-                                       fli_http_answer *out);
-fli_http_call_end __wrap_fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body, size_t n,
-                                       fli_http_answer *out);
+fli_http_call_end __real_fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body,
+                                            size_t n, fli_http_answer *out);
+fli_http_call_end __wrap_fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body,
+                                            size_t n, fli_http_answer *out);
 
-fli_http_call_end __wrap_fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body, size_t n,
-                                       fli_http_answer *out)
+fli_http_call_end __wrap_fli_http_call_post(fli_http_call *c, const char *path, const char *type, const void *body,
+                                            size_t n, fli_http_answer *out)
 {
     fli_http_call_end end = __real_fli_http_call_post(c, path, type, body, n, out);
     if (late && strstr(body, " 1}")) {
