@@ -1,7 +1,8 @@
 /* Layers of units on a GPU: every way to cut them up, timed (graphs of many launches, the median of some), and checked
  * against the same computed in double precision by plain kernels. By hand:
  *
- *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu src/cuda/kernels/dense.cu \
+ *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu
+ * src/cuda/kernels/dense.cu \
  *         src/cuda/kernels/last_layer.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
 #include "cuda/kernels/kernels.h"
 

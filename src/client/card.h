@@ -52,7 +52,8 @@ void fli_terms_write(const fli_terms *t, unsigned char *out);
 fl_status fli_terms_read(fl_ctx *ctx, const unsigned char *in, size_t n, fli_terms *t);
 void fli_terms_fini(fli_terms *t);
 
-/* How a client makes its part of a run from the terms; whoever knows what settings mean has one (plan/client_setup.h). */
+/* How a client makes its part of a run from the terms; whoever knows what settings mean has one
+ * (plan/client_setup.h). */
 struct fli_builder {
     /* Fills model, algo, params, solver, seed, sgd and clients; *own keeps them until `free`. */
     fl_status (*make)(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own);

@@ -58,8 +58,8 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg);
  * model that is made from samples, or to measure whether theory promises that a potential falls. Then every rank has
  * the samples of all clients. */
 int fli_plan_needs_smoothness(const fli_plan *p); /* of it: for the largest L_i in an optimality gap (metric_gap.c) */
-/* Parts of fli_plan_finish (settle.c): gives the method's parameters that are auto their values, and logs what works but
- * probably not as meant. */
+/* Parts of fli_plan_finish (settle.c): gives the method's parameters that are auto their values, and logs what works
+ * but probably not as meant. */
 fl_status fli_plan_settle(fli_plan *p);
 fl_status fli_plan_warn(const fli_plan *p);
 /* A plan that is ready to be run: all of the above. Of several ranks, each has the samples of its own clients alone. */

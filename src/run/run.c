@@ -77,8 +77,9 @@ static fl_status run_explain(fl_run *run)
 
 /* ==== potential ============================================================================================= */
 
-/* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that optimality
- * gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures. */
+/* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that
+ * optimality gaps have. Either is found out once, when a run begins, with the constants that `fedloom check`
+ * measures. */
 
 static fl_status potential_begin(fl_run *run)
 {

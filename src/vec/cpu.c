@@ -1,5 +1,5 @@
-/* The CPU backend, compiled once per precision and level (precision.h; the build defines LEVEL_NAME, see kernels.h). Every
- * function is static, so the copies do not meet. Sums over long vectors run in double, in a fixed order. */
+/* The CPU backend, compiled once per precision and level (precision.h; the build defines LEVEL_NAME, see kernels.h).
+ * Every function is static, so the copies do not meet. Sums over long vectors run in double, in a fixed order. */
 #include "vec/ops.h"
 #include "vec/precision.h"
 #include "vec/tile.h"
@@ -266,7 +266,8 @@ static void col_sum(size_t rows, size_t cols, const void *z_, void *out_)
         for (size_t c = 0; c < cols; c++) out[c] += z[c];
 }
 
-/* The three matrix products of a fully connected layer by register tiles. BLAS packs and copies for products that are large in all directions; those of a mini-batch are not.
+/* The three matrix products of a fully connected layer by register tiles. BLAS packs and copies for products that are
+ * large in all directions; those of a mini-batch are not.
  *
  * A tile (tile.inc) is handed, still in the cache, to a `finish` function that does what follows in the same breath:
  * ReLU's mask, an SGD step. Blocks depend on the sizes alone, never on threads, so that equal calls give equal bits.

@@ -1,5 +1,5 @@
-/* CUDA for a C++ compiler: what kernels may use (src/cuda/kernels/kernel.cuh), on a processor. The threads of a block are
- * fibers that take turns on one host thread, and blocks run one after the other, those of a cluster together (their
+/* CUDA for a C++ compiler: what kernels may use (src/cuda/kernels/kernel.cuh), on a processor. The threads of a block
+ * are fibers that take turns on one host thread, and blocks run one after the other, those of a cluster together (their
  * static shared memory is one: such kernels have none). It is slow, and made for finding
  * mistakes:
  *

@@ -163,8 +163,8 @@ fl_status fli_picture_recolour(fl_ctx *ctx, fli_picture *p, size_t channels)
 
 /* ==== picture codecs ======================================================================================== */
 
-/* PNG by libpng and JPEG by libjpeg, where the build has them (FEDLOOM_IMAGES). Both report errors by a jump, so that all
- * which must survive one is in a struct of the caller's. */
+/* PNG by libpng and JPEG by libjpeg, where the build has them (FEDLOOM_IMAGES). Both report errors by a jump, so that
+ * all which must survive one is in a struct of the caller's. */
 
 #ifdef FEDLOOM_IMAGES
 

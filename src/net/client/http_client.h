@@ -109,8 +109,8 @@ typedef struct {
 /* What `stopping` of its call must be, with the line as argument. */
 int fli_retry_stopping(void *line);
 
-/* What is wrong at the server and may pass is tried again for as long as fli_http_call_passing says, or as patience lasts if
- * that is shorter.
+/* What is wrong at the server and may pass is tried again for as long as fli_http_call_passing says, or as patience
+ * lasts if that is shorter.
  *
  * FL_OK: there is a reply, with code 200, 204, 400, 409, 410, 411, 413 or 422. FL_EDONE: it was stopped. FL_EIO:
  * patience is at its end. FL_EREFUSED: the server will not have us, or is none. */
