@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ==== file ================================================================================================== */
+/* ==== files and folders ===================================================================================== */
 
 static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode, fli_out *out)
 {
@@ -111,19 +111,19 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
 static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void *p, size_t n)
 {
     fli_out out;
-    char *draft = fli_strf(ctx, "%s.tmp", path);
-    if (!draft) return FL_ENOMEM;
-    unlink(draft); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
-    fl_status s = out_open(ctx, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
+    char *temporary = fli_strf(ctx, "%s.tmp", path);
+    if (!temporary) return FL_ENOMEM;
+    unlink(temporary); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
+    fl_status s = out_open(ctx, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
     if (!s) {
         fli_out_bytes(&out, p, n);
         s = fli_out_close(&out);
     }
-    if (!s && rename(draft, path)) {
+    if (!s && rename(temporary, path)) {
         s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
-        unlink(draft);
+        unlink(temporary);
     }
-    fli_free(draft);
+    fli_free(temporary);
     return s;
 }
 
@@ -226,7 +226,7 @@ fl_status fli_remove_folder(fl_ctx *ctx, const char *path)
     return s;
 }
 
-/* ==== lock ================================================================================================== */
+/* ==== locks ================================================================================================= */
 
 struct fli_lock {
     char *path;
@@ -358,7 +358,7 @@ void fli_lock_leave(fli_lock *l)
     fli_free(l);
 }
 
-/* ==== listing =============================================================================================== */
+/* ==== names in a folder ===================================================================================== */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 

@@ -1,5 +1,5 @@
-/* Images on the CPU, compiled once per precision and level (precision.h). Channels lie last, so the inner loops run over channels: long,
- * contiguous, without dependences. */
+/* Images on the CPU, compiled once per precision and level (precision.h). Channels lie last, so the inner loops run
+ * over channels: long, contiguous, without dependences. */
 #include "vec/ops.h"
 #include "vec/precision.h"
 

@@ -145,8 +145,8 @@ TILE void sum_lanes(const vec *acc, REAL *c)
 #endif
 }
 
-/* k >= TILE_LANES. What does not fill a vector is taken first, by vectors that end where the rows end, with zeros in A's
- * lanes that come later. */
+/* k >= TILE_LANES. What does not fill a vector is taken first, by vectors that end where the rows end, with zeros in
+ * A's lanes that come later. */
 TILE void inner(size_t rows, size_t k, const REAL *a, const REAL *const *b, REAL *c, size_t ldc)
 {
     vec acc[6][INNER_COLS];

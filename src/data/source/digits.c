@@ -192,10 +192,10 @@ static fl_status make(fl_ctx *ctx, const digits_params *p, uint64_t seed, uint32
     return FL_OK;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const digits_params *p = ask->params;
-    uint64_t seed = ask->seed;
+    const digits_params *p = request->params;
+    uint64_t seed = request->seed;
     fl_status s = make(ctx, p, seed, 0, p->samples, train);
     if (!s && p->test_samples) s = make(ctx, p, seed, 1, p->test_samples, test);
     if (s) {

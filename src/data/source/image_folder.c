@@ -210,9 +210,9 @@ static fl_status load_both(fl_ctx *ctx, const params *p, fli_label_names *labels
     return s ? s : fli_label_names_name(labels, p->train, *a);
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_label_names labels, clients;
     *train = *test = NULL;

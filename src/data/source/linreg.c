@@ -103,10 +103,10 @@ static void fill(fli_dataset *ds, uint64_t seed, const unsigned char *kind, uint
     }
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const linreg_params *p = ask->params;
-    uint64_t seed = ask->seed;
+    const linreg_params *p = request->params;
+    uint64_t seed = request->seed;
     fli_dataset *ds = NULL;
     uint32_t *order = NULL;
     unsigned char *kind = NULL;
