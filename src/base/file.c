@@ -270,7 +270,7 @@ static long wait_for_number(const fli_lock *l)
     return number;
 }
 
-static fl_status busy(fl_ctx *ctx, const char *place, const fli_lock *l)
+static fl_status refuse_busy(fl_ctx *ctx, const char *place, const fli_lock *l)
 {
     long number = wait_for_number(l);
     if (number <= 0)
@@ -281,13 +281,13 @@ static fl_status busy(fl_ctx *ctx, const char *place, const fli_lock *l)
 }
 
 /* One attempt; *again if the file was removed while we waited for it. */
-static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again)
+static fl_status try_lock(fl_ctx *ctx, const char *place, fli_lock *l, int *again)
 {
     *again = 0;
     l->fd = fli_fd_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (l->fd < 0) return fli_fail(ctx, FL_EIO, "%s: cannot be created: %s", l->path, strerror(errno));
     if (flock(l->fd, LOCK_EX | LOCK_NB)) {
-        if (errno == EWOULDBLOCK) return busy(ctx, place, l);
+        if (errno == EWOULDBLOCK) return refuse_busy(ctx, place, l);
         fli_log(ctx, FL_LOG_WARNING, "%s: this file system has no locks (%s): make sure that no other run writes there",
                 place, strerror(errno));
     } else if (!is_current(l)) {
@@ -303,7 +303,7 @@ static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again
 
 /* The place itself or, if it is not there yet, its folder, which is made: without links and dots, so that however it is
  * called it is the same lock. To be freed by free. */
-static fl_status resolve(fl_ctx *ctx, const char *place, char **real, const char **name)
+static fl_status resolve_place(fl_ctx *ctx, const char *place, char **real, const char **name)
 {
     *name = "";
     if ((*real = realpath(place, NULL))) return FL_OK;
@@ -324,7 +324,7 @@ static fl_status name_lock(fl_ctx *ctx, const char *place, fli_lock *l)
 {
     char *real = NULL;
     const char *name;
-    fl_status s = resolve(ctx, place, &real, &name);
+    fl_status s = resolve_place(ctx, place, &real, &name);
     int n = s ? 0 : (int)fli_path_length(name);
     if (!s && !(l->path = fli_strf(ctx, "%s%s%.*s.fedloom-lock", real, n ? "/" : "", n, name))) s = FL_ENOMEM;
     free(real);
@@ -338,7 +338,7 @@ fl_status fli_lock_take(fl_ctx *ctx, const char *place, fli_lock **out)
     if (!l) return FL_ENOMEM;
     l->fd = -1;
     fl_status s = name_lock(ctx, place, l);
-    while (!s && again) s = attempt(ctx, place, l, &again);
+    while (!s && again) s = try_lock(ctx, place, l, &again);
     if (!s) {
         *out = l;
         return FL_OK;

@@ -166,7 +166,7 @@ static fl_status read_fixed(const fli_label_names *l, const char *text, fli_orig
 }
 
 /* A text met for the first time. */
-static fl_status accept(fli_label_names *l, const char *text, fli_origin at)
+static fl_status check_new_label(fli_label_names *l, const char *text, fli_origin at)
 {
     fl_ctx *ctx = l->words.ctx;
     double v;
@@ -192,7 +192,7 @@ fl_status fli_label_names_read(fli_label_names *l, const char *text, fli_origin 
     if (l->classes) return look_up(l, text, at, out);
     size_t before = l->words.n;
     fl_status s = fli_words_add(&l->words, text, &number);
-    if (s == FL_OK && l->words.n > before) s = accept(l, text, at);
+    if (s == FL_OK && l->words.n > before) s = check_new_label(l, text, at);
     *out = (int32_t)number;
     return s;
 }

@@ -1,9 +1,9 @@
 /* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The
  * first line may be a header. */
-#include "format/stream.h"
-#include "data/load.h"
 #include "data/label_names.h"
+#include "data/load.h"
 #include "data/source.h"
+#include "format/stream.h"
 
 #include <float.h>
 #include <stdlib.h>

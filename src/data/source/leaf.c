@@ -1,10 +1,10 @@
 /* LEAF, a benchmark for federated learning: JSON files
  *     {"users": [u, ...], "num_samples": [n, ...], "user_data": {u: {"x": [[...], ...], "y": [...]}, ...}}
  * A folder of them is one data set. Every user is a group, in the order of first appearance. */
-#include "base/number.h"
 #include "base/file.h"
-#include "data/load.h"
+#include "base/number.h"
 #include "data/label_names.h"
+#include "data/load.h"
 #include "data/source.h"
 
 #include <jansson.h>
