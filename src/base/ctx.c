@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== ctx =================================================================================================== */
+/* ==== errors, log, allocation =============================================================================== */
 
 enum { ERROR_MAX = 8192, LINE_MAX_LEN = 1024, ALIGN = 64 };
 
@@ -79,7 +79,7 @@ fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
     return status;
 }
 
-static fl_status fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap)
+static fl_status fail_also_list(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap)
 {
     ctx = followed(ctx);
     pthread_mutex_lock(&ctx->lock);
@@ -94,7 +94,7 @@ fl_status fli_fail_also(fl_ctx *ctx, fl_status status, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fail_alsov(ctx, status, fmt, ap);
+    fail_also_list(ctx, status, fmt, ap);
     va_end(ap);
     return status;
 }
@@ -128,7 +128,7 @@ void fli_ctx_follow(fl_ctx *ctx, fl_ctx *other) { ctx->instead = other; }
 void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k) { atomic_store(&ctx->fail_in, k); }
 
 /* Whether the torture test wants this allocation to fail. */
-static int doomed(fl_ctx *ctx)
+static int wants_failure(fl_ctx *ctx)
 {
     size_t left = atomic_load(&ctx->fail_in);
     while (left && !atomic_compare_exchange_weak(&ctx->fail_in, &left, left - 1)) {
@@ -147,7 +147,8 @@ static int there_is(double bytes)
 void *fli_alloc(fl_ctx *ctx, size_t count, size_t size)
 {
     void *p = NULL;
-    if (!doomed(ctx) && (!size || count <= (PTRDIFF_MAX - ALIGN) / size) && there_is((double)count * (double)size)) {
+    if (!wants_failure(ctx) && (!size || count <= (PTRDIFF_MAX - ALIGN) / size) &&
+        there_is((double)count * (double)size)) {
         size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
         p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
         if (p) return memset(p, 0, bytes ? bytes : ALIGN);
@@ -193,18 +194,18 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...)
     return s;
 }
 
-/* ==== sized ================================================================================================= */
+/* ==== versioned structs ===================================================================================== */
 
 enum {
     SMALLEST = 2 * sizeof(size_t), /* the size and something else */
-    MOST_NEWS = 4096               /* bytes that some later version may add: anything longer was never set */
+    MOST_ADDED = 4096              /* bytes that some later version may add: anything longer was never set */
 };
 
 fl_status fli_take_sized(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into, size_t into_size)
 {
     memset(into, 0, into_size);
     /* All of them are aligned like size_t, so nothing else can be a size of theirs. */
-    if (size < SMALLEST || size % sizeof(size_t) || size > into_size + MOST_NEWS)
+    if (size < SMALLEST || size % sizeof(size_t) || size > into_size + MOST_ADDED)
         return fli_fail(ctx, FL_ECONFIG, "%s.size is %zu, but must be sizeof(%s), which is %zu in this version", what,
                         size, what, into_size);
     const uint8_t *bytes = given;

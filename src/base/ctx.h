@@ -1,4 +1,5 @@
-/* The context: last error, log, allocation. Every function that can fail has one at hand. */
+/* The context: last error, log, allocation. Every function that can fail has one at hand. Also the reading of structs
+ * that a caller fills. */
 #ifndef FLI_BASE_CTX_H
 #define FLI_BASE_CTX_H
 
@@ -6,8 +7,6 @@
 
 #include <stdarg.h>
 #include <stddef.h>
-
-/* ==== ctx =================================================================================================== */
 
 /* Sets the error sentence and returns `status`, so that `return fli_fail(ctx, FL_EIO, "...")` reads well. Safe from
  * worker threads: the first failure wins until fli_clear. */
@@ -41,7 +40,7 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 
 /* For torture tests: the k-th allocation from now fails (k = 1 is the next one; 0 turns it off). */
 void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k);
 
-/* ==== sized ================================================================================================= */
+/* ==== versioned structs ===================================================================================== */
 
 /* Structs that a caller fills, and that may grow from one version to the next: they begin with their own size. */
 

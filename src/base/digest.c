@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ==== crc32c ================================================================================================ */
+/* ==== CRC-32C =============================================================================================== */
 
 /* Remainders of the sixteen half bytes by the reflected polynomial 0x82F63B78. Files are small: half bytes keep the
  * table short. */
@@ -49,7 +49,7 @@ uint32_t fli_crc32c_more(const fli_crc_tables *t, uint32_t crc, const void *p, s
     return ~crc;
 }
 
-/* ==== digest ================================================================================================ */
+/* ==== SHA-256 =============================================================================================== */
 
 void fli_hash_init(fli_hash *h) { sha256_init(h); }
 

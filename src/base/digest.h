@@ -1,4 +1,5 @@
-/* SHA-256, for noticing that something is not what it was: a file of a result, the data of a run. */
+/* Checksums: CRC-32C for damage, in frames and packets; SHA-256 for noticing that something is not what it was: a file
+ * of a result, the data of a run. */
 #ifndef FLI_BASE_DIGEST_H
 #define FLI_BASE_DIGEST_H
 
@@ -8,10 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ==== crc32c ================================================================================================ */
+/* ==== CRC-32C =============================================================================================== */
 
-/* CRC-32C (Castagnoli, reflected, as in iSCSI, ext4 and TFRecord). */
-
+/* Castagnoli's polynomial, reflected, as in iSCSI, ext4 and TFRecord. */
 uint32_t fli_crc32c(const void *p, size_t n);
 
 /* The same for much data: eight bytes at a time, by tables that the caller keeps. */
@@ -23,7 +23,7 @@ void fli_crc_tables_init(fli_crc_tables *t);
 /* Goes on from the checksum of what came before; 0 at the beginning. */
 uint32_t fli_crc32c_more(const fli_crc_tables *t, uint32_t crc, const void *p, size_t n);
 
-/* ==== digest ================================================================================================ */
+/* ==== SHA-256 =============================================================================================== */
 
 enum { FLI_DIGEST_TEXT = 2 * SHA256_DIGEST_SIZE + 1 };
 

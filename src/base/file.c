@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ==== file ================================================================================================== */
+/* ==== files and folders ===================================================================================== */
 
 static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode, fli_out *out)
 {
@@ -111,19 +111,19 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
 static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void *p, size_t n)
 {
     fli_out out;
-    char *draft = fli_strf(ctx, "%s.tmp", path);
-    if (!draft) return FL_ENOMEM;
-    unlink(draft); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
-    fl_status s = out_open(ctx, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
+    char *temporary = fli_strf(ctx, "%s.tmp", path);
+    if (!temporary) return FL_ENOMEM;
+    unlink(temporary); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
+    fl_status s = out_open(ctx, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
     if (!s) {
         fli_out_bytes(&out, p, n);
         s = fli_out_close(&out);
     }
-    if (!s && rename(draft, path)) {
+    if (!s && rename(temporary, path)) {
         s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
-        unlink(draft);
+        unlink(temporary);
     }
-    fli_free(draft);
+    fli_free(temporary);
     return s;
 }
 
@@ -226,7 +226,7 @@ fl_status fli_remove_folder(fl_ctx *ctx, const char *path)
     return s;
 }
 
-/* ==== lock ================================================================================================== */
+/* ==== locks ================================================================================================= */
 
 struct fli_lock {
     char *path;
@@ -270,7 +270,7 @@ static long wait_for_number(const fli_lock *l)
     return number;
 }
 
-static fl_status busy(fl_ctx *ctx, const char *place, const fli_lock *l)
+static fl_status refuse_busy(fl_ctx *ctx, const char *place, const fli_lock *l)
 {
     long number = wait_for_number(l);
     if (number <= 0)
@@ -281,13 +281,13 @@ static fl_status busy(fl_ctx *ctx, const char *place, const fli_lock *l)
 }
 
 /* One attempt; *again if the file was removed while we waited for it. */
-static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again)
+static fl_status try_lock(fl_ctx *ctx, const char *place, fli_lock *l, int *again)
 {
     *again = 0;
     l->fd = fli_fd_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (l->fd < 0) return fli_fail(ctx, FL_EIO, "%s: cannot be created: %s", l->path, strerror(errno));
     if (flock(l->fd, LOCK_EX | LOCK_NB)) {
-        if (errno == EWOULDBLOCK) return busy(ctx, place, l);
+        if (errno == EWOULDBLOCK) return refuse_busy(ctx, place, l);
         fli_log(ctx, FL_LOG_WARNING, "%s: this file system has no locks (%s): make sure that no other run writes there",
                 place, strerror(errno));
     } else if (!is_current(l)) {
@@ -303,7 +303,7 @@ static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again
 
 /* The place itself or, if it is not there yet, its folder, which is made: without links and dots, so that however it is
  * called it is the same lock. To be freed by free. */
-static fl_status resolve(fl_ctx *ctx, const char *place, char **real, const char **name)
+static fl_status resolve_place(fl_ctx *ctx, const char *place, char **real, const char **name)
 {
     *name = "";
     if ((*real = realpath(place, NULL))) return FL_OK;
@@ -324,7 +324,7 @@ static fl_status name_lock(fl_ctx *ctx, const char *place, fli_lock *l)
 {
     char *real = NULL;
     const char *name;
-    fl_status s = resolve(ctx, place, &real, &name);
+    fl_status s = resolve_place(ctx, place, &real, &name);
     int n = s ? 0 : (int)fli_path_length(name);
     if (!s && !(l->path = fli_strf(ctx, "%s%s%.*s.fedloom-lock", real, n ? "/" : "", n, name))) s = FL_ENOMEM;
     free(real);
@@ -338,7 +338,7 @@ fl_status fli_lock_take(fl_ctx *ctx, const char *place, fli_lock **out)
     if (!l) return FL_ENOMEM;
     l->fd = -1;
     fl_status s = name_lock(ctx, place, l);
-    while (!s && again) s = attempt(ctx, place, l, &again);
+    while (!s && again) s = try_lock(ctx, place, l, &again);
     if (!s) {
         *out = l;
         return FL_OK;
@@ -358,7 +358,7 @@ void fli_lock_leave(fli_lock *l)
     fli_free(l);
 }
 
-/* ==== listing =============================================================================================== */
+/* ==== names in a folder ===================================================================================== */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 

@@ -1,4 +1,5 @@
-/* Writing files and folders so that a failure is noticed and nothing half-written passes for a result. */
+/* Writing files and folders so that a failure is noticed and nothing half-written passes for a result; locks, so that
+ * one process at a time writes to a place; the names in a folder. Opening a file is in base/os.h. */
 #ifndef FLI_BASE_FILE_H
 #define FLI_BASE_FILE_H
 
@@ -8,7 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* ==== file ================================================================================================== */
+/* ==== files and folders ===================================================================================== */
 
 /* A file being written. Errors are sticky and surface at close, which also flushes to the disk. */
 typedef struct {
@@ -55,7 +56,7 @@ size_t fli_path_length(const char *path);
 /* 0: nothing there, 1: a folder, 2: something else. */
 int fli_path_kind(const char *path);
 
-/* ==== lock ================================================================================================== */
+/* ==== locks ================================================================================================= */
 
 /* Who may write to a place. The lock is a file beside it, called as the place with ".fedloom-lock" after it, that holds
  * the number of the process at work. The system lets go of it when that process ends, however it ends; a file that a
@@ -69,7 +70,7 @@ fl_status fli_lock_take(fl_ctx *ctx, const char *place, fli_lock **out);
 /* Removes the file. NULL is fine. */
 void fli_lock_leave(fli_lock *lock);
 
-/* ==== listing =============================================================================================== */
+/* ==== names in a folder ===================================================================================== */
 
 /* What is in a folder, in an order that does not depend on the file system. */
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ==== arena ================================================================================================= */
+/* ==== arenas ================================================================================================ */
 
 enum { BLOCK = 8192, GRAIN = 16 };
 
@@ -56,7 +56,7 @@ char *fli_arena_strdup(fli_arena *a, const char *s)
     return copy ? memcpy(copy, s, n) : NULL;
 }
 
-/* ==== array ================================================================================================= */
+/* ==== arrays that grow ====================================================================================== */
 
 /* What stands in the way of so many elements, while the old ones are still there; {INFINITY}: nothing. */
 static fli_limit obstacle(const fli_array *a, size_t capacity)

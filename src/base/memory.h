@@ -1,10 +1,12 @@
-/* Many small things with one lifetime: allocate piecemeal, free at once. */
+/* Memory for many small things: arenas, and arrays that grow. */
 #ifndef FLI_BASE_MEMORY_H
 #define FLI_BASE_MEMORY_H
 
 #include "base/ctx.h"
 
-/* ==== arena ================================================================================================= */
+/* ==== arenas ================================================================================================ */
+
+/* Many small things with one lifetime: allocate piecemeal, free at once. */
 
 typedef struct {
     fl_ctx *ctx;
@@ -16,9 +18,7 @@ void fli_arena_fini(fli_arena *a);
 void *fli_arena_alloc(fli_arena *a, size_t count, size_t size); /* zeroed; NULL with the error set */
 char *fli_arena_strdup(fli_arena *a, const char *s);
 
-/* ==== array ================================================================================================= */
-
-/* Growing arrays. */
+/* ==== arrays that grow ====================================================================================== */
 
 /* Set `size` (bytes per element) and `of` (the file that they are read from, for messages), zero the rest. */
 typedef struct {

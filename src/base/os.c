@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ==== clock ================================================================================================= */
+/* ==== time ================================================================================================== */
 
 double fli_clock_now(void)
 {
@@ -38,7 +38,7 @@ int fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until)
     return pthread_cond_timedwait(c, lock, &t) == ETIMEDOUT && fli_clock_now() >= until;
 }
 
-/* ==== descriptor ============================================================================================ */
+/* ==== opening files ========================================================================================= */
 
 int fli_fd_high(int fd)
 {
@@ -61,7 +61,7 @@ FILE *fli_file_open_mode(const char *path, int flags, mode_t mode)
 
 FILE *fli_file_open(const char *path, int flags) { return fli_file_open_mode(path, flags, 0666); }
 
-/* ==== limits ================================================================================================ */
+/* ==== limits of memory ====================================================================================== */
 
 enum { PATH_ROOM = 4096 };
 

@@ -1,4 +1,4 @@
-/* Wall time. */
+/* What the system is asked for: monotonic time, descriptors of files, limits of memory. */
 #ifndef FLI_BASE_OS_H
 #define FLI_BASE_OS_H
 
@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* ==== clock ================================================================================================= */
+/* ==== time ================================================================================================== */
 
 double fli_clock_now(void); /* seconds, monotonic, from an arbitrary origin */
 
@@ -15,9 +15,7 @@ int fli_clock_cond(pthread_cond_t *c);
 /* Waits for one of these, as pthread_cond_timedwait, until fli_clock_now would be `until`. 1: that time has come. */
 int fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
 
-/* ==== descriptor ============================================================================================ */
-
-/* Opening files. */
+/* ==== opening files ========================================================================================= */
 
 /* open and fopen, but never with a descriptor below 3: where a program has closed one of its standard ones, the next
  * file would get its number, and whatever is printed would land in that file. NULL or -1 with errno set. `flags` are
@@ -28,7 +26,7 @@ FILE *fli_file_open_mode(const char *path, int flags, mode_t mode);
 /* The same file behind a descriptor from 3 on; closes the one given if it was lower. Passes -1 on. */
 int fli_fd_high(int fd);
 
-/* ==== limits ================================================================================================ */
+/* ==== limits of memory ====================================================================================== */
 
 /* How much memory this process may have, by whoever limits it: the machine, a control group (a container's limit),
  * ulimit -v. */

@@ -1,5 +1,6 @@
-/* Workers sleep on a condition variable between jobs; within a job the next item comes from an atomic counter, so the
- * only lock is taken once per worker and job. */
+/* Workers of the pool sleep on a condition variable between jobs; within a job the next item comes from an atomic
+ * counter, so the only lock is taken once per worker and job. The asynchronous pool has two queues, to do and done,
+ * behind one lock. */
 #include "base/pool.h"
 
 #include "base/os.h"
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ==== pool ================================================================================================== */
+/* ==== the pool ============================================================================================== */
 
 typedef struct {
     fli_pool *pool;
@@ -137,144 +138,143 @@ void fli_pool_run(fli_pool *p, size_t count, fli_pool_fn *fn, void *arg)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ==== hands ================================================================================================= */
+/* ==== the asynchronous pool ================================================================================= */
 
-/* Things in a row: the first comes out first. */
+/* First in, first out. */
 typedef struct {
     void **at;
     size_t first, n, room;
-} row;
+} queue;
 
 typedef struct {
-    fli_async_pool *hands;
+    fli_async_pool *pool;
     size_t number;
     pthread_t thread;
-} hand;
+} async_worker;
 
 struct fli_async_pool {
     fl_ctx *ctx;
     fli_async_pool_fn *fn;
     void *arg;
-    hand *all;
+    async_worker *workers;
     size_t started, working;
     pthread_mutex_t lock;
-    pthread_cond_t given, done; /* something to do, or the end; something done, or nobody at work */
-    row todo, finished;
+    pthread_cond_t given, done; /* an item to do, or the end; an item done */
+    queue todo, finished;
     int awake, quit;
     double idle;  /* seconds of all threads, up to `since` */
     double since; /* when that last changed */
 };
 
-/* Moves the things to the front and makes room for one more, in both rows: a thread that has done something cannot
- * fail. */
-static fl_status room_for(fli_async_pool *h, size_t n)
+/* Moves the items to the front and makes room for n, in both queues: a thread that has done an item cannot fail. */
+static fl_status room_for(fli_async_pool *p, size_t n)
 {
-    row *rows[] = {&h->todo, &h->finished};
+    queue *queues[] = {&p->todo, &p->finished};
     for (size_t i = 0; i < 2; i++) {
-        row *r = rows[i];
-        if (r->n) memmove(r->at, r->at + r->first, r->n * sizeof *r->at);
-        r->first = 0;
-        if (n <= r->room) continue;
-        fl_status s = fli_grow(h->ctx, (void **)&r->at, r->n, 2 * n, sizeof *r->at);
+        queue *q = queues[i];
+        if (q->n) memmove(q->at, q->at + q->first, q->n * sizeof *q->at);
+        q->first = 0;
+        if (n <= q->room) continue;
+        fl_status s = fli_grow(p->ctx, (void **)&q->at, q->n, 2 * n, sizeof *q->at);
         if (s) return s;
-        r->room = 2 * n;
+        q->room = 2 * n;
     }
     return FL_OK;
 }
 
-static void put(row *r, void *thing) { r->at[r->first + r->n++] = thing; }
+static void put(queue *q, void *item) { q->at[q->first + q->n++] = item; }
 
-static void *pop(row *r)
+static void *pop(queue *q)
 {
-    r->n--;
-    return r->at[r->first++];
+    q->n--;
+    return q->at[q->first++];
 }
 
-/* Behind the lock, before anything changes that matters to it. */
-static void count_idle(fli_async_pool *h)
+/* Caller holds the lock. Called before `awake` or `working` changes. */
+static void count_idle(fli_async_pool *p)
 {
     double now = fli_clock_now();
-    if (h->awake) h->idle += (now - h->since) * (double)(h->started - h->working);
-    h->since = now;
+    if (p->awake) p->idle += (now - p->since) * (double)(p->started - p->working);
+    p->since = now;
 }
 
-static void *hand_main(void *arg)
+static void *async_worker_main(void *arg)
 {
-    const hand *own = arg;
-    fli_async_pool *h = own->hands;
-    pthread_mutex_lock(&h->lock);
+    const async_worker *own = arg;
+    fli_async_pool *p = own->pool;
+    pthread_mutex_lock(&p->lock);
     for (;;) {
-        while (!h->quit && !(h->awake && h->todo.n)) pthread_cond_wait(&h->given, &h->lock);
-        if (h->quit) break;
-        void *thing = pop(&h->todo);
-        count_idle(h);
-        h->working++;
-        pthread_mutex_unlock(&h->lock);
-        h->fn(h->arg, thing, own->number);
-        pthread_mutex_lock(&h->lock);
-        count_idle(h);
-        h->working--;
-        put(&h->finished, thing);
-        pthread_cond_signal(&h->done);
+        while (!p->quit && !(p->awake && p->todo.n)) pthread_cond_wait(&p->given, &p->lock);
+        if (p->quit) break;
+        void *item = pop(&p->todo);
+        count_idle(p);
+        p->working++;
+        pthread_mutex_unlock(&p->lock);
+        p->fn(p->arg, item, own->number);
+        pthread_mutex_lock(&p->lock);
+        count_idle(p);
+        p->working--;
+        put(&p->finished, item);
+        pthread_cond_signal(&p->done);
     }
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
 fl_status fli_async_pool_new(fl_ctx *ctx, size_t threads, fli_async_pool_fn *fn, void *arg, fli_async_pool **out)
 {
-    fli_async_pool *h = fli_alloc(ctx, 1, sizeof *h);
-    if (!h) return FL_ENOMEM;
-    *h = (fli_async_pool){.ctx = ctx, .fn = fn, .arg = arg, .all = fli_alloc(ctx, threads, sizeof *h->all)};
+    fli_async_pool *p = fli_alloc(ctx, 1, sizeof *p);
+    if (!p) return FL_ENOMEM;
+    *p = (fli_async_pool){.ctx = ctx, .fn = fn, .arg = arg, .workers = fli_alloc(ctx, threads, sizeof *p->workers)};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->given, NULL);
-    pthread_cond_init(&h->done, &monotonic);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->given, NULL);
+    pthread_cond_init(&p->done, &monotonic);
     pthread_condattr_destroy(&monotonic);
     int rc = 0;
-    for (size_t i = 0; h->all && !rc && i < threads; i++) {
-        h->all[i] = (hand){.hands = h, .number = i};
-        rc = pthread_create(&h->all[i].thread, NULL, hand_main, &h->all[i]);
-        pthread_mutex_lock(&h->lock);
-        h->started += !rc;
-        pthread_mutex_unlock(&h->lock);
+    for (size_t i = 0; p->workers && !rc && i < threads; i++) {
+        p->workers[i] = (async_worker){.pool = p, .number = i};
+        rc = pthread_create(&p->workers[i].thread, NULL, async_worker_main, &p->workers[i]);
+        pthread_mutex_lock(&p->lock);
+        p->started += !rc;
+        pthread_mutex_unlock(&p->lock);
     }
-    fl_status s = !h->all ? FL_ENOMEM
-                  : rc    ? fli_fail(ctx, FL_ESYSTEM, "a thread could not be started: %s", strerror(rc))
-                          : FL_OK;
+    fl_status s = !p->workers ? FL_ENOMEM
+                  : rc        ? fli_fail(ctx, FL_ESYSTEM, "a thread could not be started: %s", strerror(rc))
+                              : FL_OK;
     if (s)
-        fli_async_pool_free(h);
+        fli_async_pool_free(p);
     else
-        *out = h;
+        *out = p;
     return s;
 }
 
-void fli_async_pool_free(fli_async_pool *h)
+void fli_async_pool_free(fli_async_pool *p)
 {
-    if (!h) return;
-    pthread_mutex_lock(&h->lock);
-    h->quit = 1;
-    pthread_cond_broadcast(&h->given);
-    pthread_mutex_unlock(&h->lock);
-    for (size_t i = 0; i < h->started; i++) pthread_join(h->all[i].thread, NULL);
-    pthread_cond_destroy(&h->done);
-    pthread_cond_destroy(&h->given);
-    pthread_mutex_destroy(&h->lock);
-    fli_free(h->todo.at);
-    fli_free(h->finished.at);
-    fli_free(h->all);
-    fli_free(h);
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->quit = 1;
+    pthread_cond_broadcast(&p->given);
+    pthread_mutex_unlock(&p->lock);
+    for (size_t i = 0; i < p->started; i++) pthread_join(p->workers[i].thread, NULL);
+    pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->given);
+    pthread_mutex_destroy(&p->lock);
+    fli_free(p->todo.at);
+    fli_free(p->finished.at);
+    fli_free(p->workers);
+    fli_free(p);
 }
 
-fl_status fli_async_pool_give(fli_async_pool *h, void *thing)
+fl_status fli_async_pool_give(fli_async_pool *p, void *item)
 {
-    pthread_mutex_lock(&h->lock);
-    fl_status s = room_for(h, h->todo.n + h->working + h->finished.n + 1);
-    if (!s) put(&h->todo, thing);
-    pthread_cond_signal(&h->given);
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_lock(&p->lock);
+    fl_status s = room_for(p, p->todo.n + p->working + p->finished.n + 1);
+    if (!s) put(&p->todo, item);
+    pthread_cond_signal(&p->given);
+    pthread_mutex_unlock(&p->lock);
     return s;
 }
 
@@ -290,36 +290,36 @@ static struct timespec after(double seconds)
     return t;
 }
 
-size_t fli_async_pool_take(fli_async_pool *h, double seconds, void **things, size_t most)
+size_t fli_async_pool_take(fli_async_pool *p, double seconds, void **items, size_t most)
 {
     struct timespec until = after(seconds);
     size_t n = 0;
-    pthread_mutex_lock(&h->lock);
-    if (!h->awake) {
-        count_idle(h);
-        h->awake = 1;
-        pthread_cond_broadcast(&h->given);
+    pthread_mutex_lock(&p->lock);
+    if (!p->awake) {
+        count_idle(p);
+        p->awake = 1;
+        pthread_cond_broadcast(&p->given);
     }
-    while (!h->finished.n && seconds > 0 && !pthread_cond_timedwait(&h->done, &h->lock, &until)) continue;
-    while (n < most && h->finished.n) things[n++] = pop(&h->finished);
-    pthread_mutex_unlock(&h->lock);
+    while (!p->finished.n && seconds > 0 && !pthread_cond_timedwait(&p->done, &p->lock, &until)) continue;
+    while (n < most && p->finished.n) items[n++] = pop(&p->finished);
+    pthread_mutex_unlock(&p->lock);
     return n;
 }
 
-void fli_async_pool_rest(fli_async_pool *h)
+void fli_async_pool_rest(fli_async_pool *p)
 {
-    pthread_mutex_lock(&h->lock);
-    count_idle(h);
-    h->awake = 0;
-    while (h->working) pthread_cond_wait(&h->done, &h->lock);
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_lock(&p->lock);
+    count_idle(p);
+    p->awake = 0;
+    while (p->working) pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
-double fli_async_pool_idle(fli_async_pool *h)
+double fli_async_pool_idle(fli_async_pool *p)
 {
-    pthread_mutex_lock(&h->lock);
-    count_idle(h);
-    double mean = h->idle / (double)h->started;
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_lock(&p->lock);
+    count_idle(p);
+    double mean = p->idle / (double)p->started;
+    pthread_mutex_unlock(&p->lock);
     return mean;
 }

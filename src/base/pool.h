@@ -1,11 +1,14 @@
-/* A thread pool for independent items. Items are handed out as workers become free, so which worker does which item
- * varies from run to run: results may depend on the item's number, never on the worker's. */
+/* Threads that work on independent items. The pool does a known number of items and returns when all are done; the
+ * asynchronous pool takes items one by one and hands them back as they are done, while its caller goes on.
+ *
+ * Items go to workers as these become free, so which worker does which item varies from run to run: results may depend
+ * on the item, never on the worker's number. */
 #ifndef FLI_BASE_POOL_H
 #define FLI_BASE_POOL_H
 
 #include "base/ctx.h"
 
-/* ==== pool ================================================================================================== */
+/* ==== the pool ============================================================================================== */
 
 typedef struct fli_pool fli_pool;
 
@@ -21,27 +24,25 @@ typedef void fli_pool_fn(void *arg, size_t item, size_t worker);
 /* Runs fn for items 0 .. count-1 and returns when all are done. Not reentrant. */
 void fli_pool_run(fli_pool *pool, size_t count, fli_pool_fn *fn, void *arg);
 
-/* ==== hands ================================================================================================= */
+/* ==== the asynchronous pool ================================================================================= */
 
-/* Threads that work on things one by one while whoever hands them over goes on: what is given in comes out when it is
- * done. They begin when somebody takes, and may be made to rest in between. */
+/* Its threads begin to work with the first fli_async_pool_take, and can be paused. All calls come from one thread. */
 
 typedef struct fli_async_pool fli_async_pool;
 
 /* `worker` is 0 .. threads-1; no two calls with the same worker overlap. */
-typedef void fli_async_pool_fn(void *arg, void *thing, size_t worker);
+typedef void fli_async_pool_fn(void *arg, void *item, size_t worker);
 
 fl_status fli_async_pool_new(fl_ctx *ctx, size_t threads, fli_async_pool_fn *fn, void *arg, fli_async_pool **out);
-/* What is under way is waited for; the rest is forgotten. */
-void fli_async_pool_free(fli_async_pool *h);
+/* Waits for the items under way; the others are dropped. */
+void fli_async_pool_free(fli_async_pool *p);
 
-/* By one thread, as are all below. */
-fl_status fli_async_pool_give(fli_async_pool *h, void *thing);
-/* Up to `most` things that are done, in the order in which they were; waits so many seconds for the first. */
-size_t fli_async_pool_take(fli_async_pool *h, double seconds, void **things, size_t most);
-/* Returns when nobody is at work; nobody begins until somebody takes again. */
-void fli_async_pool_rest(fli_async_pool *h);
-/* Seconds that a thread had nothing to do while they did not rest, mean over the threads. */
-double fli_async_pool_idle(fli_async_pool *h);
+fl_status fli_async_pool_give(fli_async_pool *p, void *item);
+/* Up to `most` items that are done, in the order in which they were done; waits up to `seconds` for the first. */
+size_t fli_async_pool_take(fli_async_pool *p, double seconds, void **items, size_t most);
+/* Pauses the pool: returns when no thread is at work, and none begins before the next fli_async_pool_take. */
+void fli_async_pool_rest(fli_async_pool *p);
+/* Mean idle seconds per thread, time paused by fli_async_pool_rest excluded. */
+double fli_async_pool_idle(fli_async_pool *p);
 
 #endif

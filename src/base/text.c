@@ -1,4 +1,5 @@
 #include "base/text.h"
+
 #include "base/number.h"
 
 #include <string.h>

@@ -29,7 +29,7 @@ fl_status fli_registry_check_name(fl_ctx *ctx, const char *what, const char *nam
 }
 
 /* By the first n letters of `name`, which are all of it or end before the @. */
-static fli_registry_item **place_of(fli_registry *list, const char *name, size_t n)
+static fli_registry_item **slot_of(fli_registry *list, const char *name, size_t n)
 {
     fli_registry_item **p = &list->first;
     while (*p && (strncmp((*p)->name, name, n) || (*p)->name[n])) p = &(*p)->next;
@@ -48,7 +48,7 @@ fl_status fli_registry_add(fl_ctx *ctx, fli_registry *list, const char *name, vo
     new->item = item;
     new->number = 1;
     pthread_mutex_lock(&list->lock);
-    fli_registry_item **p = place_of(list, name, strlen(name));
+    fli_registry_item **p = slot_of(list, name, strlen(name));
     if (*p) {
         new->number = (*p)->number + 1;
         new->older = *p;
@@ -63,7 +63,7 @@ fl_status fli_registry_add(fl_ctx *ctx, fli_registry *list, const char *name, vo
 int fli_registry_forget(fli_registry *list, const char *name)
 {
     pthread_mutex_lock(&list->lock);
-    fli_registry_item **p = place_of(list, name, strlen(name)), *gone = *p;
+    fli_registry_item **p = slot_of(list, name, strlen(name)), *gone = *p;
     if (gone) {
         *p = gone->next;
         gone->next = list->gone;
@@ -88,7 +88,7 @@ const void *fli_registry_find(fli_registry *list, const char *name)
     size_t n = strcspn(name, "@");
     unsigned long number = name[n] ? strtoul(name + n + 1, NULL, 10) : 0;
     pthread_mutex_lock(&list->lock);
-    const fli_registry_item *i = *place_of(list, name, n);
+    const fli_registry_item *i = *slot_of(list, name, n);
     while (i && name[n] && i->number != number) i = i->older;
     const void *item = i ? i->item : NULL;
     pthread_mutex_unlock(&list->lock);

@@ -423,7 +423,7 @@ void fli_dataset_row(const fli_dataset *ds, size_t i, double *out)
             out[ds->col[k]] = stored_value(ds, k) * sparse_scale(ds, ds->col[k]);
         return;
     }
-    if (fli_images_need_look(ds)) {
+    if (fli_images_need_gather(ds)) {
         const uint32_t sample = (uint32_t)i;
         fli_images_gather(&fli_ops_f64, ds, &sample, 1, out);
         return;
@@ -530,7 +530,7 @@ static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *id
 {
     const fli_ops *ops = b->ops;
     if (!ds->dim) return; /* samples without features */
-    if (fli_images_need_look(ds)) {
+    if (fli_images_need_gather(ds)) {
         fli_images_gather(ops, ds, idx, b->n, b->x);
         return;
     }

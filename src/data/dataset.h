@@ -1,5 +1,5 @@
 /* Samples, stored once and as they came: bytes stay bytes, sparse stays sparse. Clients see them through lists of
- * indices. */
+ * indices; models get them in batches. Where samples come from: data/source.h. */
 #ifndef FLI_DATA_DATASET_H
 #define FLI_DATA_DATASET_H
 
@@ -9,7 +9,7 @@
 #include "format/stream.h"
 #include "vec/ops.h"
 
-/* ==== dataset =============================================================================================== */
+/* ==== data sets ============================================================================================= */
 
 /* What a data set leads to but does not own: it is neither changed nor freed. */
 enum {
@@ -18,8 +18,6 @@ enum {
 };
 
 typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR, FLI_X_CSR64 } fli_xkind;
-
-size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
 
 /* Samples may have no features at all (dim 0, x NULL): then they are known by their numbers alone, and may have neither
  * labels nor targets. */
@@ -48,10 +46,12 @@ typedef struct {
     uint32_t *number;
     uint32_t from;
     int augment;    /* fli_augment: what training makes of a sample each time that it looks */
-    uint64_t still; /* of FLI_SIGHT_DRAWS looks: those that keep the middle, mirrored or not */
+    uint64_t still; /* of FLI_CROP_DRAWS draws: those that keep the middle, mirrored or not */
     char *origin;   /* where the samples are from, for messages; NULL: nothing to say */
     int test;       /* it is a federation's separate test set */
 } fli_dataset;
+
+size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for sparse kinds. */
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out);
@@ -141,13 +141,10 @@ void fli_batch_mul(const fli_batch *b, size_t outs, const void *w, void *z);
 /* G = alpha D' X; D is n x outs, G outs x dim */
 void fli_batch_tmul(const fli_batch *b, size_t outs, double alpha, const void *d, void *g);
 
-/* ==== images ================================================================================================ */
-
-/* How a stored image becomes the one that a model sees: cropped, moved, mirrored, scaled by the set's numbers or by its
- * own. Private to this folder; the rest of the program gathers batches. */
+/* ==== images, for dataset.c and images.c alone ============================================================== */
 
 /* Whether samples take more than one scale and shift per feature run on their way into a batch. */
-static inline int fli_images_need_look(const fli_dataset *ds) { return ds->frame[0] || ds->each; }
+static inline int fli_images_need_gather(const fli_dataset *ds) { return ds->frame[0] || ds->each; }
 
 /* Row r of out = sample idx[r] as evaluation sees it: the middle of the image. For dense sets. */
 void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t *idx, size_t n, void *out);

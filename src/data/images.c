@@ -1,4 +1,5 @@
-/* Nothing is allocated: an image is brought into its row of the batch by the backend's own gathering, line by line
+/* How a stored image becomes the one that a model sees: cropped, moved, mirrored, scaled by the set's numbers or by its
+ * own. Nothing is allocated: an image is brought into its row of the batch by the backend's own gathering, line by line
  * where it is cropped, and its mean and deviation are sums over what is stored. */
 #include "data/dataset.h"
 #include "vec/space.h"
@@ -19,11 +20,11 @@ typedef struct {
     size_t top, bottom, left, right, width, plane;
 } part;
 
-static part seen_part(const fli_dataset *ds, const fli_crop *l)
+static part seen_part(const fli_dataset *ds, const fli_crop *crop)
 {
     size_t height = ds->shape[1], width = ds->shape[2];
     const fli_crop_sizes z = sizes(ds);
-    const fli_crop_part p = fli_crop_seen(&z, l);
+    const fli_crop_part p = fli_crop_seen(&z, crop);
     return (part){.top = p.top,
                   .bottom = p.bottom,
                   .left = p.left,
@@ -76,9 +77,9 @@ static void moments_of_bytes(const fli_dataset *ds, size_t first, const part *p,
 }
 
 /* Mean 0 and deviation 1 of what is seen; the deviation counts as 1/sqrt(n) at least, as in TensorFlow. */
-static void own_scale(const fli_dataset *ds, size_t first, const fli_crop *l, double *scale, double *shift)
+static void own_scale(const fli_dataset *ds, size_t first, const fli_crop *crop, double *scale, double *shift)
 {
-    part p = seen_part(ds, l);
+    part p = seen_part(ds, crop);
     double n = (double)ds->dim, mean = 0, var = 0;
     if (ds->kind == FLI_X_U8)
         moments_of_bytes(ds, first, &p, n, &mean, &var);
@@ -91,8 +92,8 @@ static void own_scale(const fli_dataset *ds, size_t first, const fli_crop *l, do
 /* ---- one image ------------------------------------------------------------------------------------------- */
 
 /* n values from place `at` of the set; one scale for all of them, or one for each. */
-static void bring(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n, size_t segments, const double *scale,
-                  const double *shift, void *out)
+static void gather_run(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n, size_t segments,
+                       const double *scale, const double *shift, void *out)
 {
     const uint32_t here = 0;
     if (ds->kind == FLI_X_U8)
@@ -104,36 +105,36 @@ static void bring(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n
 }
 
 /* Feature runs are whole planes, or single features: a line has one scale, or one per pixel. */
-static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const fli_crop *l, size_t run,
-                       const double *scale, const double *shift, void *out)
+static void gather_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const fli_crop *crop, size_t run,
+                        const double *scale, const double *shift, void *out)
 {
     size_t height = ds->shape[1], width = ds->shape[2], plane = ds->frame[0] * ds->frame[1];
     for (size_t c = 0; c < ds->shape[0]; c++)
         for (size_t y = 0; y < height; y++) {
-            size_t place = c * plane + (l->top + y) * ds->frame[1] + l->left;
-            bring(ops, ds, first + place, width, run == 1 ? width : 1, scale ? scale + place / run : NULL,
-                  shift ? shift + place / run : NULL, fli_at(ops, out, (c * height + y) * width));
+            size_t place = c * plane + (crop->top + y) * ds->frame[1] + crop->left;
+            gather_run(ops, ds, first + place, width, run == 1 ? width : 1, scale ? scale + place / run : NULL,
+                       shift ? shift + place / run : NULL, fli_at(ops, out, (c * height + y) * width));
         }
 }
 
-static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const fli_crop *l, void *out)
+static void gather_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const fli_crop *crop, void *out)
 {
     size_t length = fli_dataset_length(ds), first = sample * length, segments = ds->each ? 1 : ds->segments;
     size_t run = ds->each || !ds->scale ? length : length / segments;
     double own[2];
     const double *scale = ds->scale, *shift = ds->shift;
     if (ds->each) {
-        own_scale(ds, first, l, &own[0], &own[1]);
+        own_scale(ds, first, crop, &own[0], &own[1]);
         scale = &own[0];
         shift = &own[1];
     }
     if (ds->frame[0])
-        bring_crop(ops, ds, first, l, run, scale, shift, out);
+        gather_crop(ops, ds, first, crop, run, scale, shift, out);
     else
-        bring(ops, ds, first, length, segments, scale, shift, out);
-    if (l->mirror || l->down || l->right)
-        ops->image->shift(ds->shape[0], ds->shape[1], ds->shape[2], l->mirror, l->down, l->right, scale ? shift : NULL,
-                          run, out);
+        gather_run(ops, ds, first, length, segments, scale, shift, out);
+    if (crop->mirror || crop->down || crop->right)
+        ops->image->shift(ds->shape[0], ds->shape[1], ds->shape[2], crop->mirror, crop->down, crop->right,
+                          scale ? shift : NULL, run, out);
 }
 
 /* ---- batches --------------------------------------------------------------------------------------------- */
@@ -141,12 +142,12 @@ static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample
 void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t *idx, size_t n, void *out)
 {
     const fli_crop_sizes z = sizes(ds);
-    const fli_crop l = fli_crop_middle(&z);
-    for (size_t i = 0; i < n; i++) bring_image(ops, ds, idx[i], &l, fli_at(ops, out, i * ds->dim));
+    const fli_crop crop = fli_crop_middle(&z);
+    for (size_t i = 0; i < n; i++) gather_image(ops, ds, idx[i], &crop, fli_at(ops, out, i * ds->dim));
 }
 
-static fli_crop drawn(const fli_dataset *ds, const fli_crop_sizes *z, const fli_rng *turn, uint32_t epoch,
-                      uint32_t sample)
+static fli_crop draw_crop(const fli_dataset *ds, const fli_crop_sizes *z, const fli_rng *turn, uint32_t epoch,
+                          uint32_t sample)
 {
     fli_rng r;
     uint32_t bits[4];
@@ -159,30 +160,31 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
 {
     const fli_crop_sizes z = sizes(ds);
     for (size_t i = 0; i < b->n; i++) {
-        const fli_crop l = drawn(ds, &z, turn, epoch, idx[i]);
-        bring_image(b->ops, ds, idx[i], &l, fli_at(b->ops, b->x, i * b->dim));
+        const fli_crop crop = draw_crop(ds, &z, turn, epoch, idx[i]);
+        gather_image(b->ops, ds, idx[i], &crop, fli_at(b->ops, b->x, i * b->dim));
     }
 }
 
-/* ---- images that stay as they were drawn ----------------------------------------------------------------- */
+/* ---- images that stay as they were draw_crop ----------------------------------------------------------------- */
 
 /* Copies line y of channel c of the visible part, `size` bytes a value. Places that lie outside the image keep what
  * `to` has. */
-static void freeze_line(const fli_dataset *ds, const fli_crop *l, size_t c, size_t y, const char *from, char *to)
+static void freeze_line(const fli_dataset *ds, const fli_crop *crop, size_t c, size_t y, const char *from, char *to)
 {
     size_t size = fli_xkind_size(ds->kind), width = ds->shape[2], line = ds->frame[0] ? ds->frame[1] : width;
     size_t lines = ds->frame[0] ? ds->frame[0] : ds->shape[1];
-    int64_t row = (int64_t)y - l->down;
+    int64_t row = (int64_t)y - crop->down;
     if (row < 0 || row >= (int64_t)ds->shape[1]) return;
-    from += ((c * lines + l->top + (size_t)row) * line + l->left) * size;
+    from += ((c * lines + crop->top + (size_t)row) * line + crop->left) * size;
     for (size_t x = 0; x < width; x++) {
-        int64_t col = (int64_t)x - l->right;
+        int64_t col = (int64_t)x - crop->right;
         if (col < 0 || col >= (int64_t)width) continue;
-        memcpy(to + x * size, from + (l->mirror ? width - 1 - (size_t)col : (size_t)col) * size, size);
+        memcpy(to + x * size, from + (crop->mirror ? width - 1 - (size_t)col : (size_t)col) * size, size);
     }
 }
 
-static void freeze_image(const fli_dataset *ds, const fli_crop_sizes *z, const fli_crop *l, char *image, char *stored)
+static void freeze_image(const fli_dataset *ds, const fli_crop_sizes *z, const fli_crop *crop, char *image,
+                         char *stored)
 {
     size_t size = fli_xkind_size(ds->kind), bytes = fli_dataset_length(ds) * size;
     size_t line = ds->frame[0] ? ds->frame[1] : ds->shape[2], lines = ds->frame[0] ? ds->frame[0] : ds->shape[1];
@@ -191,7 +193,7 @@ static void freeze_image(const fli_dataset *ds, const fli_crop_sizes *z, const f
     memset(stored, 0, bytes);
     for (size_t c = 0; c < ds->shape[0]; c++)
         for (size_t y = 0; y < ds->shape[1]; y++)
-            freeze_line(ds, l, c, y, image, stored + ((c * lines + middle.top + y) * line + middle.left) * size);
+            freeze_line(ds, crop, c, y, image, stored + ((c * lines + middle.top + y) * line + middle.left) * size);
 }
 
 fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n)
@@ -208,8 +210,8 @@ fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const 
     fl_status s = image ? fli_dataset_own_samples(ctx, ds) : FL_ENOMEM;
     fli_rng_init(&before, seed, FLI_RNG_AUGMENT, 0, 0);
     for (size_t i = 0; !s && i < n; i++) {
-        const fli_crop l = drawn(ds, &z, &before, 0, idx[i]);
-        freeze_image(ds, &z, &l, image, (char *)ds->x + idx[i] * bytes);
+        const fli_crop crop = draw_crop(ds, &z, &before, 0, idx[i]);
+        freeze_image(ds, &z, &crop, image, (char *)ds->x + idx[i] * bytes);
     }
     fli_free(image);
     return s;

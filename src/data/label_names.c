@@ -147,7 +147,7 @@ static fl_status look_up(const fli_label_names *l, const char *text, fli_origin 
     if (l->numeric && !fli_number_read(text, DBL_MAX, &key.value))
         found = bsearch(&key, l->sorted, l->words.n, sizeof key, by_value);
     if (!found)
-        return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %s does not occur in the training data%s", FLI_PLACE(at),
+        return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %s does not occur in the training data%s", FLI_ORIGIN(at),
                         l->noun, fli_show(text).s,
                         l->numeric ? "; where labels are 0, 1, ..., `classes: N` takes them as they are" : "");
     *out = found->class;
@@ -159,26 +159,26 @@ static fl_status read_fixed(const fli_label_names *l, const char *text, fli_orig
     double v = -1;
     if (fli_number_read(text, DBL_MAX, &v) || !(v >= 0 && v < (double)l->fixed) || v != floor(v))
         return fli_fail(l->words.ctx, FL_EFORMAT,
-                        FLI_AT "label %s is not a whole number in 0 .. %zu, as classes: %zu says", FLI_PLACE(at),
+                        FLI_AT "label %s is not a whole number in 0 .. %zu, as classes: %zu says", FLI_ORIGIN(at),
                         fli_show(text).s, l->fixed - 1, l->fixed);
     *out = (int32_t)v;
     return FL_OK;
 }
 
 /* A text met for the first time. */
-static fl_status accept(fli_label_names *l, const char *text, fli_origin at)
+static fl_status check_new_label(fli_label_names *l, const char *text, fli_origin at)
 {
     fl_ctx *ctx = l->words.ctx;
     double v;
     const char *wrong = fli_number_read(text, DBL_MAX, &v);
     if (!*text || (wrong && strcmp(wrong, FLI_NO_NUMBER))) /* "nan" and "inf" are a failed computation, not a name */
-        return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_PLACE(at), l->noun,
+        return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_ORIGIN(at), l->noun,
                         fli_show(text).s);
     if (l->whole && !wrong && v != floor(v))
         return fli_fail(ctx, FL_EFORMAT, FLI_AT "label %s is not a whole number, as classes are; " WAY_OUT "%s",
-                        FLI_PLACE(at), fli_show(text).s, l->hint);
+                        FLI_ORIGIN(at), fli_show(text).s, l->hint);
     if (!l->bounded || l->words.n <= (l->few ? FEW : MANY)) return FL_OK;
-    fli_snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_PLACE(at), fli_show(text).s);
+    fli_snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_ORIGIN(at), fli_show(text).s);
     return l->words.n <= FLI_MOST_LABELS
                ? FL_OK
                : fli_fail(ctx, FL_EFORMAT, "%s is one more than the %d different ones allowed", l->last,
@@ -192,7 +192,7 @@ fl_status fli_label_names_read(fli_label_names *l, const char *text, fli_origin 
     if (l->classes) return look_up(l, text, at, out);
     size_t before = l->words.n;
     fl_status s = fli_words_add(&l->words, text, &number);
-    if (s == FL_OK && l->words.n > before) s = accept(l, text, at);
+    if (s == FL_OK && l->words.n > before) s = check_new_label(l, text, at);
     *out = (int32_t)number;
     return s;
 }
@@ -203,7 +203,7 @@ fl_status fli_label_names_read_number(fli_label_names *l, double v, fli_origin a
     char text[40];
     int small = v >= 0 && v < 256;
     if (v != floor(v) || fabs(v) > exact)
-        return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %.17g is not a whole number up to 2^53%s", FLI_PLACE(at),
+        return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %.17g is not a whole number up to 2^53%s", FLI_ORIGIN(at),
                         l->noun, v, l->bounded ? "; for values to predict, say task: regression" : "");
     if (small && l->quick[(int)v]) {
         *out = l->quick[(int)v] - 1;

@@ -28,10 +28,10 @@ typedef struct {
     const char *path, *unit;
     size_t number;
 } fli_origin;
-#define FLI_LINE     ":"
-#define FLI_SAMPLE   ": sample "
-#define FLI_AT       "%s%s%zu: " /* for FLI_PLACE(place) */
-#define FLI_PLACE(p) (p).path, (p).unit, (p).number
+#define FLI_LINE      ":"
+#define FLI_SAMPLE    ": sample "
+#define FLI_AT        "%s%s%zu: " /* for FLI_ORIGIN(origin) */
+#define FLI_ORIGIN(o) (o).path, (o).unit, (o).number
 
 /* The rule for all loaders. First all labels are read, then they are ordered: as numbers if all are numbers (so that
  * "1", "+1" and "1.0" are one class), as text otherwise, and become 0, 1, ... After that, reading looks up, and a label

@@ -1,7 +1,7 @@
 #include "data/load.h"
 
-#include "base/os.h"
 #include "base/number.h"
+#include "base/os.h"
 #include "format/stream.h"
 
 #include <inttypes.h>

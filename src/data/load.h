@@ -17,7 +17,8 @@ enum { FLI_TASK_AUTO, FLI_TASK_CLASSIFICATION, FLI_TASK_REGRESSION };
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
-/* fli_find_file, then open. A file of a format that no loader reads is FL_EFORMAT, with a way out (format.h). */
+/* fli_find_file, then open. A file of a format that no loader reads is FL_EFORMAT, with a way out
+ * (fli_format_check). */
 fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stream **out);
 fl_status fli_load_open_npy(fl_ctx *ctx, const char *name, fli_stream **out);  /* the same for NPY files */
 fl_status fli_load_open_text(fl_ctx *ctx, const char *name, fli_stream **out); /* the same, behind a byte order mark */

@@ -6,8 +6,6 @@
 #include "data/dataset.h"
 #include "format/keys.h"
 
-/* ==== source ================================================================================================ */
-
 /* What a federation asks of a source. */
 typedef struct {
     const void *params; /* the bound struct of the source's `keys` */
@@ -26,7 +24,7 @@ typedef struct fli_source {
     const fli_key *keys;
     size_t params_size;
     /* Loads or makes everything. *test stays NULL when there is no test part. */
-    fl_status (*load)(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test);
+    fl_status (*load)(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test);
     /* Generators whose clients are independent can make one client at a time, so that a federation of millions needs no
      * memory. Both NULL otherwise. `load` then makes the same samples, with groups. */
     size_t (*clients)(const void *params);
@@ -56,11 +54,10 @@ extern const fli_source fli_source_linreg;
 extern const fli_source fli_source_blobs;
 extern const fli_source fli_source_digits;
 
-/* ==== libsvm ================================================================================================ */
+/* ==== LIBSVM files of known features ======================================================================== */
 
-/* A file of LIBSVM's as a sparse set, for those who know what it has. */
-
-/* Indices begin at 1. `classes` 0: regression; else labels are 0 to classes - 1. `wide`: values as doubles. */
+/* As a sparse set, where the number of features and classes is given: a server's test set. Indices begin at 1.
+ * `classes` 0: regression; else labels are 0 to classes - 1. `wide`: values as doubles. */
 fl_status fli_libsvm_read(fl_ctx *ctx, const char *path, size_t features, size_t classes, int wide, fli_dataset **out);
 
 #endif

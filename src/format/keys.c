@@ -1,4 +1,5 @@
 #include "format/keys.h"
+
 #include "base/number.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* Reading plain, gzip and xz files, and members of zip archives (zip.c), through one window of uncompressed bytes
- * (`ready`), which `refill` makes anew whenever it is used up. A failure is kept: every later call returns it again.
- * The decoders take their memory from fli_alloc too, so running out of it is an ordinary failure. */
+/* A stream reads plain, gzip and xz files, and members of zip archives (zip.c), through one window of uncompressed
+ * bytes (`ready`), which `refill` makes anew whenever it is used up. A failure is kept: every later call returns it
+ * again. The decoders take their memory from fli_alloc too, so running out of it is an ordinary failure. */
 #include "format/stream.h"
 
 #include "base/file.h"
@@ -19,9 +19,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* ==== mapping =============================================================================================== */
+/* ==== files as memory ======================================================================================= */
 
-static void *mapping_open(int fd, uint64_t offset, size_t n, fli_mapping *m)
+/* Where n bytes from this offset are, or NULL: it is no plain file, or has fewer, or the system does not map it. */
+static void *map_file(int fd, uint64_t offset, size_t n, fli_mapping *m)
 {
     struct stat st;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (size_t)(offset % page);
@@ -40,7 +41,7 @@ void fli_mapping_close(fli_mapping *m)
     *m = (fli_mapping){NULL, 0};
 }
 
-/* ==== format ================================================================================================ */
+/* ==== foreign formats ======================================================================================= */
 
 #define FROM_PANDAS "; convert it, for instance with pandas: " /* + reader + TO_CSV */
 #define TO_CSV      ".to_csv(\"data.csv\", index=False)"
@@ -53,7 +54,7 @@ typedef struct {
     size_t length;
     const char *member; /* of zip archives: how the name of a file in it ends; NULL: no archive */
     const char *way_out;
-} format;
+} foreign_format;
 
 #define BYTES(literal) literal, sizeof literal - 1, NULL
 #define MEMBER(name)   NULL, 0, name
@@ -63,7 +64,7 @@ typedef struct {
             "; open it in Python and write numpy.savez(\"data.npz\", x=..., y=...), for `kind: npz`"                   \
     }
 
-static const format known[] = {
+static const foreign_format known[] = {
     {"a Parquet file", BYTES("PAR1\x15"), FROM_PANDAS "pandas.read_parquet(...)" TO_CSV},
     {"an Arrow (Feather) file", BYTES("ARROW1\0\0"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
     {"a Feather file", BYTES("FEA1\0\0\0\0"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
@@ -93,7 +94,7 @@ static const format known[] = {
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
-static fl_status refuse(fl_ctx *ctx, const char *path, const format *f)
+static fl_status refuse(fl_ctx *ctx, const char *path, const foreign_format *f)
 {
     return fli_fail(ctx, FL_EFORMAT, "%s: is %s, which is not read%s", path, f->name, f->way_out);
 }
@@ -115,7 +116,7 @@ static int ends_with(const char *name, const char *ending)
 }
 
 /* Why an archive with several files cannot be read as one: what it is, if that is known, else what it holds. */
-static fl_status format_refuse_zip(fl_ctx *ctx, const char *path, const fli_zip *zip)
+static fl_status refuse_archive(fl_ctx *ctx, const char *path, const fli_zip *zip)
 {
     size_t arrays = 0, n = fli_zip_count(zip);
     fli_text names;
@@ -139,7 +140,7 @@ static fl_status format_refuse_zip(fl_ctx *ctx, const char *path, const fli_zip 
     return s;
 }
 
-/* ==== stream ================================================================================================ */
+/* ==== streams =============================================================================================== */
 
 enum { PIECE = 1 << 16, SAY_SECONDS = 10 };
 #define LONGEST_LINE ((size_t)64 << 20)
@@ -300,7 +301,7 @@ static fl_status init_zip(fli_stream *s, const char *member)
     s->refill = refill_zip;
     s->fini = fini_zip;
     if (member) return choose_member(s, member);
-    return fli_zip_count(s->zip) == 1 ? fli_zip_start(s->zip, 0) : format_refuse_zip(s->ctx, s->file, s->zip);
+    return fli_zip_count(s->zip) == 1 ? fli_zip_start(s->zip, 0) : refuse_archive(s->ctx, s->file, s->zip);
 }
 
 /* ---- xz ------------------------------------------------------------------------------------------------- */
@@ -510,7 +511,7 @@ void *fli_stream_map(fli_stream *s, size_t n, size_t alignment, fli_mapping *m)
 {
     *m = (fli_mapping){NULL, 0};
     if (s->status != FL_OK || s->refill != refill_plain || s->offset % alignment) return NULL;
-    void *at = mapping_open(s->fd, s->offset, n, m);
+    void *at = map_file(s->fd, s->offset, n, m);
     if (at && lseek(s->fd, (off_t)(s->offset + n), SEEK_SET) < 0) fli_mapping_close(m);
     if (!m->base) return NULL;
     s->offset += n;
@@ -608,7 +609,7 @@ fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n)
 /* ---- finding -------------------------------------------------------------------------------------------- */
 
 /* Whether the file is there; another failure than that it is not is told at once. */
-static fl_status look(fl_ctx *ctx, const char *path, int *there)
+static fl_status find_exact(fl_ctx *ctx, const char *path, int *there)
 {
     struct stat st;
     *there = 0;
@@ -632,7 +633,7 @@ fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **p
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
         int there = 0;
         char *p = fli_strf(ctx, "%s%s%s%s", folder, slash, name, ending[i]);
-        fl_status s = p ? look(ctx, p, &there) : FL_ENOMEM;
+        fl_status s = p ? find_exact(ctx, p, &there) : FL_ENOMEM;
         if (s == FL_OK && there) {
             *path = p;
             return FL_OK;
@@ -643,7 +644,7 @@ fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **p
     return fli_fail(ctx, FL_EIO, "%s%s%s: no such file, nor with .gz, .xz or .zip at its end", folder, slash, name);
 }
 
-/* ==== fields ================================================================================================ */
+/* ==== fields of a line ====================================================================================== */
 
 /* The line at hand. */
 typedef struct {

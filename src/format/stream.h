@@ -1,6 +1,7 @@
 /* Reading a file that may be compressed: plain, gzip, xz, or the only file in a zip archive, told apart by its first
  * bytes. Errors name the file and the offset in the uncompressed data, or in the archive where that is what is
- * wrong. */
+ * wrong. Also what readers of files share: parts of a file as memory, formats that are recognised only to be refused,
+ * and the fields of a line. */
 #ifndef FLI_FORMAT_STREAM_H
 #define FLI_FORMAT_STREAM_H
 
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ==== mapping =============================================================================================== */
+/* ==== files as memory ======================================================================================= */
 
 /* A part of a file as memory that is only read. Its pages are those that the system has of the file anyway: processes
  * on one machine share them, and they count for nobody when memory is short.
@@ -23,10 +24,10 @@ typedef struct {
     size_t length;
 } fli_mapping;
 
-/* Where n bytes from this offset are, or NULL: it is no plain file, or has fewer, or the system does not map it. */
+/* One that is closed, or never was open (zeroed), is fine. */
 void fli_mapping_close(fli_mapping *m);
 
-/* ==== format ================================================================================================ */
+/* ==== foreign formats ======================================================================================= */
 
 /* Files that people have and that no loader reads: told apart by how they begin, so that the message can name them. */
 
@@ -34,7 +35,7 @@ void fli_mapping_close(fli_mapping *m);
  * NPY is read here, and no such format. */
 fl_status fli_format_check(fl_ctx *ctx, const char *path, const uint8_t *first, size_t n, int numpy);
 
-/* ==== stream ================================================================================================ */
+/* ==== streams =============================================================================================== */
 
 typedef struct fli_stream fli_stream;
 
@@ -42,8 +43,8 @@ fl_status fli_stream_open(fl_ctx *ctx, const char *path, fli_stream **out);
 /* One array of a zip archive as numpy.savez writes it; a name that is not there is FL_EFORMAT, with those that are. */
 fl_status fli_stream_open_array(fl_ctx *ctx, const char *path, const char *member, fli_stream **out);
 void fli_stream_close(fli_stream *s);
-const char *
-fli_stream_path(const fli_stream *s); /* for messages: an array of an archive has its name behind the file's */
+/* For messages: an array of an archive has its name behind the file's. */
+const char *fli_stream_path(const fli_stream *s);
 uint64_t fli_stream_offset(const fli_stream *s); /* uncompressed bytes read so far */
 
 /* The next bytes without reading them, at least one before the end; gone with the next call. */
@@ -66,17 +67,15 @@ fl_status fli_stream_line(fli_stream *s, char **line, size_t *length);
 fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n);
 
 /* `dir`/`name`, or `dir`/`name`.gz, or .xz, or .zip, whichever exists; FL_EIO naming what was looked for, or what is in
- * the way (a folder, a link to nothing, no permission) otherwise. Result from
- * fli_alloc. `dir` may be "", and does not count when `name` starts with a slash. */
+ * the way (a folder, a link to nothing, no permission) otherwise. Result from fli_alloc. `dir` may be "", and does not
+ * count when `name` starts with a slash. */
 fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **path);
 
-/* ==== fields ================================================================================================ */
+/* ==== fields of a line ====================================================================================== */
 
-/* A line of a table as fields. */
-
-/* Cuts `line` at the separator, in place; blanks around a field go, and a field may stand in double quotes (doubled
- * within), without line breaks in it. The separator ' ' is any number of blanks. `field` is an array of char *, filled
- * anew; path and number are for messages. */
+/* Cuts `line`, of a table, at the separator, in place; blanks around a field go, and a field may stand in double quotes
+ * (doubled within), without line breaks in it. The separator ' ' is any number of blanks. `field`, an array of `char
+ * *`, is emptied first; path and number are for messages. */
 fl_status fli_fields_split(fl_ctx *ctx, char *line, char separator, const char *path, size_t number, fli_array *field);
 
 #endif

@@ -1,4 +1,4 @@
-/* libyaml's events are turned into nodes with an explicit stack: its depth is the nesting limit. */
+/* Reading turns libyaml's events into nodes with an explicit stack: its depth is the nesting limit. */
 #include "format/yaml.h"
 
 #include "base/file.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <yaml.h>
 
-/* ==== yaml ================================================================================================== */
+/* ==== reading =============================================================================================== */
 
 enum {
     FILE_MAX = 1 << 20,
@@ -105,11 +105,11 @@ static fl_status take_key(reader *r, frame *f, const yaml_event_t *e)
     const char *key = (const char *)e->data.scalar.value;
     if (!*key) return fail_at(r, &e->start_mark, "a key is empty");
     if (++f->keys > KEYS_MAX) return fail_at(r, &e->start_mark, "more than %d keys in one map", KEYS_MAX);
-    const fli_node *twin = fli_node_find(f->node, key);
-    if (twin && r->positions)
-        return fail_at(r, &e->start_mark, "the key %s is given twice: in line %d and in line %zu", key, twin->line,
+    const fli_node *earlier = fli_node_find(f->node, key);
+    if (earlier && r->positions)
+        return fail_at(r, &e->start_mark, "the key %s is given twice: in line %d and in line %zu", key, earlier->line,
                        e->start_mark.line + 1);
-    if (twin) return fail_at(r, &e->start_mark, "the key %s is given twice", key);
+    if (earlier) return fail_at(r, &e->start_mark, "the key %s is given twice", key);
     f->key = fli_arena_strdup(r->arena, key);
     f->key_mark = e->start_mark;
     return f->key ? FL_OK : FL_ENOMEM;
@@ -460,7 +460,7 @@ fl_status fli_yaml_set(fl_ctx *ctx, fli_arena *a, const char *assignment, fli_no
     return assign(ctx, a, origin, root, parts, count, value);
 }
 
-/* ==== yaml print ============================================================================================ */
+/* ==== printing ============================================================================================== */
 
 /* Maps and lists of maps go over lines of their own, two columns further in for each level; lists of values stay on
  * one line. */

@@ -1,5 +1,5 @@
-/* YAML into trees of settings, and laying one tree over another. What the keys mean is not known here: that is binding
- * (format/keys.h).
+/* YAML into trees of settings and back, and laying one tree over another. What the keys mean is not known here: that is
+ * binding (format/keys.h).
  *
  * A section is a map, usually with the key `kind`. The shorthand `algorithm: fedprox` stands for `algorithm: {kind:
  * fedprox}`; setting and merging treat both alike. A missing value (`key:`, `~`, `null`) is a scalar with the text "".
@@ -10,7 +10,7 @@
 
 #include "format/keys.h"
 
-/* ==== yaml ================================================================================================== */
+/* ==== reading =============================================================================================== */
 
 /* Reads a file into a map. Every node knows its origin, line and column; a map's entry stands where its key does. */
 fl_status fli_yaml_load(fl_ctx *ctx, fli_arena *a, const char *path, fli_node **root);
@@ -30,7 +30,7 @@ const fli_node *fli_yaml_get(const fli_node *root, const char *path);
  * copied. */
 fl_status fli_yaml_merge(fl_ctx *ctx, fli_arena *a, fli_node *base, const fli_node *over);
 
-/* ==== yaml print ============================================================================================ */
+/* ==== printing ============================================================================================== */
 
 /* A tree of settings as YAML again, with remarks: what changed a file says so where it did. */
 

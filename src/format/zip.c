@@ -15,11 +15,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* ==== inflate =============================================================================================== */
+/* ==== zlib ================================================================================================== */
 
-static void *take(void *ctx, unsigned count, unsigned size) { return fli_alloc(ctx, count, size); }
+static void *zlib_alloc(void *ctx, unsigned count, unsigned size) { return fli_alloc(ctx, count, size); }
 
-static void give_back(void *ctx, void *p)
+static void zlib_free(void *ctx, void *p)
 {
     (void)ctx;
     fli_free(p);
@@ -27,15 +27,15 @@ static void give_back(void *ctx, void *p)
 
 fl_status fli_inflate_start(fl_ctx *ctx, const char *path, int window_bits, z_stream *z)
 {
-    z->zalloc = take;
-    z->zfree = give_back;
+    z->zalloc = zlib_alloc;
+    z->zfree = zlib_free;
     z->opaque = ctx;
     int rc = inflateInit2(z, window_bits);
     if (rc == Z_MEM_ERROR) return FL_ENOMEM;
     return rc == Z_OK ? FL_OK : fli_fail(ctx, FL_ESYSTEM, "%s: zlib refuses to start (%d)", path, rc);
 }
 
-/* ==== zip =================================================================================================== */
+/* ==== reading =============================================================================================== */
 
 enum { STORED = 0, DEFLATED = 8, ENCRYPTED = 1, PIECE = 1 << 16 };
 enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20, LONGEST_COMMENT = 65535, SHOWN = 10 };
@@ -366,18 +366,18 @@ fl_status fli_zip_read(fli_zip *z, void *buf, size_t n, size_t *got)
     return FL_OK;
 }
 
-/* ==== npz write ============================================================================================= */
+/* ==== writing NumPy archives ================================================================================ */
 
-enum { MOST_ARRAYS = 4, NAME = 32, HEAD = 256, ALIGN = 64 };
+enum { MOST_ARRAYS = 4, NPZ_NAME = 32, NPY_HEADER = 256, NPY_ALIGN = 64 };
 
 /* An array on its way into the archive. */
 typedef struct {
     const fli_npz_array *a;
-    char file[NAME];
-    char head[HEAD]; /* of NPY */
+    char file[NPZ_NAME];
+    char head[NPY_HEADER]; /* the NPY header */
     size_t head_bytes, data_bytes, at;
     uint32_t crc;
-} add_member;
+} npz_member;
 
 static size_t volume(const fli_npz_array *a)
 {
@@ -387,7 +387,7 @@ static size_t volume(const fli_npz_array *a)
 }
 
 /* zlib counts in 32 bits. */
-static uint32_t checksum(const add_member *m)
+static uint32_t checksum(const npz_member *m)
 {
     const size_t most = 1u << 30;
     const unsigned char *p = m->a->data;
@@ -398,17 +398,18 @@ static uint32_t checksum(const add_member *m)
 }
 
 /* Version 1.0: magic, two bytes of length, a Python dictionary padded with blanks to a multiple of 64. */
-static void describe(const fli_npz_array *a, add_member *m)
+static void describe_array(const fli_npz_array *a, npz_member *m)
 {
     const uint16_t one = 1;
     char order = a->width == 1 ? '|' : *(const unsigned char *)&one ? '<' : '>';
     char shape[100] = "", *text = m->head + 10;
     for (size_t k = 0, used = 0; k < a->dims; k++)
         used += (size_t)fli_snprintf(shape + used, sizeof shape - used, "%zu,", a->size[k]);
-    size_t n = (size_t)fli_snprintf(text, HEAD - 10, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (%s), }",
-                                    order, a->kind, a->width, shape);
+    size_t n =
+        (size_t)fli_snprintf(text, NPY_HEADER - 10, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (%s), }",
+                             order, a->kind, a->width, shape);
     m->a = a;
-    m->head_bytes = (10 + n + 1 + ALIGN - 1) / ALIGN * ALIGN;
+    m->head_bytes = (10 + n + 1 + NPY_ALIGN - 1) / NPY_ALIGN * NPY_ALIGN;
     memset(text + n, ' ', m->head_bytes - 10 - n);
     m->head[m->head_bytes - 1] = '\n';
     memcpy(m->head, "\x93NUMPY\x01\x00", 8);
@@ -420,7 +421,7 @@ static void describe(const fli_npz_array *a, add_member *m)
 
 /* What the local header and the directory have in common: version, flags, method (stored), time (the first that there
  * is), checksum, sizes, lengths of name and extra field. */
-static unsigned char *common(unsigned char *at, const add_member *m)
+static unsigned char *put_common(unsigned char *at, const npz_member *m)
 {
     uint64_t bytes = m->head_bytes + m->data_bytes;
     const uint64_t fields[] = {20, 0, 0, 0, 0x21, m->crc, bytes, bytes, strlen(m->file), 0};
@@ -429,22 +430,22 @@ static unsigned char *common(unsigned char *at, const add_member *m)
     return at;
 }
 
-static void put_member(fli_out *out, const add_member *m)
+static void put_member(fli_out *out, const npz_member *m)
 {
     unsigned char head[LOCAL];
     memcpy(head, "PK\3\4", 4);
-    common(head + 4, m);
+    put_common(head + 4, m);
     fli_out_bytes(out, head, sizeof head);
     fli_out_text(out, m->file);
     fli_out_bytes(out, m->head, m->head_bytes);
     fli_out_bytes(out, m->a->data, m->data_bytes);
 }
 
-static void put_directory(fli_out *out, const add_member *m)
+static void put_directory(fli_out *out, const npz_member *m)
 {
     unsigned char head[CENTRAL] = "PK\1\2";
     fli_put_u64(head + 4, 20, 2);
-    common(head + 6, m);
+    put_common(head + 6, m);
     fli_put_u64(head + 42, m->at, 4);
     fli_out_bytes(out, head, sizeof head);
     fli_out_text(out, m->file);
@@ -462,11 +463,11 @@ static void put_end(fli_out *out, size_t count, size_t from, size_t bytes)
 
 fl_status fli_npz_write(fl_ctx *ctx, const char *path, const fli_npz_array *array, size_t count)
 {
-    add_member m[MOST_ARRAYS];
+    npz_member m[MOST_ARRAYS];
     size_t at = 0, directory = 0;
     fli_out out;
     for (size_t i = 0; i < count; i++) {
-        describe(&array[i], &m[i]);
+        describe_array(&array[i], &m[i]);
         m[i].at = at;
         at += LOCAL + strlen(m[i].file) + m[i].head_bytes + m[i].data_bytes;
         directory += CENTRAL + strlen(m[i].file);

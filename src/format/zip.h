@@ -1,6 +1,4 @@
-/* Reading members of a zip archive, also ZIP64 as NumPy writes it: stored or deflated, found through the central
- * directory, checked against size and checksum. Nothing is believed that the file does not have: offsets are checked,
- * and the directory takes memory in proportion to its bytes. */
+/* Zip archives: reading their members, and writing arrays as NumPy's .npz. Other compressed files: format/stream.h. */
 #ifndef FLI_FORMAT_ZIP_H
 #define FLI_FORMAT_ZIP_H
 
@@ -10,18 +8,19 @@
 
 #include <stdint.h>
 
-/* ==== inflate =============================================================================================== */
-
-/* zlib with this program's memory. */
+/* ==== zlib ================================================================================================== */
 
 struct z_stream_s; /* zlib.h has macros that are not for everyone */
 
-/* Prepares to unpack what next_in and avail_in of `z` say; window_bits as for inflateInit2. `path` is for the message.
- * To be ended by inflateEnd, unless it fails. */
+/* With memory from fli_alloc. Prepares to unpack what next_in and avail_in of `z` say; window_bits as for inflateInit2.
+ * `path` is for the message. To be ended by inflateEnd, unless it fails. */
 fl_status fli_inflate_start(fl_ctx *ctx, const char *path, int window_bits, struct z_stream_s *z);
 
-/* ==== zip =================================================================================================== */
+/* ==== reading =============================================================================================== */
 
+/* Members of an archive, also of ZIP64 as NumPy writes it: stored or deflated, found through the central directory,
+ * checked against size and checksum. Nothing is believed that the file does not have: offsets are checked, and the
+ * directory takes memory in proportion to its bytes. */
 typedef struct fli_zip fli_zip;
 
 /* Reads the directory. The descriptor, of a file that can be read at any place, is borrowed. */
@@ -39,9 +38,9 @@ fl_status fli_zip_start(fli_zip *z, size_t i);
 /* The next bytes of that file, at most n and at least one before its end. */
 fl_status fli_zip_read(fli_zip *z, void *buf, size_t n, size_t *got);
 
-/* ==== npz write ============================================================================================= */
+/* ==== writing NumPy archives ================================================================================ */
 
-/* NumPy archives as numpy.savez writes them: arrays in a zip file, not compressed. */
+/* As numpy.savez writes them: arrays in a zip file, not compressed. */
 
 /* An array in the machine's own byte order, row by row. */
 typedef struct {

@@ -1,10 +1,5 @@
-/* Every regulariser there is. */
+/* All regularisers. */
 #include "regularizer/regularizer.h"
-
-double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params)
-{
-    return g && g->weak_convexity ? g->weak_convexity(params) : 0;
-}
 
 /* One per line. */
 /* clang-format off */

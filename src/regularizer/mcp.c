@@ -47,8 +47,8 @@ static double value(const void *params_, size_t n, const double *x)
     return sum;
 }
 
-/* Rounding may not make the result larger than x. */
-static double firm(const params *p, double eta, double x)
+/* The prox for eta < gamma. Rounding may not make the result larger than x. */
+static double firm_threshold(const params *p, double eta, double x)
 {
     if (fabs(x) > p->gamma * p->weight) return x;
     double z = fli_soft(x, eta * p->weight) * (p->gamma / (p->gamma - eta));
@@ -60,7 +60,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     const params *p = params_;
     double jump = p->weight * sqrt(eta * p->gamma);
     (void)work;
-    for (size_t i = 0; i < n; i++) x[i] = eta < p->gamma ? firm(p, eta, x[i]) : fabs(x[i]) <= jump ? 0 : x[i];
+    for (size_t i = 0; i < n; i++) x[i] = eta < p->gamma ? firm_threshold(p, eta, x[i]) : fabs(x[i]) <= jump ? 0 : x[i];
 }
 
 const fli_regularizer fli_reg_mcp = {

@@ -1,4 +1,10 @@
+/* What all regularisers have, and what several are made of. */
 #include "regularizer/regularizer.h"
+
+double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params)
+{
+    return g && g->weak_convexity ? g->weak_convexity(params) : 0;
+}
 
 double fli_norm_split(size_t n, const double *x, double *unit)
 {

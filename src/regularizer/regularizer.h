@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stddef.h>
 
-/* ==== regularizer =========================================================================================== */
-
 typedef struct fli_regularizer {
     const char *name, *title, *citation;
     const fli_key *keys;
@@ -30,12 +28,10 @@ typedef struct fli_regularizer {
 
 double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params); /* 0: convex, or g is NULL */
 
+/* ==== the list ============================================================================================== */
+
+/* To add one: its file, a line here, a line in list.c. */
 extern const fli_regularizer *const fli_regularizer_list[]; /* NULL-terminated */
-
-/* ==== list ================================================================================================== */
-
-/* The regularisers there are. To add one: its file, a line here, a line in list.c. */
-
 extern const fli_regularizer fli_reg_none;
 extern const fli_regularizer fli_reg_l1;
 extern const fli_regularizer fli_reg_l2;
@@ -48,9 +44,9 @@ extern const fli_regularizer fli_reg_simplex;
 extern const fli_regularizer fli_reg_mcp;
 extern const fli_regularizer fli_reg_linf;
 
-/* ==== parts ================================================================================================= */
+/* ==== for the files of this folder ========================================================================== */
 
-/* What several regularisers are made of. */
+/* What several regularisers are made of; models use fli_simplex_nearest, too. */
 
 /* How far outside its set, relative to the size of the set, a point may be by rounding alone. */
 #define FLI_REG_SLACK 1e-12

@@ -24,8 +24,8 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
-/* sum_i x_i / unit with a running correction (Kahan): many small terms shall not look like a violation. */
-static double careful_sum(size_t n, const double *x, double unit)
+/* sum_i x_i / unit with a running correction: many small terms shall not look like a violation. */
+static double kahan_sum(size_t n, const double *x, double unit)
 {
     double sum = 0, lost = 0;
     for (size_t i = 0; i < n; i++) {
@@ -41,7 +41,7 @@ static double value(const void *params_, size_t n, const double *x)
     const params *p = params_;
     for (size_t i = 0; i < n; i++)
         if (!(x[i] >= -FLI_REG_SLACK * p->total && x[i] <= p->total * (1 + FLI_REG_SLACK))) return INFINITY;
-    return fabs(careful_sum(n, x, p->total) - 1) <= FLI_REG_SLACK ? 0 : INFINITY;
+    return fabs(kahan_sum(n, x, p->total) - 1) <= FLI_REG_SLACK ? 0 : INFINITY;
 }
 
 static void prox(const void *params_, double eta, size_t n, double *x, double *work)
@@ -56,7 +56,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     }
     double tau = fli_simplex_threshold(candidates, work);
     for (size_t i = 0; i < n; i++) x[i] = x[i] <= tau ? 0 : x[i] - tau;
-    double sum = careful_sum(n, x, 1);
+    double sum = kahan_sum(n, x, 1);
     for (size_t i = 0; i < n; i++) x[i] = x[i] / sum * p->total;
 }
 

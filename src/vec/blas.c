@@ -2,8 +2,8 @@
  * touches. */
 #include "vec/ops.h"
 
-#include "base/os.h"
 #include "base/number.h"
+#include "base/os.h"
 
 #include <cblas.h>
 #include <dlfcn.h>
@@ -43,11 +43,11 @@ static int library_of(void (*function)(void), char path[PATH_MAX])
 
 /* The file whose BLAS functions stand in the place of OpenBLAS' own; empty: none does. Names are bound when the program
  * is loaded, and looking takes long. */
-static char intruder[PATH_MAX];
+static char other_library[PATH_MAX];
 
 /* The first BLAS that a process was linked with, or has loaded for all to see, is everybody's. A library beside
  * OpenBLAS does not count: distributions have a libblas.so there with OpenBLAS behind it. */
-static void find_intruder(void)
+static void find_other_library(void)
 {
     char own[PATH_MAX], path[PATH_MAX];
     if (!library_of((void (*)(void))openblas_set_num_threads, own)) return;
@@ -55,21 +55,21 @@ static void find_intruder(void)
     const char *own_file = strrchr(own, '/'), *file = strrchr(path, '/');
     if (!own_file || !file) return;
     if (own_file - own != file - path || strncmp(own, path, (size_t)(file - path)))
-        memcpy(intruder, path, strlen(path) + 1);
+        memcpy(other_library, path, strlen(path) + 1);
 }
 
-static const char *look_for_intruder(void)
+static const char *other_library_path(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_intruder);
-    return *intruder ? intruder : NULL;
+    pthread_once(&once, find_other_library);
+    return *other_library ? other_library : NULL;
 }
 
 const char *fli_blas_library(void) { return "OpenBLAS"; }
 
 void fli_blas_name(char *out, size_t room)
 {
-    const char *path = look_for_intruder(), *file = path ? strrchr(path, '/') + 1 : NULL;
+    const char *path = other_library_path(), *file = path ? strrchr(path, '/') + 1 : NULL;
     if (file)
         fli_snprintf(out, room, "BLAS of %s", file);
     else
@@ -86,9 +86,9 @@ static void one_thread_per_call(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void warn_of_intruder(fl_ctx *ctx)
+static void warn_of_other_library(fl_ctx *ctx)
 {
-    const char *path = look_for_intruder();
+    const char *path = other_library_path();
     if (path)
         fli_log(ctx, FL_LOG_WARNING,
                 "matrices are multiplied by %s, which came before OpenBLAS in this process: last digits differ, and "
@@ -100,7 +100,7 @@ fl_status fli_blas_prepare(fl_ctx *ctx)
 {
     static atomic_int had_room; /* once is enough: BLAS keeps what it has mapped */
     one_thread_per_call();
-    warn_of_intruder(ctx);
+    warn_of_other_library(ctx);
     if (had_room) return FL_OK;
     fli_limit room = fli_limit_room();
     had_room = room.bytes >= FLI_BLAS_BUFFER;

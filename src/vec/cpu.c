@@ -266,10 +266,15 @@ static void col_sum(size_t rows, size_t cols, const void *z_, void *out_)
         for (size_t c = 0; c < cols; c++) out[c] += z[c];
 }
 
+<<<<<<< HEAD
+=======
+/* ---- fully connected layers ---------------------------------------------------------------------------- */
+
+>>>>>>> h-g1
 /* The three matrix products of a fully connected layer by register tiles. BLAS packs and copies for products that are
  * large in all directions; those of a mini-batch are not.
  *
- * A tile (tile.inc) is handed, still in the cache, to a `finish` function that does what follows in the same breath:
+ * A tile (tile.c) is handed, still in the cache, to a `finish` function that does what follows in the same breath:
  * ReLU's mask, an SGD step. Blocks depend on the sizes alone, never on threads, so that equal calls give equal bits.
  * Where BLAS was found faster (short rows, large batches) it stays; docs/performance.md has the figures. */
 
@@ -287,7 +292,7 @@ static blocks blocks_of(size_t n, size_t most)
 /* What becomes of a tile: rows row .. row + rows - 1 and columns col .. of the result, PANEL reals from row to row. */
 typedef void finish_fn(const void *arg, size_t row, size_t rows, size_t col, size_t cols, const REAL *tile);
 
-/* ---- outer --------------------------------------------------------------------------------------------- */
+/* ---- outer products by tiles --------------------------------------------------------------------------- */
 
 /* C is m x n, A m x k with its own steps from row to row and from column to column, B k x n. */
 typedef struct {
@@ -363,7 +368,7 @@ static void outer_product(const product *p, finish_fn *finish, const void *arg)
     }
 }
 
-/* ---- inner --------------------------------------------------------------------------------------------- */
+/* ---- inner products by tiles --------------------------------------------------------------------------- */
 
 /* C = A B', where A is m x k and B n x k. */
 static void inner_chunk(size_t m, size_t n, size_t k, const REAL *a, const REAL *b, REAL *c)
@@ -399,7 +404,7 @@ static void inner_product(size_t m, size_t n, size_t k, const REAL *a, const REA
     }
 }
 
-/* ---- a layer ------------------------------------------------------------------------------------------- */
+/* ---- a layer, by tiles or BLAS ------------------------------------------------------------------------- */
 
 /* What becomes of the tiles of a product. */
 typedef struct {

@@ -17,7 +17,7 @@ static void transpose(size_t n, size_t rows, size_t cols, const void *x_, void *
 /* ---- windows -------------------------------------------------------------------------------------------- */
 
 /* Along one axis: the places [*from, *to) of the window at `at` that lie within the image. */
-static size_t inside(const fli_window *w, size_t at, size_t length, size_t *from, size_t *to)
+static size_t inside_image(const fli_window *w, size_t at, size_t length, size_t *from, size_t *to)
 {
     size_t start = at * w->stride; /* within the padded image */
     *from = start < w->pad ? w->pad - start : 0;
@@ -27,7 +27,7 @@ static size_t inside(const fli_window *w, size_t at, size_t length, size_t *from
 
 static void unfold_row(const fli_window *w, const REAL *row, size_t ox, REAL *col)
 {
-    size_t from, to, c = w->channels, ix = inside(w, ox, w->width, &from, &to);
+    size_t from, to, c = w->channels, ix = inside_image(w, ox, w->width, &from, &to);
     memset(col, 0, from * c * sizeof *col);
     memcpy(col + from * c, row + ix * c, (to - from) * c * sizeof *col);
     memset(col + to * c, 0, (w->kernel - to) * c * sizeof *col);
@@ -39,7 +39,7 @@ static void unfold(const fli_window *w, const void *x_, void *col_)
     REAL *col = col_;
     size_t line = w->kernel * w->channels, from, to;
     for (size_t oy = 0; oy < w->out_height; oy++) {
-        size_t iy = inside(w, oy, w->height, &from, &to);
+        size_t iy = inside_image(w, oy, w->height, &from, &to);
         for (size_t ox = 0; ox < w->out_width; ox++)
             for (size_t k = 0; k < w->kernel; k++, col += line)
                 if (k < from || k >= to)
@@ -56,9 +56,9 @@ static void fold(const fli_window *w, const void *col_, void *x_)
     size_t c = w->channels, line = w->kernel * c, from, to, left, right;
     memset(x, 0, w->height * w->width * c * sizeof *x);
     for (size_t oy = 0; oy < w->out_height; oy++) {
-        size_t iy = inside(w, oy, w->height, &from, &to);
+        size_t iy = inside_image(w, oy, w->height, &from, &to);
         for (size_t ox = 0; ox < w->out_width; ox++, col += w->kernel * line) {
-            size_t ix = inside(w, ox, w->width, &left, &right);
+            size_t ix = inside_image(w, ox, w->width, &left, &right);
             for (size_t k = from; k < to; k++) {
                 const REAL *restrict in = col + k * line + left * c;
                 REAL *restrict out = x + ((iy + k - from) * w->width + ix) * c;

@@ -15,7 +15,7 @@
 /* ---- images -------------------------------------------------------------------------------------------------- */
 
 /* Images, for networks that look at them: windows, pooling, and the two orders of their values. Part of a backend's
- * table, as `ops->image`; the rules of ops.h hold. Unless a comment says otherwise an image lies channels last: row,
+ * table, as `ops->image`; the rules above hold. Unless a comment says otherwise an image lies channels last: row,
  * column, channel. */
 
 /* Square windows that slide over an image with a border of `pad` zeros around it. A window that does not fit is left
@@ -153,7 +153,7 @@ typedef struct fli_ops {
     void (*gather_f64)(size_t rows, size_t dim, const double *x, const uint32_t *idx, size_t segments,
                        const double *scale, const double *shift, void *out);
 
-    const fli_image_ops *image; /* what networks for images need beside that: vec/image.h */
+    const fli_image_ops *image; /* what networks for images need beside that: see above */
 } fli_ops;
 
 /* Those of the level in use (vec/kernels.h), filled before main; nobody else writes to them. */

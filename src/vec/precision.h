@@ -1,6 +1,6 @@
-/* For the files that the build compiles once per precision, FLI_PRECISION 32 or 64, and level (kernels.h): the type
- * of a real, its size in bytes for the preprocessor, the signed integer of that size, and what its tables and kernels
- * are called. Their symbols carry precision and level, so that the copies do not meet: OPS is fli_ops_f32_v3 where the
+/* For the files that the build compiles once per precision, FLI_PRECISION 32 or 64, and level (kernels.h): the type of
+ * a real, its size in bytes for the preprocessor, the signed integer of that size, and what its tables and kernels are
+ * called. Their symbols carry precision and level, so that the copies do not meet: OPS is fli_ops_f32_v3 where the
  * build defines LEVEL as v3. */
 #ifndef FLI_VEC_PRECISION_H
 #define FLI_VEC_PRECISION_H

@@ -114,7 +114,7 @@ static fli_dataset *data_of(fl_ctx *ctx, const recipe *r)
     }
     if (r->crop) assert_ok(ctx, fli_dataset_crop(ctx, r->crop, ds));
     ds->augment = r->augment;
-    ds->still = (uint64_t)(r->still * FLI_SIGHT_DRAWS);
+    ds->still = (uint64_t)(r->still * FLI_CROP_DRAWS);
     return ds;
 }
 

@@ -1,4 +1,4 @@
-/* Building a federation and looking at one client of it. */
+/* Building a federation, looking at one client of it, and its digest. Scaling of features is in normalize.c. */
 #include "data/federation/federation.h"
 
 #include "base/text.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== fed =================================================================================================== */
+/* ==== the federation ======================================================================================== */
 
 /* The small number undoes rounding: 0.29 * 100 is 28.999... */
 size_t fli_fed_share(double fraction, size_t n)
@@ -20,7 +20,7 @@ size_t fli_fed_share(double fraction, size_t n)
 
 /* Orders a client's samples so that its test part is at the end; returns that part's size. Without one, order stays
  * as it is. */
-static size_t split(double fraction, uint64_t seed, size_t client, size_t n, uint32_t *index)
+static size_t split_client(double fraction, uint64_t seed, size_t client, size_t n, uint32_t *index)
 {
     fli_rng r;
     if (!(fraction > 0)) return 0;
@@ -124,7 +124,7 @@ static fl_status split_all(fl_ctx *ctx, fli_fed *fed)
     if (!fed->test_count) return FL_ENOMEM;
     for (size_t i = 0; i < fed->here; i++) {
         size_t n = fed->part.start[i + 1] - fed->part.start[i];
-        size_t k = split(fed->test_fraction, fed->seed, fed->first + i, n, fed->part.index + fed->part.start[i]);
+        size_t k = split_client(fed->test_fraction, fed->seed, fed->first + i, n, fed->part.index + fed->part.start[i]);
         fed->test_count[i] = (uint32_t)k;
         fed->samples += n - k;
         if (n - k > fed->largest) fed->largest = n - k;
@@ -179,7 +179,7 @@ static fl_status set_augment(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset 
         return fli_fail(ctx, FL_ECONFIG,
                         "data.augment is for images, but the data has samples of %zu features in a row", train->dim);
     train->augment = spec->augment;
-    train->still = (uint64_t)llround(spec->augment_still * FLI_SIGHT_DRAWS);
+    train->still = (uint64_t)llround(spec->augment_still * FLI_CROP_DRAWS);
     return FL_OK;
 }
 
@@ -202,7 +202,7 @@ static fl_status crop(fl_ctx *ctx, size_t size, fli_dataset *train, fli_dataset 
 }
 
 /* Weights that come with the samples, brought to a sum of 1. */
-static fl_status weigh(fl_ctx *ctx, const fl_holding *who, fli_fed *fed)
+static fl_status set_weights(fl_ctx *ctx, const fl_holding *who, fli_fed *fed)
 {
     double sum = 0;
     if (who->clients != fed->clients)
@@ -240,12 +240,12 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
 {
     fli_dataset *train = NULL, *test = NULL;
     fli_partition part = {0, NULL, NULL};
-    fli_source_request ask = {.params = spec->source_params,
-                              .seed = spec->seed,
-                              .wide = spec->wide,
-                              .map = spec->map && !spec->augment_once,
-                              .memory = spec->memory};
-    fl_status s = spec->source->load(ctx, &ask, &train, &test);
+    fli_source_request request = {.params = spec->source_params,
+                                  .seed = spec->seed,
+                                  .wide = spec->wide,
+                                  .map = spec->map && !spec->augment_once,
+                                  .memory = spec->memory};
+    fl_status s = spec->source->load(ctx, &request, &train, &test);
     if (!s) s = fli_label_names_note(ctx, train, NULL);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_fed_prepare(ctx, spec, train, test);
@@ -259,7 +259,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     }
     s = assemble(ctx, train, test, &part, spec->test_fraction, spec->unlabelled, spec->seed, out);
     if (!s) s = fli_fed_freeze(ctx, spec, *out);
-    if (!s && spec->memory && spec->memory->who.weight) s = weigh(ctx, &spec->memory->who, *out);
+    if (!s && spec->memory && spec->memory->who.weight) s = set_weights(ctx, &spec->memory->who, *out);
     if (!s) return FL_OK;
     fli_fed_free(*out);
     *out = NULL;
@@ -541,7 +541,7 @@ static fl_status view_make(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_v
         return FL_ENOMEM;
     }
     for (size_t k = 0; k < n; k++) v->index[k] = (uint32_t)k;
-    view_set(v, v->made, v->index, n, 0, split(fed->test_fraction, fed->seed, client, n, v->index));
+    view_set(v, v->made, v->index, n, 0, split_client(fed->test_fraction, fed->seed, client, n, v->index));
     return FL_OK;
 }
 
@@ -568,7 +568,7 @@ void fli_view_close(fli_view *v)
     memset(v, 0, sizeof *v);
 }
 
-/* ==== digest ================================================================================================ */
+/* ==== the digest ============================================================================================ */
 
 static void add_real(fli_hash *h, double v)
 {

@@ -1,12 +1,12 @@
-/* The data of a whole federation: who holds what for training, what is kept for testing. Immutable once built, so
- * threads share it without locks.
+/* The data of a whole federation: who holds what for training, what is kept for testing, one client's view of it, and
+ * its digest. Immutable once built, so threads share it without locks.
  *
  * Stored federations keep all samples in one data set and give every client a list of indices. On-demand federations
  * keep nothing: a client's samples are made when its turn comes and forgotten afterwards. Both look the same through a
  * view.
  *
- * Where clients are elsewhere (joined.h), the server has a federation of sizes alone, and a client one in which it is
- * the only one whose samples are here. Where several processes make one run, each keeps the samples of a part of the
+ * Where clients are elsewhere (remote_data.h), the server has a federation of sizes alone, and a client one in which it
+ * is the only one whose samples are here. Where several processes make one run, each keeps the samples of a part of the
  * clients, and the sizes of all (fli_fed_keep). */
 #ifndef FLI_DATA_FEDERATION_FEDERATION_H
 #define FLI_DATA_FEDERATION_FEDERATION_H
@@ -16,8 +16,6 @@
 #include "data/federation/in_memory.h"
 #include "data/partition/partition.h"
 #include "data/source.h"
-
-/* ==== fed =================================================================================================== */
 
 typedef struct {
     fli_dataset *train; /* all stored samples; NULL when on demand */
@@ -47,11 +45,33 @@ typedef struct {
     double test_fraction;
 } fli_fed;
 
+/* One client's data. */
+typedef struct {
+    const fli_dataset *ds;
+    const uint32_t *train, *test;
+    size_t n_train, n_test;     /* labelled training samples, where some are not */
+    const uint32_t *unlabelled; /* their labels in ds are -1 */
+    size_t n_unlabelled;
+    fli_dataset *made; /* on demand: owned by the view */
+    uint32_t *index;
+} fli_view;
+
+typedef enum {
+    FLI_NORM_AUTO,     /* bytes to [0, 1], everything else as it is */
+    FLI_NORM_NONE,     /* as stored */
+    FLI_NORM_UNIT,     /* bytes to [0, 1]; other features by the largest magnitude of each */
+    FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise; not for sparse data */
+    FLI_NORM_COLUMNS,  /* each feature divided by its Euclidean norm over all training samples */
+    FLI_NORM_GIVEN,    /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
+    FLI_NORM_IMAGE,    /* each image by its own mean and deviation, of all channels together, after cropping */
+    FLI_NORM_AFFINE    /* value * scale + shift, of values as stored */
+} fli_normalize;
+#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given|image|affine"
+
 typedef struct {
     const fli_source *source;
     const void *source_params; /* borrowed, must outlive the federation */
-    const fli_memory
-        *memory; /* what a program has handed over; its arrays must outlive the federation; NULL: nothing */
+    const fli_memory *memory;  /* a program's own arrays, which must outlive the federation; NULL: none */
     const fli_partitioner *partitioner;
     const void *partitioner_params;
     size_t clients;
@@ -70,21 +90,10 @@ typedef struct {
     double augment_still; /* the share of draws that keep the middle */
 } fli_fed_spec;
 
-typedef enum {
-    FLI_NORM_AUTO,     /* bytes to [0, 1], everything else as it is */
-    FLI_NORM_NONE,     /* as stored */
-    FLI_NORM_UNIT,     /* bytes to [0, 1]; other features by the largest magnitude of each */
-    FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise; not for sparse data */
-    FLI_NORM_COLUMNS,  /* each feature divided by its Euclidean norm over all training samples */
-    FLI_NORM_GIVEN,    /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
-    FLI_NORM_IMAGE,    /* each image by its own mean and deviation, of all channels together, after cropping */
-    FLI_NORM_AFFINE    /* value * scale + shift, of values as stored */
-} fli_normalize;
-#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given|image|affine"
-
 fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
 
-/* Steps of it. What becomes of data sets, once checked, before they are split; test may be NULL. */
+/* Steps of it, also for remote_data.c. What becomes of data sets, once checked, before they are split; test may be
+ * NULL. */
 fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *train, fli_dataset *test);
 /* Every client's test part and unlabelled samples, of a federation that has all but these: seed, test_fraction, train
  * and part are set. */
@@ -132,26 +141,14 @@ int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample);
  * once. */
 fl_status fli_fed_hide(fl_ctx *ctx, fli_fed *fed, const uint32_t *count);
 
-/* One client's data. */
-typedef struct {
-    const fli_dataset *ds;
-    const uint32_t *train, *test;
-    size_t n_train, n_test;     /* labelled training samples, where some are not */
-    const uint32_t *unlabelled; /* their labels in ds are -1 */
-    size_t n_unlabelled;
-    fli_dataset *made; /* on demand: owned by the view */
-    uint32_t *index;
-} fli_view;
-
-/* Thread-safe. Close it before the next open into the same variable. */
+/* One client's data. Thread-safe. Close it before the next open into the same variable. */
 fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view *v);
 void fli_view_close(fli_view *v);
 
-/* ==== digest ================================================================================================ */
+/* ==== the digest ============================================================================================ */
 
 /* What a federation's data are, in 32 bytes: values, labels, who holds what, what they are scaled by, and weights that
- * come with them. Two
- * federations with the same digest give the same results under the same settings.
+ * come with them. Two federations with the same digest give the same results under the same settings.
  *
  * Each client's part is a digest of its own samples alone, in its own order, so that it can be made where the samples
  * are; the whole is made of those, in the order of the clients, and of what all share. */
@@ -163,11 +160,12 @@ fl_status fli_digest_client(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_
  * the seed. */
 fl_status fli_digest_fed(fl_ctx *ctx, const fli_fed *fed, fli_digest *out);
 
-/* ==== normalize ============================================================================================= */
+/* ==== scaling of features =================================================================================== */
 
-/* Scaling of features, kept beside the samples and applied when a batch is gathered: samples stay as stored. */
-
-/* Sets segments, scale and shift of train, from train's own samples, and the same on test (which may be NULL). `how`
+/* For federation.c, and tests. Scales are kept beside the samples and applied when a batch is gathered: samples stay as
+ * stored.
+ *
+ * Sets segments, scale and shift of train, from train's own samples, and the same on test (which may be NULL). `how`
  * is an fli_normalize. `first` and `second` are mean and std for FLI_NORM_GIVEN, scale and shift for FLI_NORM_AFFINE.
  * Both sets must be as loaded, without scale. */
 fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *first, const fli_reals *second, fli_dataset *train,

@@ -1,4 +1,4 @@
-/* The source `memory`: samples that a program hands over, as they lie. */
+/* The source `memory`: samples that a program hands over, as they lie; and the partitioner for their holders. */
 #include "data/federation/in_memory.h"
 
 #include "base/ctx.h"
@@ -214,15 +214,15 @@ fl_status fli_memory_borrow(fl_ctx *ctx, const fl_samples *s, fli_dataset **out)
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
     fli_dataset *a = NULL, *b = NULL;
-    if (!ask->memory)
+    if (!request->memory)
         return fli_fail(ctx, FL_ECONFIG,
                         "data.kind is memory: a program hands such samples over, by fl_config_data; a file cannot name "
                         "them");
-    fl_status s = fli_memory_borrow(ctx, &ask->memory->train, &a);
-    if (!s && ask->memory->test.size) s = fli_memory_borrow(ctx, &ask->memory->test, &b);
+    fl_status s = fli_memory_borrow(ctx, &request->memory->train, &a);
+    if (!s && request->memory->test.size) s = fli_memory_borrow(ctx, &request->memory->test, &b);
     return fli_load_hand_out(s, a, b, train, test);
 }
 

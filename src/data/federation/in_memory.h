@@ -1,5 +1,5 @@
-/* Samples that a program has in memory of its own, and who holds them. They are borrowed: never copied, never changed.
- */
+/* Samples that a program has in memory of its own (fl_config_data), and who holds them. They are borrowed: never
+ * copied, never changed. */
 #ifndef FLI_DATA_FEDERATION_IN_MEMORY_H
 #define FLI_DATA_FEDERATION_IN_MEMORY_H
 
@@ -15,8 +15,8 @@ typedef struct fli_memory {
 fl_status fli_memory_take(fl_ctx *ctx, const fl_samples *train, const fl_samples *test, const fl_holding *who,
                           fli_memory *out);
 
-/* What can be seen of the features alone, of any number of samples: what is there, alignment. `what` is for messages.
- * */
+/* What can be seen of the features alone, of any number of samples: what is there, alignment. `what` is for
+ * messages. */
 fl_status fli_samples_check(fl_ctx *ctx, const char *what, const fl_samples *s);
 
 /* Samples as a data set that borrows them. They are not checked yet: fli_dataset_check. `s` was taken. */

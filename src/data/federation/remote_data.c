@@ -32,9 +32,9 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    (void)ask;
+    (void)request;
     *train = *test = NULL;
     return fli_fail(ctx, FL_ECONFIG,
                     "data.kind is joined: the samples are where the clients are, which join a server (fl_server_new)");
@@ -88,13 +88,13 @@ fl_status fli_joined_look(fl_ctx *ctx, const fli_fed_spec *spec, fli_look *out)
 }
 
 static size_t features(const size_t shape[3]) { return shape[0] * shape[1] * shape[2]; }
-static int in_a_row(const size_t shape[3]) { return shape[0] == 1 && shape[1] == 1; }
+static int is_row(const size_t shape[3]) { return shape[0] == 1 && shape[1] == 1; }
 static int is_sparse(fli_xkind kind) { return kind == FLI_X_CSR || kind == FLI_X_CSR64; }
 
 /* A client whose file knows of no images may still have some. */
 static int shape_fits(const size_t all[3], const size_t own[3])
 {
-    return features(all) == features(own) && (in_a_row(own) || !memcmp(all, own, 3 * sizeof *own));
+    return features(all) == features(own) && (is_row(own) || !memcmp(all, own, 3 * sizeof *own));
 }
 
 const char *fli_joined_wrong(const fli_look *all, const fli_look *first, const fli_look *client)
@@ -113,7 +113,7 @@ const char *fli_joined_wrong(const fli_look *all, const fli_look *first, const f
 /* ---- the server's ------------------------------------------------------------------------------------------ */
 
 /* Names separated by commas; NULL is "": none are given. */
-static fl_status name_classes(fl_ctx *ctx, const char *names, fli_dataset *ds)
+static fl_status set_class_names(fl_ctx *ctx, const char *names, fli_dataset *ds)
 {
     size_t n = strlen(names), count = 1;
     if (!n) return FL_OK;
@@ -173,7 +173,7 @@ static fl_status empty_set(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look
         ds->col = fli_alloc(ctx, 1, sizeof *ds->col);
         if (!ds->row || !ds->col) s = FL_ENOMEM;
     }
-    if (!s) s = name_classes(ctx, p->class_names, ds);
+    if (!s) s = set_class_names(ctx, p->class_names, ds);
     if (s)
         fli_dataset_free(ds);
     else
@@ -293,7 +293,7 @@ static fl_status find_classes(fl_ctx *ctx, const fli_common *all, const fli_data
     return FL_OK;
 }
 
-static int32_t becomes(const fli_common *all, const int32_t *to, int32_t label)
+static int32_t class_in_federation(const fli_common *all, const int32_t *to, int32_t label)
 {
     return to ? to[label] : (size_t)label < all->classes ? label : -1;
 }
@@ -302,7 +302,7 @@ static fl_status check_labels(fl_ctx *ctx, const fli_common *all, const fli_data
 {
     char number[32];
     for (size_t i = 0; i < ds->n; i++)
-        if (becomes(all, to, ds->label[i]) < 0) {
+        if (class_in_federation(all, to, ds->label[i]) < 0) {
             fli_snprintf(number, sizeof number, "%d", (int)ds->label[i]);
             return unknown_class(ctx, all, ds, to ? ds->class_name[ds->label[i]] : number);
         }
@@ -332,7 +332,7 @@ static fl_status map_labels(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
     return s;
 }
 
-static fl_status fit(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
+static fl_status fit_to_federation(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
 {
     fli_look own = {.samples = ds->n, .classes = ds->classes, .kind = ds->kind}, theirs = {.classes = all->classes};
     memcpy(own.shape, ds->shape, sizeof own.shape);
@@ -353,7 +353,7 @@ static fl_status fit(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
     return s;
 }
 
-static fl_status all_of_it(fl_ctx *ctx, fli_fed *fed)
+static fl_status hold_all(fl_ctx *ctx, fli_fed *fed)
 {
     size_t n = fed->train->n;
     fed->part.clients = 1;
@@ -369,7 +369,7 @@ fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common
                          fli_dataset *own, fli_fed **out)
 {
     fl_status s = fli_dataset_check(ctx, own, own->origin ? own->origin : "the samples");
-    if (!s) s = fit(ctx, all, own);
+    if (!s) s = fit_to_federation(ctx, all, own);
     if (!s) s = fli_fed_prepare(ctx, spec, own, NULL);
     fli_fed *fed = s ? NULL : fli_alloc(ctx, 1, sizeof *fed);
     if (!fed) {
@@ -386,7 +386,7 @@ fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common
                      .seed = spec->seed,
                      .test_fraction = spec->test_fraction,
                      .magnitude = NAN};
-    s = all_of_it(ctx, fed);
+    s = hold_all(ctx, fed);
     if (!s) s = fli_fed_split(ctx, spec->unlabelled, fed);
     if (!s) s = fli_fed_freeze(ctx, spec, fed);
     if (s)

@@ -1,6 +1,6 @@
-/* Federations whose clients are elsewhere, each with its own samples: what the server has of the data, and what a
- * client has. Both are split by the same rules and seeds as a federation in one place, so that a client has the same
- * parts of its samples there and here. */
+/* Federations whose samples are at clients in other processes (`data: {kind: joined}`): what the server has of the
+ * data, and what a client has. Both are split by the same rules and seeds as a federation in one place, so that a
+ * client has the same parts of its samples there and here. */
 #ifndef FLI_DATA_FEDERATION_REMOTE_DATA_H
 #define FLI_DATA_FEDERATION_REMOTE_DATA_H
 
@@ -12,6 +12,13 @@ typedef struct {
     size_t shape[3], classes;
     fli_xkind kind;
 } fli_look;
+
+/* What a client is told of the federation's samples. */
+typedef struct {
+    size_t shape[3], classes;
+    char *const *class_name;
+    uint32_t before; /* samples of the clients with lower numbers: theirs have the lower numbers too */
+} fli_common;
 
 /* Whether the settings of a server have their samples at clients, and what these look like by them: samples and kind
  * are not set. FL_ECONFIG for settings that need the samples in one place. */
@@ -31,11 +38,6 @@ fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *
 
 /* A client's: it is number `client` of spec->clients, and its labels are those of `all`, whose class names may be
  * NULL. Takes the samples, also on failure. */
-typedef struct {
-    size_t shape[3], classes;
-    char *const *class_name;
-    uint32_t before; /* samples of the clients with lower numbers: theirs have the lower numbers too */
-} fli_common;
 fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common *all, uint32_t client,
                          fli_dataset *own, fli_fed **out);
 

@@ -90,7 +90,7 @@ static fl_status lists_load(fl_ctx *ctx, const char *path, lists *l)
     return fli_fail(ctx, FL_EFORMAT, "%s:%d:%d: not JSON: %s", path, e.line, e.column, e.text);
 }
 
-static fl_status claim(const lists *l, size_t client, size_t k, size_t n, uint32_t *owner)
+static fl_status give_sample(const lists *l, size_t client, size_t k, size_t n, uint32_t *owner)
 {
     char who[80], other[80];
     const json_t *v = json_array_get(l->list[client], k);
@@ -110,7 +110,7 @@ static fl_status claim(const lists *l, size_t client, size_t k, size_t n, uint32
     return FL_OK;
 }
 
-static fl_status claim_all(const lists *l, size_t n, uint32_t *owner)
+static fl_status give_all_samples(const lists *l, size_t n, uint32_t *owner)
 {
     char who[80];
     for (size_t i = 0; i < l->clients; i++) {
@@ -119,7 +119,7 @@ static fl_status claim_all(const lists *l, size_t n, uint32_t *owner)
             return fli_fail(l->ctx, FL_EFORMAT, "%s: %s is not a list of sample numbers", l->path, who);
         if (!json_array_size(l->list[i])) return fli_fail(l->ctx, FL_EFORMAT, "%s: %s has no samples", l->path, who);
         for (size_t k = 0; k < json_array_size(l->list[i]); k++) {
-            fl_status s = claim(l, i, k, n, owner);
+            fl_status s = give_sample(l, i, k, n, owner);
             if (s) return s;
         }
     }
@@ -135,7 +135,7 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
     (void)seed;
     for (size_t s = 0; s < ds->n; s++) owner[s] = FLI_NOBODY;
     fl_status s = lists_load(ctx, p->path, &l);
-    if (!s) s = claim_all(&l, ds->n, owner);
+    if (!s) s = give_all_samples(&l, ds->n, owner);
     if (s) goto done;
     if (wanted > l.clients) {
         s = fli_fail(ctx, FL_ECONFIG, "%s: %zu clients are requested, but the file has %zu", p->path, wanted,

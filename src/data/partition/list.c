@@ -1,4 +1,4 @@
-/* Every partitioner that comes with fedloom. */
+/* All partitioners that a file can choose. */
 #include "data/partition/partition.h"
 
 const fli_partitioner *const fli_partitioner_list[] = {

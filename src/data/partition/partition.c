@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-/* ==== partition ============================================================================================= */
+/* ==== from owners to lists ================================================================================== */
 
 /* Owners into lists: a counting sort by owner, so samples stay ascending within a client. */
-static fl_status collect(fl_ctx *ctx, const fli_partitioner *p, const uint32_t *owner, size_t n, fli_partition *out)
+static fl_status lists_of_owners(fl_ctx *ctx, const fli_partitioner *p, const uint32_t *owner, size_t n,
+                                 fli_partition *out)
 {
     size_t clients = out->clients, *start = fli_alloc(ctx, clients + 2, sizeof *start);
     if (!start) return FL_ENOMEM;
@@ -27,7 +28,7 @@ static fl_status collect(fl_ctx *ctx, const fli_partitioner *p, const uint32_t *
     return FL_OK;
 }
 
-static fl_status check(fl_ctx *ctx, const fli_partitioner *p, const fli_dataset *ds, size_t clients)
+static fl_status check_request(fl_ctx *ctx, const fli_partitioner *p, const fli_dataset *ds, size_t clients)
 {
     if (!ds->n) return fli_fail(ctx, FL_ECONFIG, "partition %s: there are no samples to give to clients", p->name);
     if (ds->n >= FLI_NOBODY)
@@ -48,14 +49,14 @@ fl_status fli_partition_make(fl_ctx *ctx, const fli_partitioner *p, const void *
                              uint64_t seed, size_t clients, fli_partition *out)
 {
     memset(out, 0, sizeof *out);
-    fl_status s = check(ctx, p, ds, clients);
+    fl_status s = check_request(ctx, p, ds, clients);
     if (s) return s;
     uint32_t *owner = fli_alloc(ctx, ds->n, sizeof *owner);
     if (!owner) return FL_ENOMEM;
     s = p->assign(ctx, params, ds, seed, &clients, owner);
     if (s) goto done;
     out->clients = clients;
-    s = collect(ctx, p, owner, ds->n, out);
+    s = lists_of_owners(ctx, p, owner, ds->n, out);
 done:
     fli_free(owner);
     if (s) fli_partition_fini(out);
@@ -85,7 +86,7 @@ fl_status fli_partition_write(fl_ctx *ctx, const fli_partition *p, const char *p
     return fli_out_close(&out);
 }
 
-/* ==== assign ================================================================================================ */
+/* ==== for partitioners ====================================================================================== */
 
 fl_status fli_by_class_init(fl_ctx *ctx, const fli_dataset *ds, fli_by_class *by)
 {

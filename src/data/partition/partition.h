@@ -6,8 +6,6 @@
 #include "data/dataset.h"
 #include "format/keys.h"
 
-/* ==== partition ============================================================================================= */
-
 /* Client i holds index[start[i]] .. index[start[i+1]-1]. Every sample belongs to at most one client. */
 typedef struct {
     size_t clients;
@@ -49,9 +47,9 @@ void fli_partition_fini(fli_partition *p);
 /* As JSON, {"clients": [[indices of client 0], ...]}: what the partitioner `file` reads. */
 fl_status fli_partition_write(fl_ctx *ctx, const fli_partition *p, const char *path);
 
-/* ==== assign ================================================================================================ */
+/* ==== for partitioners ====================================================================================== */
 
-/* What several partitioners need: the samples of each class, and a minimum size that may be out of reach. */
+/* What several of them need: the samples of each class, and a minimum size that may be out of reach. */
 
 /* Class k's samples are sample[start[k]] .. sample[start[k+1]-1]: all samples, sorted by label. */
 typedef struct {

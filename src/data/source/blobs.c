@@ -41,10 +41,10 @@ static fl_status make(fl_ctx *ctx, const blobs_params *p, uint64_t seed, uint32_
     return FL_OK;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const blobs_params *p = ask->params;
-    uint64_t seed = ask->seed;
+    const blobs_params *p = request->params;
+    uint64_t seed = request->seed;
     size_t dim = (size_t)p->features, classes = (size_t)p->classes;
     double ratio = p->spread * sqrt(2 * (double)dim), a = 1 / sqrt(1 + ratio * ratio);
     fli_rng r;

@@ -64,9 +64,9 @@ static fl_status load_part(fl_ctx *ctx, const char *dir, const char *name, int c
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     *train = *test = NULL;
     fl_status status = load_part(ctx, p->dir, "data_batch", (int)p->batches, train);
     if (status == FL_OK) status = load_part(ctx, p->dir, "test_batch", 0, test);

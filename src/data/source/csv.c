@@ -1,9 +1,9 @@
 /* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The
  * first line may be a header. */
-#include "format/stream.h"
-#include "data/load.h"
 #include "data/label_names.h"
+#include "data/load.h"
 #include "data/source.h"
+#include "format/stream.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -194,9 +194,9 @@ static fl_status read_number(const reader *r, size_t column, double largest, dou
 {
     const char *wrong = fli_number_read(field(r, column), largest, out);
     if (!wrong) return FL_OK;
-    int ask = r->line == r->first && r->p->header == HEADER_AUTO && !strcmp(wrong, FLI_NO_NUMBER);
+    int perhaps_header = r->line == r->first && r->p->header == HEADER_AUTO && !strcmp(wrong, FLI_NO_NUMBER);
     return fli_fail(r->ctx, FL_EFORMAT, AT "column %zu: %s %s%s", r->path, r->line, column,
-                    fli_show(field(r, column)).s, wrong, ask ? HEADER_HINT : "");
+                    fli_show(field(r, column)).s, wrong, perhaps_header ? HEADER_HINT : "");
 }
 
 static fl_status add_features(reader *r)
@@ -282,12 +282,12 @@ static fl_status finish(reader *r, fli_dataset *ds)
                      : fli_array_take(r->ctx, &r->target, (void **)&ds->target);
 }
 
-static fl_status load_part(fl_ctx *ctx, const fli_source_request *ask, const char *name, fli_text *names,
+static fl_status load_part(fl_ctx *ctx, const fli_source_request *request, const char *name, fli_text *names,
                            fli_label_names *labels, fli_label_names *groups, fli_dataset **out)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_stream *s = NULL;
-    int wide = p->storage == STORAGE_F64 || (p->storage == STORAGE_AUTO && ask->wide);
+    int wide = p->storage == STORAGE_F64 || (p->storage == STORAGE_AUTO && request->wide);
     reader r = {.ctx = ctx,
                 .p = p,
                 .separator = ",;\t "[p->separator],
@@ -318,9 +318,9 @@ static fl_status load_part(fl_ctx *ctx, const fli_source_request *ask, const cha
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_label_names labels, groups;
     fli_text names;
@@ -328,13 +328,13 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **
     *train = *test = NULL;
     fli_label_names_init(&labels, ctx, (size_t)p->classes);
     if (p->task == FLI_TASK_AUTO)
-        fli_label_names_guess(&labels, ask->client, ", and label: COLUMN if the labels are in another column");
+        fli_label_names_guess(&labels, request->client, ", and label: COLUMN if the labels are in another column");
     fli_groups_init(&groups, ctx);
     fli_text_init(&names, ctx);
     fl_status status =
-        load_part(ctx, ask, p->train, &names, classes, strcmp(p->group_column, "-1") ? &groups : NULL, &a);
+        load_part(ctx, request, p->train, &names, classes, strcmp(p->group_column, "-1") ? &groups : NULL, &a);
     if (status == FL_OK && *p->test) {
-        status = load_part(ctx, ask, p->test, &names, classes, NULL, &b);
+        status = load_part(ctx, request, p->test, &names, classes, NULL, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test, a, b);
     }
     if (status == FL_OK && classes) status = fli_label_names_name(classes, p->train, a);

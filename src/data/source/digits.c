@@ -65,17 +65,17 @@ static const glyph *draw_glyph(fli_rng *r, int digit)
     return first + fli_rng_below(r, (uint64_t)(last - first) + 1);
 }
 
-/* ---- one hand's way of writing ----------------------------------------------------------------------------- */
+/* ---- handwriting ------------------------------------------------------------------------------------------- */
 
 typedef struct {
     double a[2][2], shift[2];          /* about the middle of the square */
     double bend[2], wave[2], phase[2]; /* along x by y, along y by x */
     double width, ink;
-} hand;
+} handwriting;
 
-static hand draw_hand(fli_rng *r, double jitter)
+static handwriting draw_handwriting(fli_rng *r, double jitter)
 {
-    hand h;
+    handwriting h;
     double angle = jitter * fli_rng_range(r, -0.3, 0.3), shear = jitter * fli_rng_range(r, -0.3, 0.3);
     double sx = 0.92 * exp(jitter * fli_rng_range(r, -0.3, 0.15)),
            sy = 0.95 * exp(jitter * fli_rng_range(r, -0.3, 0.08));
@@ -95,8 +95,8 @@ static hand draw_hand(fli_rng *r, double jitter)
     return h;
 }
 
-/* A point of the unit square, as this hand would draw it, in pixels. */
-static void place(const hand *h, double x, double y, double out[2])
+/* A point of the unit square, in this handwriting, in pixels. */
+static void to_pixels(const handwriting *h, double x, double y, double out[2])
 {
     double u = x - 0.5 + h->bend[0] * sin(h->wave[0] * y + h->phase[0]);
     double v = y - 0.5 + h->bend[1] * sin(h->wave[1] * x + h->phase[1]);
@@ -104,7 +104,7 @@ static void place(const hand *h, double x, double y, double out[2])
 }
 
 /* Point t in [0, 1] of a stroke. */
-static void along(const stroke *s, double t, double *x, double *y)
+static void stroke_point(const stroke *s, double t, double *x, double *y)
 {
     const double *a = s->a;
     if (s->kind == LINE) {
@@ -153,16 +153,16 @@ static void draw_image(fli_rng *r, int digit, double noise, double jitter, uint8
 {
     double near2[PIXELS], p[2], q[2], x, y;
     const glyph *g = draw_glyph(r, digit);
-    hand h = draw_hand(r, jitter);
+    handwriting h = draw_handwriting(r, jitter);
     double half = SIDE * h.width / 2;
     for (int i = 0; i < PIXELS; i++) near2[i] = 1e9;
     for (const stroke *s = g->stroke; s < g->stroke + STROKES && s->kind != NONE; s++) {
-        along(s, 0, &x, &y);
-        place(&h, x, y, p);
+        stroke_point(s, 0, &x, &y);
+        to_pixels(&h, x, y, p);
         int pieces = s->kind == ARC ? ARC_PIECES : ARC_PIECES / 4;
         for (int i = 1; i <= pieces; i++) {
-            along(s, (double)i / pieces, &x, &y);
-            place(&h, x, y, q);
+            stroke_point(s, (double)i / pieces, &x, &y);
+            to_pixels(&h, x, y, q);
             draw_segment(p, q, half + 1, near2);
             memcpy(p, q, sizeof p);
         }
@@ -192,10 +192,10 @@ static fl_status make(fl_ctx *ctx, const digits_params *p, uint64_t seed, uint32
     return FL_OK;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const digits_params *p = ask->params;
-    uint64_t seed = ask->seed;
+    const digits_params *p = request->params;
+    uint64_t seed = request->seed;
     fl_status s = make(ctx, p, seed, 0, p->samples, train);
     if (!s && p->test_samples) s = make(ctx, p, seed, 1, p->test_samples, test);
     if (s) {

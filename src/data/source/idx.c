@@ -202,9 +202,9 @@ static fl_status load_groups(fl_ctx *ctx, const params *p, size_t images, fli_da
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_label_names labels;
     size_t images = 0;
@@ -213,7 +213,8 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **
         return fli_fail(ctx, FL_ECONFIG, "test_images is '%s' and test_labels is '%s': give both or neither",
                         p->test_images, p->test_labels);
     fli_label_names_init(&labels, ctx, (size_t)p->classes);
-    fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, ask->map, &labels, &images, &a);
+    fl_status status =
+        load_part(ctx, p, p->train_images, p->train_labels, p->limit, request->map, &labels, &images, &a);
     if (status == FL_OK && *p->groups) status = load_groups(ctx, p, images, a);
     if (status == FL_OK && *p->test_images) {
         status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, 0, &labels, &images, &b);

@@ -2,10 +2,10 @@
  * All names are listed before anything is read. Then the first image says what the others must be like, and there is
  * memory for all of them. */
 #include "base/file.h"
-#include "data/load.h"
 #include "data/label_names.h"
-#include "data/source/picture.h"
+#include "data/load.h"
 #include "data/source.h"
+#include "data/source/picture.h"
 
 #include <string.h>
 #include <strings.h>
@@ -72,7 +72,7 @@ static fl_status enter(reader *r, const char *name, fli_origin at, int depth, im
 }
 
 /* A folder without images is a mistake more often than not: an interrupted copy, another layout. */
-static fl_status nothing(const reader *r, const char *path, int depth)
+static fl_status refuse_empty(const reader *r, const char *path, int depth)
 {
     const char *layout = r->p->layout == BY_CLASS ? "class" : "client/class";
     if (depth)
@@ -91,7 +91,7 @@ static fl_status walk(reader *r, const char *path, int depth, image like)
         s = like.path ? enter(r, list.name[i], (fli_origin){path, ": entry ", i}, depth, like) : FL_ENOMEM;
         fli_free(like.path);
     }
-    if (!s && r->images.n == before) s = nothing(r, path, depth);
+    if (!s && r->images.n == before) s = refuse_empty(r, path, depth);
     fli_listing_fini(&list);
     return s;
 }
@@ -210,9 +210,9 @@ static fl_status load_both(fl_ctx *ctx, const params *p, fli_label_names *labels
     return s ? s : fli_label_names_name(labels, p->train, *a);
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_label_names labels, clients;
     *train = *test = NULL;

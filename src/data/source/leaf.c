@@ -1,10 +1,10 @@
 /* LEAF, a benchmark for federated learning: JSON files
  *     {"users": [u, ...], "num_samples": [n, ...], "user_data": {u: {"x": [[...], ...], "y": [...]}, ...}}
  * A folder of them is one data set. Every user is a group, in the order of first appearance. */
-#include "base/number.h"
 #include "base/file.h"
-#include "data/load.h"
+#include "base/number.h"
 #include "data/label_names.h"
+#include "data/load.h"
 #include "data/source.h"
 
 #include <jansson.h>
@@ -260,18 +260,18 @@ static fl_status load_part(fl_ctx *ctx, const char *name, int wide, int is_test,
     return s;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_words users;
     fli_label_names labels;
     *train = *test = NULL;
     fli_words_init(&users, ctx);
     fli_label_names_init(&labels, ctx, (size_t)p->classes);
-    fl_status s = load_part(ctx, p->train, ask->wide, 0, &users, &labels, &a);
+    fl_status s = load_part(ctx, p->train, request->wide, 0, &users, &labels, &a);
     if (s == FL_OK && *p->test) {
-        s = load_part(ctx, p->test, ask->wide, 1, &users, &labels, &b);
+        s = load_part(ctx, p->test, request->wide, 1, &users, &labels, &b);
         if (s == FL_OK) s = fli_load_check_test(ctx, p->test, a, b);
     }
     if (s == FL_OK) s = fli_label_names_name(&labels, p->train, a);

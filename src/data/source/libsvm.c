@@ -183,22 +183,22 @@ static fl_status finish(reader *r, fli_dataset *ds)
                      : fli_array_take(r->ctx, &r->target, (void **)&ds->target);
 }
 
-static fl_status load_part(fl_ctx *ctx, const fli_source_request *ask, const char *name, const fli_dataset *train,
+static fl_status load_part(fl_ctx *ctx, const fli_source_request *request, const char *name, const fli_dataset *train,
                            fli_label_names *labels, fli_label_names *groups, fli_dataset **out)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_stream *s = NULL;
     reader r = {.ctx = ctx,
                 .p = p,
                 .base = p->index == INDEX_ONE,
                 .features = p->features ? (uint32_t)p->features : INT32_MAX,
-                .wide = ask->wide,
+                .wide = request->wide,
                 .train = train,
                 .labels = labels,
                 .groups = groups,
                 .row = {.size = sizeof(size_t)},
                 .col = {.size = sizeof(uint32_t)},
-                .value = {.size = ask->wide ? sizeof(double) : sizeof(float)},
+                .value = {.size = request->wide ? sizeof(double) : sizeof(float)},
                 .label = {.size = sizeof(int32_t)},
                 .target = {.size = sizeof(double)},
                 .group = {.size = sizeof(int32_t)}};
@@ -255,17 +255,17 @@ static fl_status set_all_features(fl_ctx *ctx, const params *p, fli_dataset *a, 
     return FL_OK;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const params *p = request->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_label_names labels, groups, *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
     *train = *test = NULL;
     fli_label_names_init(&labels, ctx, (size_t)p->classes);
-    if (p->task == FLI_TASK_AUTO) fli_label_names_guess(&labels, ask->client, "");
+    if (p->task == FLI_TASK_AUTO) fli_label_names_guess(&labels, request->client, "");
     fli_groups_init(&groups, ctx);
-    fl_status status = load_part(ctx, ask, p->train, NULL, classes, p->groups == GROUPS_QID ? &groups : NULL, &a);
-    if (status == FL_OK && *p->test) status = load_part(ctx, ask, p->test, a, classes, NULL, &b);
+    fl_status status = load_part(ctx, request, p->train, NULL, classes, p->groups == GROUPS_QID ? &groups : NULL, &a);
+    if (status == FL_OK && *p->test) status = load_part(ctx, request, p->test, a, classes, NULL, &b);
     if (status == FL_OK) status = set_all_features(ctx, p, a, b);
     if (status == FL_OK) status = store(ctx, p->storage, a, b);
     if (status == FL_OK && classes) status = fli_label_names_name(classes, p->train, a);

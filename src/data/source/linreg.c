@@ -56,7 +56,7 @@ static size_t draw_sizes(const linreg_params *p, uint64_t seed, int32_t *group)
     return total;
 }
 
-static void thirds(size_t n, unsigned char *kind)
+static void kinds_in_thirds(size_t n, unsigned char *kind)
 {
     for (size_t s = 0; s < n; s++) kind[s] = (unsigned char)(KINDS * s / n);
 }
@@ -103,10 +103,10 @@ static void fill(fli_dataset *ds, uint64_t seed, const unsigned char *kind, uint
     }
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const linreg_params *p = ask->params;
-    uint64_t seed = ask->seed;
+    const linreg_params *p = request->params;
+    uint64_t seed = request->seed;
     fli_dataset *ds = NULL;
     uint32_t *order = NULL;
     unsigned char *kind = NULL;
@@ -130,7 +130,7 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **
     ds->groups = (size_t)p->clients;
     draw_sizes(p, seed, ds->group);
     if (p->mix == THIRDS)
-        thirds(n, kind);
+        kinds_in_thirds(n, kind);
     else if ((s = draw_blocks(ctx, ds, seed, kind)))
         goto done;
     fill(ds, seed, kind, order);

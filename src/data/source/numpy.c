@@ -1,13 +1,14 @@
-/* The values of NumPy's arrays, of whatever type and order they are, and a data set out of them. */
+/* NumPy's arrays as samples: the header, the values in whatever type and order, a data set out of several arrays, and
+ * the sources `npy` (an array per file) and `npz` (several in one archive). */
 #include "data/source/numpy.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* ==== numpy header ========================================================================================== */
+/* ==== the header ============================================================================================ */
 
-/* The header of NumPy's .npy arrays, in Python syntax: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784),
+/* In Python syntax: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784),
  * }. */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are read as they lie in the file");
@@ -145,7 +146,7 @@ static fl_status read_text(fl_ctx *ctx, fli_stream *s, char **text, size_t *leng
 /* ---- the type ------------------------------------------------------------------------------------------- */
 
 /* What a type that is refused holds. */
-static const char *foreign(const char *type)
+static const char *kind_name(const char *type)
 {
     static const struct {
         char kind;
@@ -173,7 +174,7 @@ static int read_type(fli_numpy *h)
 }
 
 /* Reads the header; types other than real numbers are FL_EFORMAT, by name. */
-static fl_status numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *h)
+static fl_status read_header(fl_ctx *ctx, fli_stream *s, fli_numpy *h)
 {
     char *text = NULL;
     size_t length = 0;
@@ -189,15 +190,15 @@ static fl_status numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *h)
             status = fli_fail(ctx, FL_EFORMAT,
                               "%s: holds %s of type %s, but must be an array " FLI_NUMPY_TYPES
                               "; convert it, for instance by %s",
-                              fli_stream_path(s), foreign(h->type), fli_show(h->type).s,
-                              strcmp(foreign(h->type), "texts") ? ".astype(\"float32\")"
-                                                                : "numpy.unique(labels, return_inverse=True)[1]");
+                              fli_stream_path(s), kind_name(h->type), fli_show(h->type).s,
+                              strcmp(kind_name(h->type), "texts") ? ".astype(\"float32\")"
+                                                                  : "numpy.unique(labels, return_inverse=True)[1]");
     }
     fli_free(text);
     return status;
 }
 
-/* ==== numpy ================================================================================================= */
+/* ==== values and data sets ================================================================================== */
 
 /* ---- values --------------------------------------------------------------------------------------------- */
 
@@ -292,7 +293,7 @@ static fli_xkind kind_of(const fli_numpy *a)
 static size_t stored_size(const fli_numpy *a) { return fli_xkind_size(kind_of(a)); }
 
 /* As the file has them. */
-static int as_they_are(const fli_numpy *a)
+static int stored_alike(const fli_numpy *a)
 {
     return !a->swapped && !a->fortran && (a->kind == 'f' || kind_of(a) == FLI_X_U8) && stored_size(a) == a->width;
 }
@@ -320,7 +321,7 @@ static fl_status read_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, s
     void *raw = NULL;
     fl_status status;
     ds->kind = kind_of(a);
-    if (as_they_are(a)) {
+    if (stored_alike(a)) {
         status = fli_load_values(ctx, s, n * a->width, a->width, promised, map, ds);
         return status ? status : fli_stream_end(s);
     }
@@ -356,7 +357,7 @@ static fl_status read_x(fl_ctx *ctx, fli_stream *s, int map, fli_dataset *ds)
 {
     fli_numpy a;
     size_t values;
-    fl_status status = numpy_header(ctx, s, &a);
+    fl_status status = read_header(ctx, s, &a);
     if (status) return status;
     if (a.dims < 2)
         return fli_fail(ctx, FL_EFORMAT, "%s: features have %zu dimensions, but need 2 or more", fli_stream_path(s),
@@ -385,7 +386,7 @@ static fl_status read_column(fl_ctx *ctx, fli_stream *s, size_t n, const char *n
     fli_numpy a;
     size_t values;
     const char *path = fli_stream_path(s);
-    fl_status status = numpy_header(ctx, s, &a);
+    fl_status status = read_header(ctx, s, &a);
     if (status) return status;
     if (a.dims != 1 && !(a.dims == 2 && a.size[1] == 1))
         return fli_fail(ctx, FL_EFORMAT, "%s: %s have %zu dimensions, but must be one column", path, noun, a.dims);
@@ -472,40 +473,41 @@ fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_arra
     return fli_load_hand_out(status, first, second, a, b);
 }
 
-/* ==== npy =================================================================================================== */
-
-/* NumPy arrays, each in a .npy file of its own. */
+/* ==== the source npy ======================================================================================== */
 
 typedef struct {
     char *train_x, *train_y, *train_groups, *test_x, *test_y;
     int task;
     int64_t classes;
-} params;
+} npy_params;
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status npy_load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = ask->params;
+    const npy_params *p = request->params;
     *train = *test = NULL;
     if (!*p->test_x != !*p->test_y)
         return fli_fail(ctx, FL_ECONFIG, "test_x is '%s' and test_y is '%s': give both or neither", p->test_x,
                         p->test_y);
-    fli_array_set a = {
-        {p->train_x, NULL}, {p->train_y, NULL}, {p->train_groups, NULL}, .map = ask->map, .client = ask->client};
+    fli_array_set a = {{p->train_x, NULL},
+                       {p->train_y, NULL},
+                       {p->train_groups, NULL},
+                       .map = request->map,
+                       .client = request->client};
     fli_array_set b = {{p->test_x, NULL}, {p->test_y, NULL}, {"", NULL}};
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }
 
-static const fli_key keys[] = {
-    FLI_KEY_STRING(params, train_x, NULL,
+static const fli_key npy_keys[] = {
+    FLI_KEY_STRING(npy_params, train_x, NULL,
                    "training features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES
                    "; `normalize` treats only u1 as bytes"),
-    FLI_KEY_STRING(params, train_y, NULL, "training labels or targets: n numbers"),
-    FLI_KEY_STRING(params, train_groups, "", "n whole numbers, the owner of each training sample; '' for none"),
-    FLI_KEY_STRING(params, test_x, "", "test features; '' for no test set"),
-    FLI_KEY_STRING(params, test_y, "", "test labels or targets; '' for no test set"),
-    FLI_KEY_CHOICE(params, task, "auto", FLI_TASK_WORDS,
+    FLI_KEY_STRING(npy_params, train_y, NULL, "training labels or targets: n numbers"),
+    FLI_KEY_STRING(npy_params, train_groups, "", "n whole numbers, the owner of each training sample; '' for none"),
+    FLI_KEY_STRING(npy_params, test_x, "", "test features; '' for no test set"),
+    FLI_KEY_STRING(npy_params, test_y, "", "test labels or targets; '' for no test set"),
+    FLI_KEY_CHOICE(npy_params, task, "auto", FLI_TASK_WORDS,
                    "what the y files hold: labels, which are whole numbers, or the values to predict" FLI_TASK_HELP),
-    FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
+    FLI_KEY_INT(npy_params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_END,
 };
 
@@ -513,14 +515,12 @@ const fli_source fli_source_npy = {
     .name = "npy",
     .title = "NumPy arrays: one file of features, one of labels or targets",
     .needs = "the files named by train_x and train_y as numpy.save writes them, plain or as .gz, .xz or .zip",
-    .keys = keys,
-    .params_size = sizeof(params),
-    .load = load,
+    .keys = npy_keys,
+    .params_size = sizeof(npy_params),
+    .load = npy_load,
 };
 
-/* ==== npz =================================================================================================== */
-
-/* NumPy archives: features and labels as arrays of one .npz file. */
+/* ==== the source npz ======================================================================================== */
 
 typedef struct {
     char *train, *test, *x, *y, *groups, *test_x, *test_y;
@@ -530,16 +530,16 @@ typedef struct {
 
 static const char *or_else(const char *name, const char *otherwise) { return *name ? name : otherwise; }
 
-static fl_status npz_load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status npz_load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const npz_params *p = ask->params;
+    const npz_params *p = request->params;
     *train = *test = NULL;
     if (!strcmp(p->train, p->test) && !strcmp(or_else(p->test_x, p->x), p->x))
         return fli_fail(ctx, FL_ECONFIG,
                         "%s: data.train and data.test are the same array %s; name another one in data.test_x", p->train,
                         p->x);
     fli_array_set a = {
-        {p->train, p->x}, {p->train, p->y}, {*p->groups ? p->train : "", p->groups}, .client = ask->client};
+        {p->train, p->x}, {p->train, p->y}, {*p->groups ? p->train : "", p->groups}, .client = request->client};
     fli_array_set b = {{p->test, or_else(p->test_x, p->x)}, {p->test, or_else(p->test_y, p->y)}, {"", NULL}};
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }

@@ -1,4 +1,5 @@
-/* NumPy's arrays as features, labels and groups: what the sources npy and npz share. */
+/* NumPy's arrays as features, labels and groups, for sources whose samples lie in them: npy, npz, and a server's test
+ * set. */
 #ifndef FLI_DATA_SOURCE_NUMPY_H
 #define FLI_DATA_SOURCE_NUMPY_H
 
@@ -7,6 +8,7 @@
 #include "data/source.h"
 
 enum { FLI_NUMPY_DIMS = 8, FLI_NUMPY_TYPE = 15 };
+#define FLI_NUMPY_TYPES "of integers, floats (16, 32 or 64 bits) or bools"
 
 /* An array as its header describes it. */
 typedef struct {
@@ -32,7 +34,5 @@ typedef struct {
 /* The whole of a source: the test part is left out where test->x.file is "". */
 fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_array_set *test, int task, size_t classes,
                          fli_dataset **a, fli_dataset **b);
-
-#define FLI_NUMPY_TYPES "of integers, floats (16, 32 or 64 bits) or bools"
 
 #endif

@@ -1,3 +1,7 @@
+/* Pictures: decoding PNG and JPEG, in other colours, in another size.
+ *
+ * PNG by libpng and JPEG by libjpeg, where the build has them (FEDLOOM_IMAGES). Both report errors by a jump, so that
+ * all which must survive one is in a struct of the caller's. */
 #include "data/source/picture.h"
 
 #include "base/number.h"
@@ -7,106 +11,17 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== resample ============================================================================================== */
+#ifdef FEDLOOM_IMAGES
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
 
-/* Pictures in another size. Every pixel that is made is a mean of those around its place, weighted by a triangle: two
- * pixels wide where the picture grows (bilinear), wider in proportion where it shrinks, so that nothing is left out.
- * First along the rows, then along the columns, each rounded to bytes. The weights are whole numbers of 2^-22. All this
- * is what Pillow's resize(..., BILINEAR) does, and so torchvision's Resize, with the same bits up to Pillow 12. Later
- * ones take the columns of tall pictures first, so that some bytes differ by one. */
+#include <jpeglib.h> /* needs stdio.h */
 
-enum { BITS = 22 };
+#include <jerror.h>
+#endif
 
-/* How one axis shrinks or grows: the weights of what pixel o is made of begin at weight[o * most]. */
-typedef struct {
-    size_t in, out, most;
-    size_t *first, *count;
-    int32_t *weight;
-} filter;
-
-static void fini(filter *f)
-{
-    fli_free(f->first);
-    fli_free(f->count);
-    fli_free(f->weight);
-}
-
-/* Pixel o, whose weights are w[0 .. most-1] at first. */
-static void set_weights(filter *f, size_t o, double *w)
-{
-    double scale = (double)f->in / (double)f->out, reach = scale < 1 ? 1 : scale, sum = 0;
-    double centre = ((double)o + 0.5) * scale, from = centre - reach + 0.5, to = centre + reach + 0.5;
-    size_t first = from > 0 ? (size_t)from : 0, end = to < (double)f->in ? (size_t)to : f->in;
-    f->first[o] = first;
-    f->count[o] = end - first;
-    for (size_t k = 0; k < end - first; k++) {
-        double away = fabs(((double)(first + k) - centre + 0.5) * (1 / reach));
-        sum += w[k] = away < 1 ? 1 - away : 0;
-    }
-    for (size_t k = 0; k < end - first; k++) f->weight[o * f->most + k] = (int32_t)(0.5 + w[k] / sum * (1 << BITS));
-}
-
-static fl_status init(fl_ctx *ctx, size_t in, size_t out, filter *f)
-{
-    double reach = in > out ? (double)in / (double)out : 1;
-    *f = (filter){.in = in, .out = out, .most = 2 * (size_t)ceil(reach) + 1};
-    f->first = fli_alloc(ctx, out, sizeof *f->first);
-    f->count = fli_alloc(ctx, out, sizeof *f->count);
-    f->weight = fli_alloc(ctx, out * f->most, sizeof *f->weight);
-    double *w = fli_alloc(ctx, f->most, sizeof *w);
-    fl_status s = f->first && f->count && f->weight && w ? FL_OK : FL_ENOMEM;
-    for (size_t o = 0; !s && o < out; o++) set_weights(f, o, w);
-    fli_free(w);
-    return s;
-}
-
-/* from: lines x f->in x inner; to: lines x f->out x inner */
-static void apply(const filter *f, size_t lines, size_t inner, const uint8_t *from, uint8_t *to)
-{
-    for (size_t l = 0; l < lines; l++, from += f->in * inner)
-        for (size_t o = 0; o < f->out; o++) {
-            const int32_t *w = f->weight + o * f->most;
-            const uint8_t *p = from + f->first[o] * inner;
-            for (size_t i = 0; i < inner; i++) {
-                int32_t sum = 1 << (BITS - 1);
-                for (size_t k = 0; k < f->count[o]; k++) sum += w[k] * p[k * inner + i];
-                *to++ = sum >> BITS > 255 ? 255 : (uint8_t)(sum >> BITS);
-            }
-        }
-}
-
-/* One axis of the picture: lines x in x inner bytes become lines x out x inner. */
-static fl_status resample(fl_ctx *ctx, fli_picture *p, size_t lines, size_t in, size_t inner, size_t out)
-{
-    filter f;
-    if (in == out) return FL_OK;
-    fl_status s = init(ctx, in, out, &f);
-    uint8_t *to = s ? NULL : fli_alloc(ctx, lines * out, inner);
-    if (to) {
-        apply(&f, lines, inner, p->pixel, to);
-        fli_free(p->pixel);
-        p->pixel = to;
-    }
-    fini(&f);
-    return to ? FL_OK : FL_ENOMEM;
-}
-
-fl_status fli_picture_resize(fl_ctx *ctx, fli_picture *p, size_t height, size_t width)
-{
-    fl_status s = resample(ctx, p, p->height, p->width, p->channels, width);
-    if (!s) p->width = width;
-    if (!s) s = resample(ctx, p, 1, p->height, p->width * p->channels, height);
-    if (!s) p->height = height;
-    return s;
-}
-
-/* ==== picture =============================================================================================== */
-
-void fli_picture_fini(fli_picture *p)
-{
-    fli_free(p->pixel);
-    *p = (fli_picture){0};
-}
+/* ==== decoding ============================================================================================== */
 
 fl_status fli_picture_make(fl_ctx *ctx, const char *path, size_t most, fli_picture *p)
 {
@@ -117,6 +32,7 @@ fl_status fli_picture_make(fl_ctx *ctx, const char *path, size_t most, fli_pictu
     return p->pixel ? FL_OK : FL_ENOMEM;
 }
 
+<<<<<<< HEAD
 static fl_status picture_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out);
 
 static fl_status picture_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most,
@@ -166,16 +82,9 @@ fl_status fli_picture_recolour(fl_ctx *ctx, fli_picture *p, size_t channels)
 /* PNG by libpng and JPEG by libjpeg, where the build has them (FEDLOOM_IMAGES). Both report errors by a jump, so that
  * all which must survive one is in a struct of the caller's. */
 
+=======
+>>>>>>> h-g1
 #ifdef FEDLOOM_IMAGES
-
-#include <png.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <jpeglib.h> /* needs stdio.h */
-
-#include <jerror.h>
 
 /* ---- PNG ----------------------------------------------------------------------------------------------------- */
 
@@ -248,7 +157,7 @@ static fl_status png_damaged(fl_ctx *ctx, const char *path, const png_reader *r)
     return fli_fail(ctx, FL_EFORMAT, "%s: the PNG image cannot be read: %s", path, fli_show(r->why).s);
 }
 
-static fl_status picture_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
+static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
 {
     png_reader r = {.bytes = bytes, .left = n};
     fl_status s = FL_OK;
@@ -344,8 +253,7 @@ static fl_status jpeg_damaged(fl_ctx *ctx, const char *path, const jpeg_reader *
     return fli_fail(ctx, FL_EFORMAT, "%s: the JPEG image cannot be read: %s", path, fli_show(r->why).s);
 }
 
-/* picture_png.c and picture_jpeg.c, or picture_none.c for both in a build without their libraries. */
-static fl_status picture_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
+static fl_status decode_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
 {
     jpeg_reader r = {0};
     fl_status s = FL_OK;
@@ -363,22 +271,164 @@ static fl_status picture_jpeg(fl_ctx *ctx, const char *path, const void *bytes, 
 
 #else
 
+/* ---- a build without their libraries ------------------------------------------------------------------------- */
+
 static fl_status refuse(fl_ctx *ctx, const char *path, const char *what, const char *library)
 {
     return fli_fail(ctx, FL_ESYSTEM, "%s: is a %s image, but this fedloom was built without %s (FEDLOOM_IMAGES)", path,
                     what, library);
 }
 
-fl_status picture_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
+static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
 {
     (void)bytes, (void)n, (void)most, (void)out;
     return refuse(ctx, path, "PNG", "libpng");
 }
 
-fl_status picture_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
+static fl_status decode_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
 {
     (void)bytes, (void)n, (void)most, (void)out;
     return refuse(ctx, path, "JPEG", "libjpeg");
 }
 
 #endif
+
+/* ==== pictures of any format and colour ===================================================================== */
+
+void fli_picture_fini(fli_picture *p)
+{
+    fli_free(p->pixel);
+    *p = (fli_picture){0};
+}
+
+/* The first bytes decide, not the name of the file. */
+fl_status fli_picture_read(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
+{
+    fl_status s;
+    *out = (fli_picture){0};
+    if (n >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8))
+        s = decode_png(ctx, path, bytes, n, most, out);
+    else if (n >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3))
+        s = decode_jpeg(ctx, path, bytes, n, most, out);
+    else
+        s = fli_fail(ctx, FL_EFORMAT, "%s: is neither a PNG nor a JPEG image, by its first bytes", path);
+    if (s) fli_picture_fini(out);
+    return s;
+}
+
+/* 299/1000, 587/1000 and 114/1000 in units of 2^-16: what Pillow computes, to the bit. */
+static uint8_t grey(const uint8_t *rgb)
+{
+    return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
+}
+
+fl_status fli_picture_recolour(fl_ctx *ctx, fli_picture *p, size_t channels)
+{
+    size_t n = p->height * p->width;
+    if (channels == p->channels) return FL_OK;
+    uint8_t *to = fli_alloc(ctx, n, channels);
+    if (!to) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        if (channels == 1)
+            to[i] = grey(p->pixel + 3 * i);
+        else
+            memset(to + 3 * i, p->pixel[i], 3);
+    }
+    fli_free(p->pixel);
+    p->pixel = to;
+    p->channels = channels;
+    return FL_OK;
+}
+
+/* ==== other sizes =========================================================================================== */
+
+/* Pictures in another size. Every pixel that is made is a mean of those around its place, weighted by a triangle: two
+ * pixels wide where the picture grows (bilinear), wider in proportion where it shrinks, so that nothing is left out.
+ * First along the rows, then along the columns, each rounded to bytes. The weights are whole numbers of 2^-22. All this
+ * is what Pillow's resize(..., BILINEAR) does, and so torchvision's Resize, with the same bits up to Pillow 12. Later
+ * ones take the columns of tall pictures first, so that some bytes differ by one. */
+
+enum { BITS = 22 };
+
+/* How one axis shrinks or grows: the weights of what pixel o is made of begin at weight[o * most]. */
+typedef struct {
+    size_t in, out, most;
+    size_t *first, *count;
+    int32_t *weight;
+} filter;
+
+static void filter_fini(filter *f)
+{
+    fli_free(f->first);
+    fli_free(f->count);
+    fli_free(f->weight);
+}
+
+/* Pixel o, whose weights are w[0 .. most-1] at first. */
+static void set_weights(filter *f, size_t o, double *w)
+{
+    double scale = (double)f->in / (double)f->out, reach = scale < 1 ? 1 : scale, sum = 0;
+    double centre = ((double)o + 0.5) * scale, from = centre - reach + 0.5, to = centre + reach + 0.5;
+    size_t first = from > 0 ? (size_t)from : 0, end = to < (double)f->in ? (size_t)to : f->in;
+    f->first[o] = first;
+    f->count[o] = end - first;
+    for (size_t k = 0; k < end - first; k++) {
+        double away = fabs(((double)(first + k) - centre + 0.5) * (1 / reach));
+        sum += w[k] = away < 1 ? 1 - away : 0;
+    }
+    for (size_t k = 0; k < end - first; k++) f->weight[o * f->most + k] = (int32_t)(0.5 + w[k] / sum * (1 << BITS));
+}
+
+static fl_status filter_init(fl_ctx *ctx, size_t in, size_t out, filter *f)
+{
+    double reach = in > out ? (double)in / (double)out : 1;
+    *f = (filter){.in = in, .out = out, .most = 2 * (size_t)ceil(reach) + 1};
+    f->first = fli_alloc(ctx, out, sizeof *f->first);
+    f->count = fli_alloc(ctx, out, sizeof *f->count);
+    f->weight = fli_alloc(ctx, out * f->most, sizeof *f->weight);
+    double *w = fli_alloc(ctx, f->most, sizeof *w);
+    fl_status s = f->first && f->count && f->weight && w ? FL_OK : FL_ENOMEM;
+    for (size_t o = 0; !s && o < out; o++) set_weights(f, o, w);
+    fli_free(w);
+    return s;
+}
+
+/* from: lines x f->in x inner; to: lines x f->out x inner */
+static void apply_filter(const filter *f, size_t lines, size_t inner, const uint8_t *from, uint8_t *to)
+{
+    for (size_t l = 0; l < lines; l++, from += f->in * inner)
+        for (size_t o = 0; o < f->out; o++) {
+            const int32_t *w = f->weight + o * f->most;
+            const uint8_t *p = from + f->first[o] * inner;
+            for (size_t i = 0; i < inner; i++) {
+                int32_t sum = 1 << (BITS - 1);
+                for (size_t k = 0; k < f->count[o]; k++) sum += w[k] * p[k * inner + i];
+                *to++ = sum >> BITS > 255 ? 255 : (uint8_t)(sum >> BITS);
+            }
+        }
+}
+
+/* One axis of the picture: lines x in x inner bytes become lines x out x inner. */
+static fl_status resample_axis(fl_ctx *ctx, fli_picture *p, size_t lines, size_t in, size_t inner, size_t out)
+{
+    filter f;
+    if (in == out) return FL_OK;
+    fl_status s = filter_init(ctx, in, out, &f);
+    uint8_t *to = s ? NULL : fli_alloc(ctx, lines * out, inner);
+    if (to) {
+        apply_filter(&f, lines, inner, p->pixel, to);
+        fli_free(p->pixel);
+        p->pixel = to;
+    }
+    filter_fini(&f);
+    return to ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_picture_resize(fl_ctx *ctx, fli_picture *p, size_t height, size_t width)
+{
+    fl_status s = resample_axis(ctx, p, p->height, p->width, p->channels, width);
+    if (!s) p->width = width;
+    if (!s) s = resample_axis(ctx, p, 1, p->height, p->width * p->channels, height);
+    if (!s) p->height = height;
+    return s;
+}

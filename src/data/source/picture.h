@@ -23,10 +23,10 @@ void fli_picture_fini(fli_picture *p);
 
 /* Makes it grey (1) or coloured (3), by the weights of ITU-R 601. */
 fl_status fli_picture_recolour(fl_ctx *ctx, fli_picture *p, size_t channels);
-/* Makes it this large: resample.c. */
+/* Makes it this large, with the bits of Pillow's bilinear filter. */
 fl_status fli_picture_resize(fl_ctx *ctx, fli_picture *p, size_t height, size_t width);
 
-/* ---- for the decoders ------------------------------------------------------------------------------------ */
+/* ---- for the decoders in picture.c, and tests ------------------------------------------------------------- */
 
 /* Memory for p->height x p->width x p->channels bytes, if that is no more than `most` pixels. */
 fl_status fli_picture_make(fl_ctx *ctx, const char *path, size_t most, fli_picture *p);

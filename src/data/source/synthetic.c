@@ -135,10 +135,10 @@ static fl_status client(fl_ctx *ctx, const void *params, uint64_t seed, uint32_t
     return s;
 }
 
-static fl_status load(fl_ctx *ctx, const fli_source_request *ask, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test)
 {
-    const synthetic_params *p = ask->params;
-    uint64_t seed = ask->seed;
+    const synthetic_params *p = request->params;
+    uint64_t seed = request->seed;
     uint32_t count = (uint32_t)p->clients;
     size_t total = 0, features = (size_t)p->features;
     model m;

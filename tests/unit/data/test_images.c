@@ -175,7 +175,7 @@ static void cropped_in_part(void **state)
     int seen[WAYS] = {0}, other = 0, stays[N] = {0}, parts[N];
     assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
     ds->augment = FLI_AUGMENT_CROP;
-    ds->still = (uint64_t)(0.75 * FLI_SIGHT_DRAWS);
+    ds->still = (uint64_t)(0.75 * FLI_CROP_DRAWS);
     fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
     assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, CROPPED, N, &b));
     for (uint32_t i = 0; i < N; i++) idx[i] = i;
@@ -193,7 +193,7 @@ static void cropped_in_part(void **state)
     for (int k = 0; k < WAYS; k++) assert_true(seen[k] > 0);
     for (size_t i = 0; i < N; i++) assert_true(stays[i] > 0 && stays[i] < EPOCHS); /* no image is chosen for good */
 
-    ds->still = (uint64_t)FLI_SIGHT_DRAWS; /* mirrors alone */
+    ds->still = (uint64_t)FLI_CROP_DRAWS; /* mirrors alone */
     draw_parts(&b, ds, idx, N, &turn, 0, parts);
     for (size_t i = 0; i < N; i++) assert_int_equal(parts[i] / 2 * 2, MIDDLE);
     fli_batch_fini(&b);
@@ -210,7 +210,7 @@ static void moved_in_part(void **state)
     fli_rng turn;
     uint32_t idx[N];
     int here = 0;
-    ds->still = (uint64_t)(0.5 * FLI_SIGHT_DRAWS);
+    ds->still = (uint64_t)(0.5 * FLI_CROP_DRAWS);
     fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
     assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, PIXELS, N, &b));
     for (uint32_t i = 0; i < N; i++) idx[i] = i;

@@ -1,4 +1,4 @@
-/* base/safetensors: what is written can be read back; what the format forbids is refused, each with its sentence. */
+/* Safetensors files: what is written can be read back; what the format forbids is refused, each with its sentence. */
 #include "format/safetensors.h"
 #include "check.h"
 #include "context.h"
