@@ -33,7 +33,7 @@ typedef struct {
     fli_task **tasks;            /* and their tasks */
     const void **answered;       /* all vectors of their answers, */
     unsigned char *finite;       /* and whether they are finite, */
-    size_t open;                 /* which is not known yet of so many turns */
+    size_t open;                 /* turns whose finite flags are still pending */
 } workspace;
 
 struct fli_clients {
@@ -46,8 +46,8 @@ struct fli_clients {
     workspace *spaces;
     size_t count;
     fli_evaluate_side evaluates;
-    fli_user_failure own_fault, *fault;
-    atomic_flag warned; /* of a solver that does not say its weight */
+    fli_user_failure own_failure, *failure; /* where failures of user functions are kept */
+    atomic_flag warned;                     /* of a solver that does not say its weight */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -162,7 +162,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
-    c->fault = spec->fault ? spec->fault : &c->own_fault;
+    c->failure = spec->fault ? spec->fault : &c->own_failure;
     if (spec->site) c->spec.together = spec->site->lanes;
     if (!c->spec.together) c->spec.together = 1;
     c->space = spec->model->space;
@@ -182,7 +182,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
                                        .store = c->store,
                                        .seed = spec->seed,
                                        .kept = second_block(c),
-                                       .watch = spec->measure_potential};
+                                       .measure_potential = spec->measure_potential};
     *out = c;
     return FL_OK;
 }
@@ -269,7 +269,7 @@ static fl_status called(fli_clients *c, turn_slot *t, const char *call)
     if (!fli_has_failed(&t->failure)) return FL_OK;
     x->why = t->failure;
     fli_user_failure_word(&x->why, c->spec.algo, call, &x->ask, (size_t)x->ask.round);
-    fli_user_failure_note(c->fault, &x->why);
+    fli_user_failure_note(c->failure, &x->why);
     return FL_ECALLBACK;
 }
 
@@ -277,8 +277,8 @@ static fl_status called(fli_clients *c, turn_slot *t, const char *call)
 static fl_status may_call(const fli_clients *c, turn_slot *t)
 {
     t->failure.text[0] = 0;
-    if (!fli_user_failure_there(c->fault)) return FL_OK;
-    t->exchange->why = c->fault->first;
+    if (!fli_user_failure_there(c->failure)) return FL_OK;
+    t->exchange->why = c->failure->first;
     return FL_ECALLBACK;
 }
 
@@ -309,7 +309,7 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     uint32_t client = x->ask.client;
     for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++) fli_fill(&c->space, NAN, t->work.vec[i]);
     t->turn = turn_of(c, t);
-    memset(&t->task.problem, 0, sizeof t->task.problem); /* all members of its union */
+    memset(&t->task.problem, 0, sizeof t->task.problem); /* every variant of its union */
     t->task.problem.lr = x->ask.lr;
     t->task.problem.steps = (size_t)x->ask.steps;
     t->task.view = &t->view;
@@ -389,7 +389,7 @@ static fl_status judge(const fli_clients *c, turn_slot *t)
 static fl_status check(fli_clients *c, turn_slot *t)
 {
     fl_status s = solved(c, t);
-    if (s == FL_ECALLBACK) fli_user_failure_note(c->fault, &t->exchange->why);
+    if (s == FL_ECALLBACK) fli_user_failure_note(c->failure, &t->exchange->why);
     return s ? s : judge(c, t);
 }
 
@@ -417,7 +417,8 @@ static void answer(fli_clients *c, turn_slot *t)
     }
 }
 
-/* Where vectors live elsewhere, what follows is turn i's alone, or after the last of them everybody's. */
+/* Where vectors live elsewhere, what follows belongs to turn i alone; after fli_place_ops.join it belongs
+ * to all. */
 static void lane(const fli_clients *c, size_t i)
 {
     fli_place *place = c->space.place;
@@ -488,7 +489,7 @@ static void measure(fli_clients *c, fli_exchange *const *list, size_t n, fli_eva
         x->why.text[0] = 0;
         if (x->status) continue;
         x->status = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client);
-        if (x->status) fli_user_failure_note(c->fault, &x->why);
+        if (x->status) fli_user_failure_note(c->failure, &x->why);
     }
 }
 

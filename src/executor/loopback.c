@@ -29,7 +29,7 @@ typedef struct {
     fli_fed fed;           /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
-    fli_broadcast_cache **recalls; /* one per client in the middle of a round, where clients keep something */
+    fli_broadcast_cache **caches; /* one per client in the middle of a round, where clients keep something */
 } loopback;
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
@@ -82,16 +82,16 @@ static void close_loopback(void *executor)
     if (!l) return;
     fli_clients_free(l->clients);
     fli_eval_fini(&l->eval);
-    for (size_t i = 0; l->recalls && i < l->spec.clients; i++) fli_broadcast_cache_free(l->recalls[i]);
-    fli_free(l->recalls);
+    for (size_t i = 0; l->caches && i < l->spec.clients; i++) fli_broadcast_cache_free(l->caches[i]);
+    fli_free(l->caches);
     if (l->built) l->told.builder->free(l->built);
     fli_free(l);
 }
 
-static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
+static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out)
 {
     loopback *l = fli_alloc(ctx, 1, sizeof *l);
-    (void)crew;
+    (void)workers;
     if (!l) return FL_ENOMEM;
     l->ctx = ctx;
     l->told = l->spec = *spec;
@@ -103,7 +103,7 @@ static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_wo
     fl_status s = understand(l);
     if (!s) s = fli_eval_init(ctx, l->spec.model, &l->eval);
     if (!s) s = fli_clients_new(ctx, &l->spec, 1, &l->eval, &l->clients);
-    if (!s && !(l->recalls = fli_alloc(ctx, spec->clients, sizeof *l->recalls))) s = FL_ENOMEM;
+    if (!s && !(l->caches = fli_alloc(ctx, spec->clients, sizeof *l->caches))) s = FL_ENOMEM;
     if (s)
         close_loopback(l);
     else
@@ -162,13 +162,13 @@ static fl_status add_recalled(loopback *l, delivery *d)
     uint32_t client = d->own.ask.client;
     d->own.down = &d->inbox;
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
-    if (!l->recalls[client]) {
+    if (!l->caches[client]) {
         fl_status s =
-            fli_broadcast_cache_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->recalls[client]);
-        if (s || !l->recalls[client]) return s; /* nothing is kept */
+            fli_broadcast_cache_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->caches[client]);
+        if (s || !l->caches[client]) return s; /* nothing is kept */
     }
-    d->own.down = fli_broadcast_cache_view(l->recalls[client]);
-    return fli_broadcast_cache_take(l->recalls[client], &d->own.ask, &d->inbox);
+    d->own.down = fli_broadcast_cache_view(l->caches[client]);
+    return fli_broadcast_cache_take(l->caches[client], &d->own.ask, &d->inbox);
 }
 
 /* The ask and the message down, as bytes and back. */
@@ -206,8 +206,8 @@ static void forget_cohort(loopback *l, const fli_ask *ask)
     uint32_t client = ask->client;
     size_t end = fli_algo_cohort_end(l->spec.algo, l->spec.params, ask->phase, ask->phases);
     if (ask->kind != FLI_ASK_TURN || ask->phase + 1 < end) return;
-    fli_broadcast_cache_free(l->recalls[client]);
-    l->recalls[client] = NULL;
+    fli_broadcast_cache_free(l->caches[client]);
+    l->caches[client] = NULL;
 }
 
 /* The answer, as bytes and back; what is not in it is NaN at the server. */

@@ -1,4 +1,5 @@
-/* Rows of metrics, and the list as programs see it. */
+/* The list of all metrics, rows of their values, the sums over clients that most of them are made of, and the metrics
+ * that users' objectives bring. The metrics themselves are in global_rows.c, client_rows.c and clusters.c. */
 #include "metric/metric.h"
 
 #include "base/number.h"
@@ -9,9 +10,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ==== metric ================================================================================================ */
+/* ==== rows, views, directions ============================================================================== */
 
-/* ---- the list ---------------------------------------------------------------------------------------------- */
+/* ---- the list --------------------------------------------------------------------------------------------- */
 
 const fl_metric *fl_metric_at(size_t k)
 {
@@ -60,7 +61,7 @@ const fl_metric *fl_metric_shown(fl_view view, size_t k)
     return NULL;
 }
 
-/* ---- directions -------------------------------------------------------------------------------------------- */
+/* ---- directions ------------------------------------------------------------------------------------------- */
 
 int fl_metric_beats(const fl_metric *metric, double a, double b)
 {
@@ -77,7 +78,7 @@ const fli_metric *fli_metric_goal(const fli_metrics_settings *what)
     return what->goal == FLI_GOAL_LOCAL ? &fli_metric_local_test_accuracy : &fli_metric_test_accuracy;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------- */
 
 double fl_row_value(const fl_row *row, const fl_metric *metric)
 {
@@ -101,23 +102,9 @@ void fli_row_count(fl_row *row, const fli_counts *c)
         if (fli_metrics[k]->count) row->value[k] = fli_metrics[k]->count(c);
 }
 
-static fl_status row_measure_own(fl_row *row, fli_moment *m);
+/* ==== the list ============================================================================================= */
 
-fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m)
-{
-    m->status = FL_OK;
-    for (size_t k = 0; fli_metrics[k] && !m->status; k++) {
-        const fli_metric *metric = fli_metrics[k];
-        if (!metric->measure) continue;
-        int wanted = !metric->wanted || metric->wanted(what, m->model);
-        row->value[k] = wanted ? metric->measure(m) : NAN;
-    }
-    return m->status ? m->status : row_measure_own(row, m);
-}
-
-/* ==== metric list =========================================================================================== */
-
-/* The list of metrics, in the order of the columns of metrics.csv: new ones come last. */
+/* In the order of the columns of metrics.csv: new ones come last. */
 
 /* clang-format off */
 const fli_metric *const fli_metrics[] = {
@@ -173,9 +160,9 @@ const fli_metric *const fli_metrics[] = {
 size_t fli_metrics_count(void) { return sizeof fli_metrics / sizeof *fli_metrics - 1; }
 _Static_assert(sizeof fli_metrics / sizeof *fli_metrics - 1 <= FL_METRICS_MAX, "a row has no room for all metrics");
 
-/* ==== metric sums =========================================================================================== */
+/* ==== sums over clients ==================================================================================== */
 
-/* Sums over clients, of which most metrics are made. */
+/* Most metrics are made of these. */
 
 double fli_moment_sum(const fli_moment *m, fli_term *term, size_t figure)
 {
@@ -263,9 +250,9 @@ double fli_test_accuracy(const fli_moment *m, int own)
 
 double fli_quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
 
-/* ==== metric user =========================================================================================== */
+/* ==== metrics of users' objectives ========================================================================= */
 
-/* Metrics of objectives that users register: they follow those of metric_list.c, in the order in which their names were
+/* Metrics of objectives that users register: they follow the list, in the order in which their names were
  * first given. A name keeps its place until the process ends, since rows are read by place. */
 
 typedef struct {
@@ -348,7 +335,7 @@ fl_status fli_metrics_add(fl_ctx *ctx, const char *const *names)
     return s;
 }
 
-/* ---- of a run ------------------------------------------------------------------------------------------------ */
+/* ---- of a run --------------------------------------------------------------------------------------------- */
 
 /* The place of the model's metric i. */
 static size_t place_of(const fli_model *m, size_t i) { return fl_metric_place(fl_metric_find(m->desc->metrics[i])); }
@@ -376,4 +363,16 @@ static fl_status row_measure_own(fl_row *row, fli_moment *m)
 void fli_row_clear_own(fl_row *row)
 {
     for (size_t k = fli_metrics_count(); k < FL_METRICS_MAX; k++) row->value[k] = NAN;
+}
+
+fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m)
+{
+    m->status = FL_OK;
+    for (size_t k = 0; fli_metrics[k] && !m->status; k++) {
+        const fli_metric *metric = fli_metrics[k];
+        if (!metric->measure) continue;
+        int wanted = !metric->wanted || metric->wanted(what, m->model);
+        row->value[k] = wanted ? metric->measure(m) : NAN;
+    }
+    return m->status ? m->status : row_measure_own(row, m);
 }
