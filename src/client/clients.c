@@ -263,7 +263,7 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
 }
 
 /* After a call of the method's. */
-static fl_status called(fli_clients *c, turn_slot *t, const char *call)
+static fl_status check_call(fli_clients *c, turn_slot *t, const char *call)
 {
     fli_exchange *x = t->exchange;
     if (!fli_has_failed(&t->failure)) return FL_OK;
@@ -321,13 +321,13 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     t->task.client = client;
     if (!(x->status = may_call(c, t))) {
         c->spec.algo->pose(&t->turn, &t->task.problem);
-        x->status = called(c, t, "pose");
+        x->status = check_call(c, t, "pose");
     }
     if (x->status) end_turn(c, t);
 }
 
 /* Whether objective or solver have failed. */
-static fl_status solved(fli_clients *c, turn_slot *t)
+static fl_status solver_status(fli_clients *c, turn_slot *t)
 {
     fli_exchange *x = t->exchange;
     fl_status s = fli_model_why(c->spec.model, &x->why, " at client %" PRIu32 ", round %" PRIu64, x->ask.client,
@@ -378,7 +378,7 @@ static void find_finite(const fli_clients *c, workspace *w, size_t turns)
 }
 
 /* A device that has failed is not taken for divergence. */
-static fl_status judge(const fli_clients *c, turn_slot *t)
+static fl_status finite_status(const fli_clients *c, turn_slot *t)
 {
     fl_status s = t->finite ? FL_OK : fli_space_status(&c->space, c->ctx);
     if (s) return s;
@@ -388,9 +388,9 @@ static fl_status judge(const fli_clients *c, turn_slot *t)
 
 static fl_status check(fli_clients *c, turn_slot *t)
 {
-    fl_status s = solved(c, t);
+    fl_status s = solver_status(c, t);
     if (s == FL_ECALLBACK) fli_user_failure_note(c->failure, &t->exchange->why);
-    return s ? s : judge(c, t);
+    return s ? s : finite_status(c, t);
 }
 
 static void warn_of_weight(fli_clients *c, const turn_slot *t)
@@ -411,7 +411,7 @@ static void answer(fli_clients *c, turn_slot *t)
     if (!(x->status = check(c, t)) && !(x->status = may_call(c, t))) {
         warn_of_weight(c, t);
         c->spec.algo->answer(&t->turn, &t->task.answer);
-        x->status = called(c, t, "answer");
+        x->status = check_call(c, t, "answer");
         x->spent = t->task.answer.steps;
         x->missed = t->task.answer.missed;
     }
@@ -458,7 +458,7 @@ void fli_clients_settle(fli_clients *c, size_t place)
     if (w->open) note_finite(c, w, w->open);
     for (size_t i = 0; i < w->open; i++) {
         turn_slot *t = w->turns[i];
-        if (!t->exchange->status) t->exchange->status = judge(c, t);
+        if (!t->exchange->status) t->exchange->status = finite_status(c, t);
     }
     w->open = 0;
 }

@@ -396,7 +396,7 @@ static fl_status load_entry(fli_store *s, size_t client, entry **out)
 }
 
 /* The client's entry, for one more user; NULL if it was never touched and `make` is 0. */
-static fl_status use(fli_store *s, size_t client, int make, entry **out, int *first)
+static fl_status acquire(fli_store *s, size_t client, int make, entry **out, int *first)
 {
     fl_status status = FL_OK;
     pthread_mutex_lock(&s->lock);
@@ -416,7 +416,7 @@ static fl_status use(fli_store *s, size_t client, int make, entry **out, int *fi
 
 /* ---- without a budget: state stays in memory -------------------------------------------------------------- */
 
-static entry *look(fli_store *s, size_t client)
+static entry *find_entry(fli_store *s, size_t client)
 {
     pthread_mutex_lock(&s->lock);
     entry *e = entry_of(s, client);
@@ -425,9 +425,9 @@ static entry *look(fli_store *s, size_t client)
 }
 
 /* The entry is made outside the lock: making one clears memory, and nobody else wants this client now. */
-static fl_status look_or_make(fli_store *s, size_t client, entry **out, int *first)
+static fl_status find_or_make_entry(fli_store *s, size_t client, entry **out, int *first)
 {
-    entry *e = look(s, client);
+    entry *e = find_entry(s, client);
     *first = !e;
     if (!e && !(e = entry_new(s, client))) return FL_ENOMEM;
     if (*first) {
@@ -451,7 +451,8 @@ fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out)
     entry *e = NULL;
     *out = (fli_kept){0};
     if (!s->payload) return FL_OK;
-    fl_status status = s->spec.budget ? use(s, client, 1, &e, &out->first) : look_or_make(s, client, &e, &out->first);
+    fl_status status =
+        s->spec.budget ? acquire(s, client, 1, &e, &out->first) : find_or_make_entry(s, client, &e, &out->first);
     if (status) return status;
     out->vectors = e->vectors;
     out->scalars = e->scalars;
@@ -464,8 +465,8 @@ fl_status fli_store_peek(fli_store *s, size_t client, void *const **out)
     entry *e = NULL;
     *out = NULL;
     if (!s->payload) return FL_OK;
-    if (!s->spec.budget) e = look(s, client);
-    fl_status status = s->spec.budget ? use(s, client, 0, &e, &first) : FL_OK;
+    if (!s->spec.budget) e = find_entry(s, client);
+    fl_status status = s->spec.budget ? acquire(s, client, 0, &e, &first) : FL_OK;
     if (!status && e) *out = e->vectors;
     return status;
 }
@@ -504,7 +505,7 @@ static slot *sorted(const fli_store *s, size_t *count)
 }
 
 /* What a client keeps, wherever it is. */
-static fl_status look_at(const fli_store *s, const slot *t, void *out)
+static fl_status read_saved(const fli_store *s, const slot *t, void *out)
 {
     if (t->entry)
         read_payload(s, t->entry, out);
@@ -526,7 +527,7 @@ void fli_store_save(fli_store *s, fli_saver *out)
     fli_save_part(out, "clients");
     fli_save_count(out, count);
     for (size_t i = 0; i < count && !status; i++) {
-        status = look_at(s, &all[i], buffer);
+        status = read_saved(s, &all[i], buffer);
         fli_save_count(out, all[i].key - 1);
         if (!status) fli_save_bytes(out, buffer, s->payload);
     }
@@ -537,7 +538,7 @@ void fli_store_save(fli_store *s, fli_saver *out)
 
 const double *fli_store_scalars(fli_store *s, size_t client)
 {
-    entry *e = look(s, client);
+    entry *e = find_entry(s, client);
     return e ? e->scalars : NULL;
 }
 

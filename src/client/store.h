@@ -2,11 +2,11 @@
  * touched: memory follows the work, not the size of the federation. Different clients may be touched from different
  * threads at the same time.
  *
- * * With a budget no more than that is held in memory: the state of the clients that were unused for the longest time
+ * With a budget no more than that is held in memory: the state of the clients that were unused for the longest time
  * goes to a file and comes back when it is needed. Clients in use stay, so that as many are held as are in use at the
  * same time even where the budget is smaller. Results do not depend on it, only the time.
  *
- * * Vectors live where the space has its place. If that is a device, its memory is what the budget bounds, and plain
+ * Vectors live where the space has its place. If that is a device, its memory is what the budget bounds, and plain
  * memory takes the place of the file. */
 #ifndef FLI_CLIENT_STORE_H
 #define FLI_CLIENT_STORE_H

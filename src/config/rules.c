@@ -171,7 +171,7 @@ static int cannot_use(const fli_known *k, const fli_solver *s)
 static int leaves_out(const fli_known *k, const fli_solver *s) { return k->model->latent && !s->second_block; }
 
 /* The first of the method's solvers that cannot use such data or such a model; NULL: all can. */
-static const fli_solver *known_culprit(const fli_known *k)
+static const fli_solver *failing_solver(const fli_known *k)
 {
     for (size_t i = 0; i < k->solvers->count; i++)
         if (cannot_use(k, k->solvers->at[i]) || leaves_out(k, k->solvers->at[i])) return k->solvers->at[i];
@@ -180,13 +180,13 @@ static const fli_solver *known_culprit(const fli_known *k)
 
 static int cannot_augment(const fli_known *k)
 {
-    const fli_solver *s = k->model ? known_culprit(k) : NULL;
+    const fli_solver *s = k->model ? failing_solver(k) : NULL;
     return s && cannot_use(k, s);
 }
 
 static int leaves_block_out(const fli_known *k)
 {
-    const fli_solver *s = k->model ? known_culprit(k) : NULL;
+    const fli_solver *s = k->model ? failing_solver(k) : NULL;
     return s && leaves_out(k, s);
 }
 
@@ -401,7 +401,7 @@ static void word_sentence(const fli_known *k, const char *sentence, const char *
         c += n + 1;
         told |= !strcmp(key, blame);
         if (!strcmp(key, "solver"))
-            fli_text_add(out, known_culprit(k)->name);
+            fli_text_add(out, failing_solver(k)->name);
         else
             fli_settings_print_key(out, k->settings, key);
     }

@@ -145,7 +145,7 @@ struct fli_async {
     size_t since_agreed; /* ranks: answers since they last looked at each other */
     double idle;         /* see fli_async_idle */
     double end;          /* of fli_clock_now() */
-    const atomic_int *asked;
+    const atomic_int *stop_requested;
     fl_status status; /* what ended it, on either clock */
 };
 
@@ -366,9 +366,9 @@ static fl_status work_all(fli_async *a)
     return FL_OK;
 }
 
-static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked)
+static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
-    while (a->version < steps && !*asked) {
+    while (a->version < steps && !*stop_requested) {
         /* The server waits for the oldest when somebody else's answer would make it too old. */
         flight *f = may_absorb(a, a->queue[0]) ? a->queue[0] : a->oldest;
         fl_status s = f->worked ? FL_OK : work_all(a);
@@ -386,7 +386,7 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked
 
 static int goes_on(const fli_async *a)
 {
-    return !a->status && a->version < a->until && !*a->asked && fli_clock_now() < a->end;
+    return !a->status && a->version < a->until && !*a->stop_requested && fli_clock_now() < a->end;
 }
 
 /* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
@@ -429,10 +429,10 @@ static void real_client(void *arg, size_t item, size_t worker)
     pthread_mutex_unlock(&a->lock);
 }
 
-static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
+static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     a->until = steps;
-    a->asked = asked;
+    a->stop_requested = stop_requested;
     fli_pool_run(fli_exec_workers(a->spec.exec)->pool, a->spec.at_work, real_client, a);
     /* the thread that ended it may only have seen that a function of the user failed on another one */
     fl_status s = fli_server_state_status(fli_exec_coordinator(a->spec.exec));
@@ -493,7 +493,7 @@ static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
     *on = fli_ranked(r) ? a->version < a->until : goes_on(a);
     if (!*on || !fli_ranked(r) || (came && ++a->since_agreed < a->spec.at_work)) return FL_OK;
     a->since_agreed = 0;
-    double end = *a->asked || (fli_ranks_first(r) && fli_clock_now() >= a->end);
+    double end = *a->stop_requested || (fli_ranks_first(r) && fli_clock_now() >= a->end);
     fl_status s = fli_ranks_most(a->ctx, r, &end, 1);
     *on = end == 0;
     return s;
@@ -514,13 +514,13 @@ static fl_status take_in(fli_async *a, size_t steps)
 }
 
 /* A model goes out as soon as an answer has come in. Those at work stay so when this returns. */
-static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *asked)
+static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     const double patience = 0.1; /* to notice a request to end */
     fli_exchange *x = NULL;
     int on;
     a->until = steps;
-    a->asked = asked;
+    a->stop_requested = stop_requested;
     fl_status s = go_on(a, x, &on);
     while (!s && on) {
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
@@ -648,14 +648,14 @@ static void send_first_models(fli_async *a)
     }
 }
 
-fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) send_first_models(a);
     if ((a->status = fli_server_state_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
-    a->status = is_remote(a)   ? run_remote(a, steps, asked)
-                : a->spec.real ? run_real(a, steps, asked)
-                               : run_virtual(a, steps, asked);
+    a->status = is_remote(a)   ? run_remote(a, steps, stop_requested)
+                : a->spec.real ? run_real(a, steps, stop_requested)
+                               : run_virtual(a, steps, stop_requested);
     fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
     return site ? a->status = site : a->status;
 }

@@ -49,8 +49,8 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a);
 /* Before anything runs, on the virtual clock: it begins at this many seconds. */
 void fli_async_begin_at(fli_async *a, double seconds);
-/* Continues until this many server steps are done in all, or *asked. After a failure it only fails again. */
-fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
+/* Continues until this many server steps are done in all, or *stop_requested. After a failure it only fails again. */
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_requested);
 /* On the real clock: the runs that follow end when fli_clock_now() is `end`, at the latest. */
 void fli_async_limit(fli_async *a, double end);
 size_t fli_async_steps(const fli_async *a); /* done so far */

@@ -244,7 +244,7 @@ struct fli_measure {
     size_t count;                /* clients asked */
     size_t came;                 /* of them those that have answered */
     fli_client_figures *figures; /* count, in use: came */
-    unsigned char *there;        /* count: who has answered */
+    unsigned char *answered;     /* count: whether it has answered */
     double *accuracies, *own;    /* count each: sorted */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
@@ -335,10 +335,10 @@ static fl_status buffers_new(fli_measure *m)
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
     m->accuracies = fli_alloc(m->ctx, m->count, sizeof *m->accuracies);
     m->own = fli_alloc(m->ctx, m->count, sizeof *m->own);
-    m->there = fli_alloc(m->ctx, m->count, sizeof *m->there);
+    m->answered = fli_alloc(m->ctx, m->count, sizeof *m->answered);
     m->all = fli_alloc(m->ctx, tested, sizeof *m->all);
     m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
-    if (!m->figures || !m->accuracies || !m->own || !m->there || !m->all || !m->table) return FL_ENOMEM;
+    if (!m->figures || !m->accuracies || !m->own || !m->answered || !m->all || !m->table) return FL_ENOMEM;
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
     fl_status s = lanes_new(m);
     if (!s) s = weights_new(m);
@@ -397,7 +397,7 @@ void fli_measure_free(fli_measure *m)
     fli_free(m->figures);
     fli_free(m->accuracies);
     fli_free(m->own);
-    fli_free(m->there);
+    fli_free(m->answered);
     fli_free(m->weights);
     fli_free(m->all);
     fli_free(m->table);
@@ -436,7 +436,7 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
     fli_client_figures *f = &m->figures[at];
     size_t place = at * LANES / m->count;
     while (at >= fli_lane_begin(place + 1, m->count)) place++;
-    m->there[at] = 1;
+    m->answered[at] = 1;
     *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
     memcpy(f->num, x->up.num, sizeof f->num);
     if (m->flags & FLI_FIGURES_POTENTIAL)
@@ -505,12 +505,12 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
     const fli_message *now = fli_server_state_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
-    memset(m->there, 0, m->count);
+    memset(m->answered, 0, m->count);
     for (size_t at = 0; !s && at < m->count; at += m->rooms)
         s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);
     m->came = 0;
     for (size_t at = 0; at < m->count; at++)
-        if (m->there[at]) m->figures[m->came++] = m->figures[at];
+        if (m->answered[at]) m->figures[m->came++] = m->figures[at];
     return s;
 }
 
@@ -524,7 +524,7 @@ static size_t first_lane(const fli_measure *m, uint32_t rank)
 static uint32_t own_rank(const fli_measure *m) { return m->ranks ? m->ranks->rank : 0; }
 
 /* What a lane of this rank looks at. */
-static fli_peek glance_of(const fli_measure *m, size_t item)
+static fli_peek peek_of(const fli_measure *m, size_t item)
 {
     size_t from = fli_lane_begin(item, m->tests), to = fli_lane_begin(item + 1, m->tests);
     return (fli_peek){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
@@ -536,7 +536,7 @@ static void foresee(const fli_measure *m, const fli_device_eval *there)
     fli_peek list[LANES];
     size_t n = 0;
     for (size_t i = first_lane(m, own_rank(m)); i < first_lane(m, own_rank(m) + 1); i++) {
-        list[n] = glance_of(m, i);
+        list[n] = peek_of(m, i);
         n += list[n].n > 0;
     }
     if (n) there->foresee(there->arg, list, n);
@@ -548,7 +548,7 @@ static void test_lane(void *arg, size_t item, size_t worker)
     fli_measure *m = arg;
     item += first_lane(m, own_rank(m));
     lane *l = &m->lanes[item];
-    fli_peek at = glance_of(m, item);
+    fli_peek at = peek_of(m, item);
     size_t hits = 0;
     if (!at.n) return;
     fli_eval *eval = &fli_exec_workers(m->exec)->evals[worker];

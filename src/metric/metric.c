@@ -266,13 +266,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const fli_metric *fli_metric_at(size_t k)
 {
-    size_t ours = fli_metrics_count();
-    if (k < ours) return fli_metrics[k];
-    return k - ours < atomic_load(&used) ? &slots[k - ours].metric : NULL;
+    size_t built_in = fli_metrics_count();
+    if (k < built_in) return fli_metrics[k];
+    return k - built_in < atomic_load(&used) ? &slots[k - built_in].metric : NULL;
 }
 
 /* What comes with fedloom is found by its name, and by what charts call it. */
-static int is_ours(const char *name)
+static int is_built_in(const char *name)
 {
     for (size_t k = 0; fli_metrics[k]; k++) {
         const char *chart = fli_metrics[k]->is.shown[FL_VIEW_CHART].label;
@@ -289,7 +289,7 @@ static int is_there(const char *name)
 }
 
 /* Readers see it when it is whole. */
-static void add(const char *name)
+static void add_name(const char *name)
 {
     size_t at = atomic_load(&used);
     slot *s = &slots[at];
@@ -311,7 +311,7 @@ static fl_status check_names(fl_ctx *ctx, const char *const *names)
     for (size_t i = 0; names[i]; i++) {
         fl_status s = fli_registry_check_name(ctx, "a metric", names[i]);
         if (s) return s;
-        if (is_ours(names[i]))
+        if (is_built_in(names[i]))
             return fli_fail(ctx, FL_ECONFIG, "metric %s comes with fedloom; another one needs another name", names[i]);
         for (size_t j = 0; j < i; j++)
             if (!strcmp(names[i], names[j])) return fli_fail(ctx, FL_ECONFIG, "metric %s is named twice", names[i]);
@@ -330,7 +330,7 @@ fl_status fli_metrics_add(fl_ctx *ctx, const char *const *names)
         s = fli_fail(ctx, FL_ECONFIG, "a process has room for %zu metrics of its own, and %zu names were used already",
                      room, atomic_load(&used));
     for (size_t i = 0; !s && names[i]; i++)
-        if (!is_there(names[i])) add(names[i]);
+        if (!is_there(names[i])) add_name(names[i]);
     pthread_mutex_unlock(&lock);
     return s;
 }
@@ -348,7 +348,7 @@ fli_columns fli_columns_of(const fli_model *m)
     return c;
 }
 
-static fl_status row_measure_own(fl_row *row, fli_moment *m)
+static fl_status measure_user_metrics(fl_row *row, fli_moment *m)
 {
     const fli_model_desc *d = m->model->desc;
     double value[FLI_OWN_METRICS];
@@ -374,5 +374,5 @@ fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_mom
         int wanted = !metric->wanted || metric->wanted(what, m->model);
         row->value[k] = wanted ? metric->measure(m) : NAN;
     }
-    return m->status ? m->status : row_measure_own(row, m);
+    return m->status ? m->status : measure_user_metrics(row, m);
 }

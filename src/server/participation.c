@@ -463,7 +463,7 @@ typedef struct line {
 typedef struct {
     size_t rounds;
     const line **round;
-    uint32_t *seen; /* per client: rounds it is in */
+    uint32_t *appearances; /* per client: rounds it is in */
 } trace;
 
 static fl_status trace_line(fl_ctx *ctx, fli_participation *p, const char *path, size_t number, const char *text,
@@ -505,11 +505,11 @@ static fl_status trace_read(fl_ctx *ctx, fli_participation *p, const char *path,
     if (!t->rounds) return fli_fail(ctx, FL_EFORMAT, "%s: the trace is empty", path);
     t->round = fli_arena_alloc(&p->arena, t->rounds, sizeof *t->round);
     if (!t->round) return FL_ENOMEM;
-    t->seen = fli_arena_alloc(&p->arena, p->fed->clients, sizeof *t->seen);
-    if (!t->seen) return FL_ENOMEM;
+    t->appearances = fli_arena_alloc(&p->arena, p->fed->clients, sizeof *t->appearances);
+    if (!t->appearances) return FL_ENOMEM;
     for (size_t i = 0; i < t->rounds; i++, first = first->next) {
         t->round[i] = first;
-        for (size_t k = 0; k < first->n; k++) t->seen[first->clients[k]]++;
+        for (size_t k = 0; k < first->n; k++) t->appearances[first->clients[k]]++;
     }
     return FL_OK;
 }
@@ -542,7 +542,7 @@ static double trace_probability(const fli_participation *p, size_t round, size_t
 {
     (void)round;
     const trace *t = p->priv;
-    return (double)t->seen[client] / (double)t->rounds;
+    return (double)t->appearances[client] / (double)t->rounds;
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------- */

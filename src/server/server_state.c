@@ -378,7 +378,7 @@ void fli_server_state_resume(fli_server_state *c, const fli_step *step)
 }
 
 /* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
-static void note_call(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
+static void check_call(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
     fli_user_failure_word(failure, c->spec.algo, call, ask, c->step.round);
@@ -416,7 +416,7 @@ static void start(fli_server_state *c)
     }
     if (!c->spec.algo->start) return;
     c->spec.algo->start(&c->view);
-    note_call(c, "start", NULL, &c->failure);
+    check_call(c, "start", NULL, &c->failure);
 }
 
 void fli_server_state_start(fli_server_state *c)
@@ -449,7 +449,7 @@ static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange 
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
-    note_call(c, "absorb", &x->ask, &s->failure);
+    check_call(c, "absorb", &x->ask, &s->failure);
     if (c->spec.between.call) c->spec.between.call(c->spec.between.arg);
 }
 
@@ -473,7 +473,7 @@ static void advance_slice(void *state, size_t number, size_t worker)
     (void)worker;
     if (user_failed(c)) return;
     c->spec.algo->advance(&s->view);
-    note_call(c, "advance", NULL, &s->failure);
+    check_call(c, "advance", NULL, &s->failure);
     s->finite = fli_finite(&s->space, s->vec[0]);
 }
 
@@ -486,7 +486,7 @@ static int whole(const fli_server_state *c)
 static void advance_whole(fli_server_state *c)
 {
     c->spec.algo->advance(&c->view);
-    note_call(c, "advance", NULL, &c->failure);
+    check_call(c, "advance", NULL, &c->failure);
 }
 
 /* All slices, or this rank's. */
