@@ -41,107 +41,107 @@ fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place
 {
     *out = NULL;
     if (!keeps_any(a)) return FL_OK;
-    fli_broadcast_cache *r = fli_alloc(ctx, 1, sizeof *r);
-    if (!r) return FL_ENOMEM;
-    *r = (fli_broadcast_cache){.ctx = ctx, .algo = a, .params = params, .space = model->space};
-    r->space.place = place;
-    r->upper = fli_model_upper(model);
-    r->vectors = fli_parts_vectors(a->down);
-    fl_status s = fli_message_init(ctx, &r->space, r->vectors, 0, &r->kept);
-    if (!s && !(r->table = fli_alloc(ctx, r->vectors, sizeof *r->table))) s = FL_ENOMEM;
+    fli_broadcast_cache *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return FL_ENOMEM;
+    *c = (fli_broadcast_cache){.ctx = ctx, .algo = a, .params = params, .space = model->space};
+    c->space.place = place;
+    c->upper = fli_model_upper(model);
+    c->vectors = fli_parts_vectors(a->down);
+    fl_status s = fli_message_init(ctx, &c->space, c->vectors, 0, &c->kept);
+    if (!s && !(c->table = fli_alloc(ctx, c->vectors, sizeof *c->table))) s = FL_ENOMEM;
     if (s) {
-        fli_broadcast_cache_free(r);
+        fli_broadcast_cache_free(c);
         return s;
     }
-    *out = r;
+    *out = c;
     return FL_OK;
 }
 
-void fli_broadcast_cache_free(fli_broadcast_cache *r)
+void fli_broadcast_cache_free(fli_broadcast_cache *c)
 {
-    if (!r) return;
-    for (size_t i = 0; i < r->phases; i++) fli_vector_free(&r->space, r->history[i]);
-    fli_free(r->history);
-    fli_message_fini(&r->kept);
-    fli_free(r->table);
-    fli_free(r);
+    if (!c) return;
+    for (size_t i = 0; i < c->phases; i++) fli_vector_free(&c->space, c->history[i]);
+    fli_free(c->history);
+    fli_message_fini(&c->kept);
+    fli_free(c->table);
+    fli_free(c);
 }
 
 /* Writes a part into what is kept. */
-static void keep(fli_broadcast_cache *r, const fli_part *p, const fli_message *down)
+static void keep(fli_broadcast_cache *c, const fli_part *p, const fli_message *down)
 {
-    const fli_ops *ops = r->space.ops;
-    fli_space range = r->space;
+    const fli_ops *ops = c->space.ops;
+    fli_space range = c->space;
     size_t first;
-    range.n = fli_part_range(p, r->space.n, r->upper, &first);
-    fli_copy(&range, fli_cat(ops, down->vec[p->at], first), fli_at(ops, r->kept.vec[p->at], first));
+    range.n = fli_part_range(p, c->space.n, c->upper, &first);
+    fli_copy(&range, fli_cat(ops, down->vec[p->at], first), fli_at(ops, c->kept.vec[p->at], first));
 }
 
 /* What the vector is now, for later phases that ask what it was in this one. */
-static fl_status keep_history(fli_broadcast_cache *r, const fli_part *p, size_t phase)
+static fl_status keep_history(fli_broadcast_cache *c, const fli_part *p, size_t phase)
 {
-    if (phase >= r->phases) {
-        fl_status s = fli_grow(r->ctx, (void **)&r->history, r->phases, phase + 1, sizeof *r->history);
+    if (phase >= c->phases) {
+        fl_status s = fli_grow(c->ctx, (void **)&c->history, c->phases, phase + 1, sizeof *c->history);
         if (s) return s;
-        r->phases = phase + 1;
+        c->phases = phase + 1;
     }
-    if (!r->history[phase] && !(r->history[phase] = fli_vector_alloc(r->ctx, &r->space, fli_bytes(&r->space))))
+    if (!c->history[phase] && !(c->history[phase] = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space))))
         return FL_ENOMEM;
-    fli_copy(&r->space, r->kept.vec[p->at], r->history[phase]);
+    fli_copy(&c->space, c->kept.vec[p->at], c->history[phase]);
     return FL_OK;
 }
 
-/* A cohort is met for the first time in a round. What is left of what was sent to the last one must not be taken for
+/* The first exchange of a round with this cohort. What is left of what was sent to the last one must not be taken for
  * this one's: it is made NaN. */
-static void forget(fli_broadcast_cache *r)
+static void forget(fli_broadcast_cache *c)
 {
-    for (size_t v = 0; v < r->vectors; v++) fli_fill(&r->space, NAN, r->kept.vec[v]);
-    for (size_t i = 0; i < r->phases; i++)
-        if (r->history[i]) fli_fill(&r->space, NAN, r->history[i]);
+    for (size_t v = 0; v < c->vectors; v++) fli_fill(&c->space, NAN, c->kept.vec[v]);
+    for (size_t i = 0; i < c->phases; i++)
+        if (c->history[i]) fli_fill(&c->space, NAN, c->history[i]);
 }
 
-fl_status fli_broadcast_cache_take(fli_broadcast_cache *r, const fli_ask *ask, const fli_message *down)
+fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fli_ask *ask, const fli_message *down)
 {
-    unsigned moment = fli_algo_moment(r->algo, r->params, ask);
-    if (r->serial && r->serial == down->serial) return FL_OK;
-    if (fli_algo_redraws(r->algo, r->params, ask->phase, ask->phases)) forget(r);
-    for (const fli_part *p = r->algo->down; p->name; p++) {
+    unsigned moment = fli_algo_moment(c->algo, c->params, ask);
+    if (c->serial && c->serial == down->serial) return FL_OK;
+    if (fli_algo_redraws(c->algo, c->params, ask->phase, ask->phases)) forget(c);
+    for (const fli_part *p = c->algo->down; p->name; p++) {
         if (!keeps(p) || !fli_part_sent(p, moment)) continue;
-        keep(r, p, down);
-        fl_status s = p->use == FLI_KEEP_EACH ? keep_history(r, p, ask->phase) : FL_OK;
+        keep(c, p, down);
+        fl_status s = p->use == FLI_KEEP_EACH ? keep_history(c, p, ask->phase) : FL_OK;
         if (s) return s;
     }
-    for (size_t v = 0; v < r->vectors; v++) r->table[v] = keeps_vector(r->algo, v) ? r->kept.vec[v] : down->vec[v];
-    r->view = (fli_message){.vec = r->table,
+    for (size_t v = 0; v < c->vectors; v++) c->table[v] = keeps_vector(c->algo, v) ? c->kept.vec[v] : down->vec[v];
+    c->view = (fli_message){.vec = c->table,
                             .num = down->num,
                             .start = down->start,
-                            .history = (const void *const *)r->history,
+                            .history = (const void *const *)c->history,
                             .serial = down->serial};
-    r->serial = down->serial;
+    c->serial = down->serial;
     return FL_OK;
 }
 
-const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *r) { return &r->view; }
+const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *c) { return &c->view; }
 
-void fli_broadcast_cache_save(const fli_broadcast_cache *r, fli_saver *out)
+void fli_broadcast_cache_save(const fli_broadcast_cache *c, fli_saver *out)
 {
-    fli_save_part(out, "recall");
-    fli_save_vectors(&r->space, r->kept.vec, r->vectors, out);
-    fli_save_count(out, r->phases);
-    for (size_t i = 0; i < r->phases; i++) fli_save_vectors(&r->space, &r->history[i], r->history[i] != NULL, out);
+    fli_save_part(out, "recall"); /* the name in the file format */
+    fli_save_vectors(&c->space, c->kept.vec, c->vectors, out);
+    fli_save_count(out, c->phases);
+    for (size_t i = 0; i < c->phases; i++) fli_save_vectors(&c->space, &c->history[i], c->history[i] != NULL, out);
 }
 
-fl_status fli_broadcast_cache_load(fli_broadcast_cache *r, fli_loader *in)
+fl_status fli_broadcast_cache_load(fli_broadcast_cache *c, fli_loader *in)
 {
     fli_load_part(in, "recall");
-    fli_load_vectors(&r->space, r->kept.vec, r->vectors, in);
-    r->phases = (size_t)fli_load_count(in, FLI_MOST_PHASES);
+    fli_load_vectors(&c->space, c->kept.vec, c->vectors, in);
+    c->phases = (size_t)fli_load_count(in, FLI_MOST_PHASES);
     if (fli_loader_status(in)) return fli_loader_status(in);
-    if (!(r->history = fli_alloc(r->ctx, r->phases, sizeof *r->history))) return r->phases = 0, FL_ENOMEM;
-    for (size_t i = 0; i < r->phases && !fli_loader_status(in); i++) {
+    if (!(c->history = fli_alloc(c->ctx, c->phases, sizeof *c->history))) return c->phases = 0, FL_ENOMEM;
+    for (size_t i = 0; i < c->phases && !fli_loader_status(in); i++) {
         if (!fli_load_count(in, 1)) continue;
-        if (!(r->history[i] = fli_vector_alloc(r->ctx, &r->space, fli_bytes(&r->space)))) return FL_ENOMEM;
-        fli_load_piece(&r->space, r->history[i], fli_bytes(&r->space), in);
+        if (!(c->history[i] = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space)))) return FL_ENOMEM;
+        fli_load_piece(&c->space, c->history[i], fli_bytes(&c->space), in);
     }
     return fli_loader_status(in);
 }

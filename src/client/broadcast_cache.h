@@ -1,5 +1,5 @@
-/* What a client keeps of a round's broadcasts: parts marked FLI_KEEP, so that later phases need not send them again.
- * It is forgotten when the next cohort is met. Clients that are sent the same may share one. */
+/* The parts of a round's broadcasts that a client keeps (FLI_KEEP), so that later phases need not send them again. They
+ * are forgotten when the next cohort starts. Clients that are sent the same may share one. */
 #ifndef FLI_CLIENT_BROADCAST_CACHE_H
 #define FLI_CLIENT_BROADCAST_CACHE_H
 
@@ -11,14 +11,14 @@ typedef struct fli_broadcast_cache fli_broadcast_cache;
  * keep nothing. */
 fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a,
                                   const void *params, fli_broadcast_cache **out);
-void fli_broadcast_cache_free(fli_broadcast_cache *r);
+void fli_broadcast_cache_free(fli_broadcast_cache *c);
 /* Takes what a message brings with that ask. The same message again changes nothing. */
-fl_status fli_broadcast_cache_take(fli_broadcast_cache *r, const fli_ask *ask, const fli_message *down);
+fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fli_ask *ask, const fli_message *down);
 /* The message as the client has it now, with what it keeps in place of what was not sent. */
-const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *r);
+const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *c);
 /* All that is kept. Loading is for one that has taken nothing. */
-void fli_broadcast_cache_save(const fli_broadcast_cache *r, fli_saver *out);
-fl_status fli_broadcast_cache_load(fli_broadcast_cache *r, fli_loader *in);
+void fli_broadcast_cache_save(const fli_broadcast_cache *c, fli_saver *out);
+fl_status fli_broadcast_cache_load(fli_broadcast_cache *c, fli_loader *in);
 /* What keeping takes at most, in model vectors, in rounds of this many phases. */
 size_t fli_broadcast_cache_vectors(const fli_algo *a, const void *params, size_t phases);
 

@@ -27,16 +27,16 @@ fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c);
 /* Down: what a client is told. */
 typedef struct {
     uint64_t seed;
-    uint64_t clients;            /* N */
-    uint64_t shape[3], classes;  /* of samples: channels, height, width; classes 0: regression */
-    uint64_t parameters, upper;  /* of the model; upper: those of the upper level, or all */
-    uint64_t before;             /* where samples are at clients, and random changes or an objective of the user's go by
+    uint64_t clients;           /* N */
+    uint64_t shape[3], classes; /* of samples: channels, height, width; classes 0: regression */
+    uint64_t parameters, upper; /* of the model; upper: those of the upper level, or all */
+    uint64_t before;            /* where samples are at clients, and random changes or an objective of the user's go by
                                   * their numbers: how many those with lower numbers have; else 0 */
-    uint64_t samples;            /* likewise: how many it said it has, so that it cannot come back with others */
-    uint32_t client;             /* its number */
-    uint32_t precision;          /* bytes of a real: 4 or 8 */
-    uint32_t sparse;             /* samples are stored as the few features that are not 0 */
-    uint32_t scales;             /* normalisation: one pair per run of features; 0: values as they are */
+    uint64_t samples;   /* where samples are at clients: how many it said it has; it cannot come back with others */
+    uint32_t client;    /* its number */
+    uint32_t precision; /* bytes of a real: 4 or 8 */
+    uint32_t sparse;    /* samples are stored as the few features that are not 0 */
+    uint32_t scales;    /* normalisation: one pair per run of features; 0: values as they are */
     const double *scale, *shift; /* value * scale + shift; shift NULL: 0 */
     char *const *class_name;     /* one per class, as labels are written; NULL: they are 0, 1, ... */
     const char *model, *method;  /* their names, */
@@ -52,8 +52,8 @@ void fli_terms_write(const fli_terms *t, unsigned char *out);
 fl_status fli_terms_read(fl_ctx *ctx, const unsigned char *in, size_t n, fli_terms *t);
 void fli_terms_fini(fli_terms *t);
 
-/* How a client makes its part of a run from the terms; whoever knows what settings mean has one
- * (plan/client_setup.h). */
+/* How a client makes its part of a run from the terms. It needs the settings, so it is defined in
+ * plan/client_setup.h. */
 struct fli_builder {
     /* Fills model, algo, params, solver, seed, sgd and clients; *own keeps them until `free`. */
     fl_status (*make)(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own);

@@ -1,3 +1,5 @@
+/* Figures, the clients' side: losses, hits, gradients and potentials of models on a client's samples, as asks that are
+ * no turns want them; nothing of a client changes. Also the threads that do it, with memory for each (workers.h). */
 #include "client/clients.h"
 #include "client/workers.h"
 #include "model/model.h"
@@ -7,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== crew ================================================================================================== */
+/* ==== threads with memory to evaluate models =============================================================== */
 
 static fl_status check_blas(fl_ctx *ctx, size_t threads)
 {
@@ -17,43 +19,43 @@ static fl_status check_blas(fl_ctx *ctx, size_t threads)
                     "install its pthread flavour, or set threads to 1");
 }
 
-fl_status fli_workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_workers *crew)
+fl_status fli_workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_workers *workers)
 {
-    *crew = (fli_workers){0};
-    fl_status s = fli_pool_new(ctx, site ? 1 : threads, &crew->pool);
+    *workers = (fli_workers){0};
+    fl_status s = fli_pool_new(ctx, site ? 1 : threads, &workers->pool);
     if (s) return s;
-    crew->threads = fli_pool_threads(crew->pool);
-    s = check_blas(ctx, crew->threads);
-    if (!s && !(crew->evals = fli_alloc(ctx, crew->threads, sizeof *crew->evals))) s = FL_ENOMEM;
-    for (size_t i = 0; !s && i < crew->threads; i++) {
-        s = fli_eval_init(ctx, m, &crew->evals[i]);
-        crew->evals[i].elsewhere = site ? site->elsewhere : NULL;
+    workers->threads = fli_pool_threads(workers->pool);
+    s = check_blas(ctx, workers->threads);
+    if (!s && !(workers->evals = fli_alloc(ctx, workers->threads, sizeof *workers->evals))) s = FL_ENOMEM;
+    for (size_t i = 0; !s && i < workers->threads; i++) {
+        s = fli_eval_init(ctx, m, &workers->evals[i]);
+        workers->evals[i].elsewhere = site ? site->elsewhere : NULL;
     }
-    if (s) fli_workers_fini(crew);
+    if (s) fli_workers_fini(workers);
     return s;
 }
 
-void fli_workers_fini(fli_workers *crew)
+void fli_workers_fini(fli_workers *workers)
 {
-    for (size_t i = 0; crew->evals && i < crew->threads; i++) fli_eval_fini(&crew->evals[i]);
-    fli_free(crew->evals);
-    fli_pool_free(crew->pool);
-    *crew = (fli_workers){0};
+    for (size_t i = 0; workers->evals && i < workers->threads; i++) fli_eval_fini(&workers->evals[i]);
+    fli_free(workers->evals);
+    fli_pool_free(workers->pool);
+    *workers = (fli_workers){0};
 }
 
-/* ==== evaluate ============================================================================================== */
+/* ==== figures ============================================================================================== */
 
-/* The square of a model that many clients are asked about, as it was last computed. */
+/* The squared norm of a model that many clients are asked about, as it was last computed. */
 typedef struct {
     const void *of;
     double value;
-} square;
+} squared_norm;
 
-/* A client being looked at. */
+/* The measurement of one client. */
 typedef struct {
     const fli_evaluate_side *side;
     fli_eval *eval;
-    square *square; /* shared with the others that are asked now */
+    squared_norm *squared_norm; /* shared with the others that are asked now */
     fli_exchange *exchange;
     fli_view view;
     int viewed; /* it is open */
@@ -62,33 +64,33 @@ typedef struct {
     const void *x, *own; /* own is x itself where the client has no model of its own */
     double mix;
     void *const *kept;     /* the client's vectors, */
-    const double *scalars; /* and scalars; NULL: it has none, or nobody wants them */
+    const double *scalars; /* and scalars; NULL: it has none, or they are not needed */
     double *num;
     void *gradient; /* NULL: not wanted */
-} visit;
+} measurement;
 
-static double decay(const visit *c, const void *x)
+static double decay(const measurement *c, const void *x)
 {
     const fli_model *m = c->side->model;
     if (m->weight_decay == 0) return 0;
-    if (c->square->of != x) *c->square = (square){x, fli_dot(&c->side->space, x, x)};
-    return 0.5 * fli_model_decay(m, c->view.n_train) * c->square->value;
+    if (c->squared_norm->of != x) *c->squared_norm = (squared_norm){x, fli_dot(&c->side->space, x, x)};
+    return 0.5 * fli_model_decay(m, c->view.n_train) * c->squared_norm->value;
 }
 
-static void put(visit *c, size_t loss_at, double loss, size_t hits)
+static void put(measurement *c, size_t loss_at, double loss, size_t hits)
 {
     c->num[loss_at] = loss;
     c->num[loss_at + 1] = (double)hits;
 }
 
-static void on_test(visit *c, const void *x, size_t at)
+static void on_test(measurement *c, const void *x, size_t at)
 {
     size_t hits = 0;
     double loss = fli_eval_loss(c->eval, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
     put(c, at, loss, hits);
 }
 
-static fli_objective_at standpoint(const visit *c, const void *x, const void *own)
+static fli_objective_at point_of(const measurement *c, const void *x, const void *own)
 {
     void *const *kept = c->side->kept;
     return (fli_objective_at){
@@ -96,24 +98,25 @@ static fli_objective_at standpoint(const visit *c, const void *x, const void *ow
 }
 
 /* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */
-static fli_objective on_train(visit *c, const void *x, const void *own, void *g, size_t at)
+static fli_objective on_train(measurement *c, const void *x, const void *own, void *g, size_t at)
 {
-    fli_objective_at where = standpoint(c, x, own);
+    fli_objective_at where = point_of(c, x, own);
     fli_objective o = fli_eval_objective(c->eval, &c->view, &where, g);
     put(c, at, o.value + decay(c, own ? own : x), o.correct);
     return o;
 }
 
-/* NaN where the client's second block is hidden from us. */
-static double labels_move(visit *c)
+/* NaN where the client's second block is hidden. */
+static double labels_move(measurement *c)
 {
-    fli_objective_at where = standpoint(c, c->x, NULL);
+    fli_objective_at where = point_of(c, c->x, NULL);
     const fli_latent *latent = c->side->model->latent;
     if (!latent || !latent->kept) return 0;
     return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
 }
 
-/* A few looks are taken in plain memory, wherever the model is: they are rare, and devices do not know them. */
+/* A few figures are computed in plain memory even if the model is on a device: they are rare, and no device computes
+ * them. */
 typedef struct {
     fli_eval eval;
     void *x, *own;
@@ -126,7 +129,7 @@ static void plain_fini(plain *p)
     fli_free(p->own);
 }
 
-static fl_status plain_init(const visit *c, plain *p)
+static fl_status plain_init(const measurement *c, plain *p)
 {
     const fli_evaluate_side *s = c->side;
     size_t bytes = fli_bytes(&s->space);
@@ -142,9 +145,9 @@ static fl_status plain_init(const visit *c, plain *p)
 }
 
 /* How steep the objective is in the second block. */
-static fl_status block_slope(visit *c)
+static fl_status block_slope(measurement *c)
 {
-    fli_objective_at where = standpoint(c, c->x, NULL);
+    fli_objective_at where = point_of(c, c->x, NULL);
     double *slope = &c->num[FLI_FIGURE_LABELS_SLOPE];
     plain p;
     if (!c->eval->elsewhere) {
@@ -160,20 +163,20 @@ static fl_status block_slope(visit *c)
 }
 
 /* The gradient in x once the second block has moved on, and that slope. */
-static fl_status look_ahead(visit *c)
+static fl_status look_ahead(measurement *c)
 {
-    fli_objective_at where = standpoint(c, c->x, NULL);
+    fli_objective_at where = point_of(c, c->x, NULL);
     where.ahead = 1;
     (void)fli_eval_objective(c->eval, &c->view, &where, c->exchange->up.vec[1]);
     return block_slope(c);
 }
 
 /* The squared gradient of what an own model is trained on, in that model: with this evaluation, in this space. */
-static fl_status own_gradient_in(visit *c, fli_eval *eval, const fli_space *s, const void *x, const void *own)
+static fl_status own_gradient_in(measurement *c, fli_eval *eval, const fli_space *s, const void *x, const void *own)
 {
     const fli_evaluate_side *side = c->side;
     int mixes = side->algo->personal.mix != NULL;
-    fli_objective_at where = standpoint(c, mixes ? x : own, mixes ? own : NULL);
+    fli_objective_at where = point_of(c, mixes ? x : own, mixes ? own : NULL);
     void *g = fli_vector_alloc(side->ctx, s, fli_bytes(s));
     if (!g) return FL_ENOMEM;
     (void)fli_eval_objective(eval, &c->view, &where, g);
@@ -183,7 +186,7 @@ static fl_status own_gradient_in(visit *c, fli_eval *eval, const fli_space *s, c
     return FL_OK;
 }
 
-static fl_status own_gradient(visit *c)
+static fl_status own_gradient(measurement *c)
 {
     const fli_evaluate_side *side = c->side;
     plain p;
@@ -196,12 +199,12 @@ static fl_status own_gradient(visit *c)
     return s;
 }
 
-/* Which samples which models are looked at on. */
+/* Which models are evaluated on which samples. */
 typedef struct {
     int test, train, own_test, own_train;
 } wanted;
 
-static wanted wants(const visit *c)
+static wanted wants(const measurement *c)
 {
     uint32_t f = c->ask->flags;
     int own = (f & FLI_FIGURES_OWN) != 0, same = own && c->own == c->x; /* then its figures are the own model's */
@@ -215,7 +218,7 @@ static wanted wants(const visit *c)
     };
 }
 
-static fl_status global_model(visit *c)
+static fl_status global_model(measurement *c)
 {
     wanted w = wants(c);
     if (w.test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
@@ -227,16 +230,16 @@ static fl_status global_model(visit *c)
 }
 
 /* The mixture of the own and the global model on the test part. */
-static void mixed_on_test(visit *c)
+static void mixed_on_test(measurement *c)
 {
     size_t hits = 0;
     double loss = fli_eval_pair(c->eval, c->view.ds, c->view.test, c->view.n_test, c->x, c->own, c->mix, &hits);
     put(c, FLI_FIGURE_OWN_TEST_LOSS, loss, hits);
 }
 
-/* A client whose own model is the global one has been looked at already. Where a method mixes models, the second block
+/* A client whose own model is the global one has been measured already. Where a method mixes models, the second block
  * belongs to x, also with nothing of x in the mixture; else it belongs to the own model. */
-static void own_model(visit *c)
+static void own_model(measurement *c)
 {
     int mixes = c->side->algo->personal.mix != NULL;
     wanted w = wants(c);
@@ -251,7 +254,7 @@ static void own_model(visit *c)
 }
 
 /* A sample with these logits gets a pseudo label, or is too uncertain for one. */
-static void pseudo_label(visit *c, const void *logits, uint32_t sample)
+static void pseudo_label(measurement *c, const void *logits, uint32_t sample)
 {
     const fli_model *m = c->side->model;
     const fli_semi *semi = m->latent_params;
@@ -263,7 +266,7 @@ static void pseudo_label(visit *c, const void *logits, uint32_t sample)
 }
 
 /* The model is elsewhere: logits come from there. */
-static fl_status pseudo_labels_there(visit *c)
+static fl_status pseudo_labels_at_site(measurement *c)
 {
     const fli_model *m = c->side->model;
     const fli_device_eval *there = c->eval->elsewhere;
@@ -282,12 +285,12 @@ static fl_status pseudo_labels_there(visit *c)
 }
 
 /* How many of the labels that x gives to the client's unlabelled samples are right. */
-static fl_status pseudo_labels(visit *c)
+static fl_status pseudo_labels(measurement *c)
 {
     const fli_model *m = c->side->model;
     fli_eval *e = c->eval;
     c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
-    if (e->elsewhere) return pseudo_labels_there(c);
+    if (e->elsewhere) return pseudo_labels_at_site(c);
     fli_pieces piece = fli_pieces_of(e, c->view.ds, c->view.unlabelled, c->view.n_unlabelled);
     while (fli_pieces_next(&piece)) {
         const uint32_t *samples = piece.samples + piece.at;
@@ -297,12 +300,12 @@ static fl_status pseudo_labels(visit *c)
     return FL_OK;
 }
 
-static int32_t truth(const visit *c, uint32_t sample)
+static int32_t truth(const measurement *c, uint32_t sample)
 {
     return c->side->fed->train ? fli_fed_truth(c->side->fed, sample) : c->view.ds->label[sample];
 }
 
-static void clusters(visit *c)
+static void clusters(measurement *c)
 {
     const fli_model *m = c->side->model;
     uint32_t found[FLI_PIECE_MOST];
@@ -318,11 +321,11 @@ static void clusters(visit *c)
 }
 
 /* f_i(x), or f_i(x, y_i) of methods that are made for a second block, at the y_i that the client keeps; NaN where it
- * keeps none, or where that is not to be looked at. */
-static double potential_value(visit *c, const void *at, void *gradient)
+ * keeps none, or where it is hidden. */
+static double potential_value(measurement *c, const void *at, void *gradient)
 {
     const fli_latent *latent = c->side->model->latent;
-    fli_objective_at where = standpoint(c, at, NULL);
+    fli_objective_at where = point_of(c, at, NULL);
     if (!latent || !(c->side->algo->traits & FLI_ALGO_BLOCKS))
         return fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
     double f = fli_eval_objective(c->eval, &c->view, &where, gradient).value + decay(c, at);
@@ -330,7 +333,7 @@ static double potential_value(visit *c, const void *at, void *gradient)
 }
 
 /* The method says where it wants f_i and the gradient, and what it makes of them. */
-static fl_status potential(visit *c)
+static fl_status potential(measurement *c)
 {
     const fli_evaluate_side *s = c->side;
     const fli_space *space = &s->space;
@@ -345,7 +348,7 @@ static fl_status potential(visit *c)
                   .down_scalars = sent->num,
                   .state = c->kept,
                   .scalars = (double *)c->scalars, /* to be read */
-                  .watched = s->watch};
+                  .watched = s->measure_potential};
     void *gradient = fli_vector_alloc(s->ctx, space, fli_bytes(space));
     if (!gradient) return FL_ENOMEM;
     const void *at = p->point(&t);
@@ -356,7 +359,7 @@ static fl_status potential(visit *c)
     return FL_OK;
 }
 
-static fl_status look(visit *c)
+static fl_status measure(measurement *c)
 {
     const fli_evaluate_side *s = c->side;
     memset(c->num, 0, FLI_FIGURES * sizeof *c->num);
@@ -372,7 +375,7 @@ static fl_status look(visit *c)
     return status;
 }
 
-static fl_status own_model_up(const visit *c)
+static fl_status own_model_up(const measurement *c)
 {
     fli_copy(&c->side->space, c->own, c->exchange->up.vec[0]);
     c->exchange->up.num[0] = c->mix;
@@ -402,7 +405,7 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
 
 /* The client's own model is its vector, if the method has one and the client has had a turn; before that the start
  * model, where clients are shown it; else the global one. */
-static fl_status begin(visit *c)
+static fl_status begin(measurement *c)
 {
     const fli_evaluate_side *side = c->side;
     const fli_algo *a = side->algo;
@@ -424,17 +427,17 @@ static fl_status begin(visit *c)
     return s;
 }
 
-static void end(visit *c)
+static void end(measurement *c)
 {
     if (c->viewed) fli_view_close(&c->view);
     if (c->kept) fli_store_release(c->side->store, c->ask->client);
 }
 
-/* ---- what will be looked at, said before where that helps ------------------------------------------------------ */
+/* ---- evaluations announced to a device beforehand --------------------------------------------------------- */
 
-enum { GLANCES = 4 };
+enum { PEEKS = 4 };
 
-static size_t glances_of(const visit *c, fli_peek *out)
+static size_t peeks_of(const measurement *c, fli_peek *out)
 {
     const fli_view *v = &c->view;
     wanted w = wants(c);
@@ -448,25 +451,27 @@ static size_t glances_of(const visit *c, fli_peek *out)
     return n;
 }
 
-static fl_status foresee(const fli_device_eval *there, fl_ctx *ctx, const visit *all, size_t n)
+static fl_status foresee(const fli_device_eval *there, fl_ctx *ctx, const measurement *all, size_t n)
 {
     size_t count = 0;
-    fli_peek *list = fli_alloc(ctx, n, GLANCES * sizeof *list);
+    fli_peek *list = fli_alloc(ctx, n, PEEKS * sizeof *list);
     if (!list) return FL_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        if (all[i].viewed) count += glances_of(&all[i], list + count);
+        if (all[i].viewed) count += peeks_of(&all[i], list + count);
     if (count) there->foresee(there->arg, list, count);
     fli_free(list);
     return FL_OK;
 }
 
-static void evaluate(const fli_evaluate_side *side, fli_eval *eval, visit *all, fli_exchange *const *list, size_t n)
+static void evaluate(const fli_evaluate_side *side, fli_eval *eval, measurement *all, fli_exchange *const *list,
+                     size_t n)
 {
     const fli_device_eval *there = eval->elsewhere;
-    square last = {0};
+    squared_norm last = {0};
     for (size_t i = 0; i < n; i++) {
         fli_exchange *x = list[i];
-        all[i] = (visit){.side = side, .eval = eval, .square = &last, .exchange = x, .ask = &x->ask, .num = x->up.num};
+        all[i] = (measurement){
+            .side = side, .eval = eval, .squared_norm = &last, .exchange = x, .ask = &x->ask, .num = x->up.num};
         all[i].x = x->down->vec[0];
         all[i].gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
         x->status = x->ask.kind == FLI_ASK_LEVELS ? FL_OK : begin(&all[i]);
@@ -478,7 +483,7 @@ static void evaluate(const fli_evaluate_side *side, fli_eval *eval, visit *all, 
         if (!x->status)
             x->status = x->ask.kind == FLI_ASK_LEVELS      ? levels(side, eval, x)
                         : x->ask.kind == FLI_ASK_OWN_MODEL ? own_model_up(&all[i])
-                                                           : look(&all[i]);
+                                                           : measure(&all[i]);
     }
     if (there) there->foresee(there->arg, NULL, 0);
     for (size_t i = 0; i < n; i++) end(&all[i]);
@@ -486,7 +491,7 @@ static void evaluate(const fli_evaluate_side *side, fli_eval *eval, visit *all, 
 
 void fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *const *list, size_t n)
 {
-    visit one, *all = n == 1 ? &one : fli_alloc(side->ctx, n, sizeof *all);
+    measurement one, *all = n == 1 ? &one : fli_alloc(side->ctx, n, sizeof *all);
     for (size_t i = 0; !all && i < n; i++) list[i]->status = FL_ENOMEM;
     if (all) evaluate(side, eval, all, list, n);
     if (all != &one) fli_free(all);

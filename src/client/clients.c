@@ -33,7 +33,7 @@ typedef struct {
     fli_task **tasks;            /* and their tasks */
     const void **answered;       /* all vectors of their answers, */
     unsigned char *finite;       /* and whether they are finite, */
-    size_t open;                 /* which is not known yet of so many turns */
+    size_t open;                 /* turns whose finite flags are still pending */
 } workspace;
 
 struct fli_clients {
@@ -46,8 +46,8 @@ struct fli_clients {
     workspace *spaces;
     size_t count;
     fli_evaluate_side evaluates;
-    fli_user_failure own_fault, *fault;
-    atomic_flag warned; /* of a solver that does not say its weight */
+    fli_user_failure own_failure, *failure; /* where failures of user functions are kept */
+    atomic_flag warned;                     /* of a solver that does not say its weight */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -162,7 +162,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
-    c->fault = spec->fault ? spec->fault : &c->own_fault;
+    c->failure = spec->fault ? spec->fault : &c->own_failure;
     if (spec->site) c->spec.together = spec->site->lanes;
     if (!c->spec.together) c->spec.together = 1;
     c->space = spec->model->space;
@@ -182,7 +182,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
                                        .store = c->store,
                                        .seed = spec->seed,
                                        .kept = second_block(c),
-                                       .watch = spec->measure_potential};
+                                       .measure_potential = spec->measure_potential};
     *out = c;
     return FL_OK;
 }
@@ -263,13 +263,13 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
 }
 
 /* After a call of the method's. */
-static fl_status called(fli_clients *c, turn_slot *t, const char *call)
+static fl_status check_call(fli_clients *c, turn_slot *t, const char *call)
 {
     fli_exchange *x = t->exchange;
     if (!fli_has_failed(&t->failure)) return FL_OK;
     x->why = t->failure;
     fli_user_failure_word(&x->why, c->spec.algo, call, &x->ask, (size_t)x->ask.round);
-    fli_user_failure_note(c->fault, &x->why);
+    fli_user_failure_note(c->failure, &x->why);
     return FL_ECALLBACK;
 }
 
@@ -277,8 +277,8 @@ static fl_status called(fli_clients *c, turn_slot *t, const char *call)
 static fl_status may_call(const fli_clients *c, turn_slot *t)
 {
     t->failure.text[0] = 0;
-    if (!fli_user_failure_there(c->fault)) return FL_OK;
-    t->exchange->why = c->fault->first;
+    if (!fli_user_failure_there(c->failure)) return FL_OK;
+    t->exchange->why = c->failure->first;
     return FL_ECALLBACK;
 }
 
@@ -309,7 +309,7 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     uint32_t client = x->ask.client;
     for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++) fli_fill(&c->space, NAN, t->work.vec[i]);
     t->turn = turn_of(c, t);
-    memset(&t->task.problem, 0, sizeof t->task.problem); /* all members of its union */
+    memset(&t->task.problem, 0, sizeof t->task.problem); /* every variant of its union */
     t->task.problem.lr = x->ask.lr;
     t->task.problem.steps = (size_t)x->ask.steps;
     t->task.view = &t->view;
@@ -321,13 +321,13 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     t->task.client = client;
     if (!(x->status = may_call(c, t))) {
         c->spec.algo->pose(&t->turn, &t->task.problem);
-        x->status = called(c, t, "pose");
+        x->status = check_call(c, t, "pose");
     }
     if (x->status) end_turn(c, t);
 }
 
 /* Whether objective or solver have failed. */
-static fl_status solved(fli_clients *c, turn_slot *t)
+static fl_status solver_status(fli_clients *c, turn_slot *t)
 {
     fli_exchange *x = t->exchange;
     fl_status s = fli_model_why(c->spec.model, &x->why, " at client %" PRIu32 ", round %" PRIu64, x->ask.client,
@@ -378,7 +378,7 @@ static void find_finite(const fli_clients *c, workspace *w, size_t turns)
 }
 
 /* A device that has failed is not taken for divergence. */
-static fl_status judge(const fli_clients *c, turn_slot *t)
+static fl_status finite_status(const fli_clients *c, turn_slot *t)
 {
     fl_status s = t->finite ? FL_OK : fli_space_status(&c->space, c->ctx);
     if (s) return s;
@@ -388,9 +388,9 @@ static fl_status judge(const fli_clients *c, turn_slot *t)
 
 static fl_status check(fli_clients *c, turn_slot *t)
 {
-    fl_status s = solved(c, t);
-    if (s == FL_ECALLBACK) fli_user_failure_note(c->fault, &t->exchange->why);
-    return s ? s : judge(c, t);
+    fl_status s = solver_status(c, t);
+    if (s == FL_ECALLBACK) fli_user_failure_note(c->failure, &t->exchange->why);
+    return s ? s : finite_status(c, t);
 }
 
 static void warn_of_weight(fli_clients *c, const turn_slot *t)
@@ -411,13 +411,14 @@ static void answer(fli_clients *c, turn_slot *t)
     if (!(x->status = check(c, t)) && !(x->status = may_call(c, t))) {
         warn_of_weight(c, t);
         c->spec.algo->answer(&t->turn, &t->task.answer);
-        x->status = called(c, t, "answer");
+        x->status = check_call(c, t, "answer");
         x->spent = t->task.answer.steps;
         x->missed = t->task.answer.missed;
     }
 }
 
-/* Where vectors live elsewhere, what follows is turn i's alone, or after the last of them everybody's. */
+/* Where vectors live elsewhere, what follows belongs to turn i alone; after fli_place_ops.join it belongs
+ * to all. */
 static void lane(const fli_clients *c, size_t i)
 {
     fli_place *place = c->space.place;
@@ -457,7 +458,7 @@ void fli_clients_settle(fli_clients *c, size_t place)
     if (w->open) note_finite(c, w, w->open);
     for (size_t i = 0; i < w->open; i++) {
         turn_slot *t = w->turns[i];
-        if (!t->exchange->status) t->exchange->status = judge(c, t);
+        if (!t->exchange->status) t->exchange->status = finite_status(c, t);
     }
     w->open = 0;
 }
@@ -488,7 +489,7 @@ static void measure(fli_clients *c, fli_exchange *const *list, size_t n, fli_eva
         x->why.text[0] = 0;
         if (x->status) continue;
         x->status = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client);
-        if (x->status) fli_user_failure_note(c->fault, &x->why);
+        if (x->status) fli_user_failure_note(c->failure, &x->why);
     }
 }
 

@@ -9,11 +9,9 @@
 #include "ranks/rank_owner.h"
 #include "ranks/ranks.h"
 
-/* ==== clients =============================================================================================== */
-
 typedef struct fli_clients fli_clients;
-typedef struct fli_builder fli_builder; /* join.h */
-struct fli_remote_queue;                /* mailbox.h */
+typedef struct fli_builder fli_builder; /* card.h */
+struct fli_remote_queue;                /* remote/remote_queue.h */
 
 /* What a client must know before its first turn. All borrowed; must outlive the clients. */
 typedef struct {
@@ -28,7 +26,7 @@ typedef struct {
     size_t clients;                        /* N */
     uint64_t seed;
     fli_sgd_spec sgd;
-    size_t memory;                    /* bytes of client state to hold, see store.h; 0: no limit */
+    size_t memory;                    /* bytes of client state in memory (store.h); 0: no limit */
     const char *folder;               /* for what is beyond that */
     const fli_site *site;             /* where turns are computed, as many together as it likes; NULL: here */
     size_t together;                  /* tasks that a workspace poses and solves together; 0 counts as 1 */
@@ -36,7 +34,7 @@ typedef struct {
     fli_user_failure *fault;          /* that of the server, where it is in this process; NULL: the clients' own */
     const fli_halt *halt;             /* how turns under way are ended; NULL: they are not */
     const fl_ranks *ranks;            /* that make this run together, */
-    const fli_rank_owner *rank_owner; /* and who of them has which clients; NULL: there is one process */
+    const fli_rank_owner *rank_owner; /* and which of them has which clients; NULL: there is one process */
     int poison;                       /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 
@@ -46,8 +44,8 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
 void fli_clients_free(fli_clients *c);
 
 /* Answers asks of different clients: poses all of them, solves them together, answers for all, as many at a time as
- * there are tasks. x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody
- * else. */
+ * there are tasks. x->down is what the client has (broadcast_cache.h). Any thread may call it; a workspace serves
+ * one call at a time. */
 void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace);
 /* After it: at a site, whether answers are finite is known only now. x->status is FL_EDIVERGED where they are not. */
 void fli_clients_settle(fli_clients *c, size_t workspace);
@@ -59,16 +57,14 @@ size_t fli_clients_state(const fli_clients *c, size_t *spilled);
 /* Between turns: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has
  * had a turn. */
 fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vector, double *scalars, int *there);
-/* Between turns: all that changes, of the clients that are here. Loading is for clients that have not worked; where
- * there are shards those of other ranks are passed over, and it may be done once for each of several files. */
+/* Between turns: all that changes, of the clients that are here. Loading is for clients that have not worked; clients
+ * of other ranks are passed over, and it may be done once for each of several files. */
 void fli_clients_save(fli_clients *c, fli_saver *out);
 fl_status fli_clients_load(fli_clients *c, fli_loader *in);
 
-/* ==== evaluate ============================================================================================== */
+/* ==== figures ============================================================================================== */
 
-/* The clients' side of figures (figures.h): models on a client's samples. */
-
-/* What it is done with. */
+/* The clients' side of figures (message/exchange.h): models on a client's samples. All borrowed. */
 typedef struct {
     fl_ctx *ctx;
     const fli_model *model;
@@ -78,8 +74,8 @@ typedef struct {
     const void *params;
     fli_store *store;
     uint64_t seed;
-    void *const *kept; /* per client that is here: where a solver keeps the second block; NULL: nobody may look */
-    int watch;         /* see fli_clients_spec */
+    void *const *kept;     /* per client that is here: where a solver keeps the second block; NULL: hidden */
+    int measure_potential; /* see fli_clients_spec */
 } fli_evaluate_side;
 
 /* Answers asks that are no turns; each has its status then. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== spill ================================================================================================= */
+/* ==== the file for state beyond the budget ================================================================= */
 
 struct fli_spill {
     fl_ctx *ctx;
@@ -91,7 +91,7 @@ static fl_status spill_read(fli_spill *s, size_t place, void *p)
     return FL_OK;
 }
 
-/* ==== store ================================================================================================= */
+/* ==== the store ============================================================================================ */
 
 /* One allocation per client in memory: the table of its vectors, its scalars, then the vectors themselves, in one
  * piece. Where the space has a place that piece is there. */
@@ -99,13 +99,13 @@ typedef struct entry {
     struct entry *before, *after; /* of those nobody uses, longest unused first */
     size_t client;
     size_t users;
-    int moving;  /* it changes hands from `client` to another one; both names lead here until it has */
+    int moving;  /* it goes from `client` to another one; both names lead here until it has */
     int changed; /* since it was last in the file */
     double *scalars;
     void *vectors[];
 } entry;
 
-/* A client that was claimed at least once. The others, perhaps a hundred million, have nothing here. */
+/* A client that was touched at least once. The others, perhaps a hundred million, have nothing here. */
 typedef struct {
     uint32_t key;   /* 1 + the client; 0: a free slot */
     uint32_t place; /* 1 + its place in the file, or on the shelf; 0: it has none */
@@ -192,7 +192,7 @@ void fli_store_free(fli_store *s)
     fli_free(s);
 }
 
-/* ---- clients that were claimed, behind the lock ------------------------------------------------------------------ */
+/* ---- the table of clients, under the lock ----------------------------------------------------------------- */
 
 /* Where a client is, or would go. */
 static slot *seek(slot *slots, size_t room, size_t client)
@@ -204,7 +204,7 @@ static slot *seek(slot *slots, size_t room, size_t client)
     }
 }
 
-/* NULL if this client was never claimed. Valid until the next claim. */
+/* NULL if this client was never touched. Valid until the next slot_for. */
 static slot *find(const fli_store *s, size_t client)
 {
     slot *t = s->room ? seek(s->slots, s->room, client) : NULL;
@@ -225,7 +225,7 @@ static fl_status make_room(fli_store *s)
 }
 
 /* The client's slot, made if there is none; NULL when out of memory. */
-static slot *claim(fli_store *s, size_t client)
+static slot *slot_for(fli_store *s, size_t client)
 {
     slot *t = find(s, client);
     if (t) return t;
@@ -286,9 +286,9 @@ static void clear_payload(const fli_store *s, entry *e)
     for (size_t v = 0; v < s->spec.vectors; v++) fli_zero(&s->spec.space, e->vectors[v]);
 }
 
-/* ---- under a budget, behind the lock --------------------------------------------------------------------- */
+/* ---- with a budget, under the lock ------------------------------------------------------------------------ */
 
-static void into_order(fli_store *s, entry *e)
+static void order_append(fli_store *s, entry *e)
 {
     e->before = s->newest;
     e->after = NULL;
@@ -296,7 +296,7 @@ static void into_order(fli_store *s, entry *e)
     s->newest = e;
 }
 
-static void out_of_order(fli_store *s, entry *e)
+static void order_remove(fli_store *s, entry *e)
 {
     *(e->before ? &e->before->after : &s->oldest) = e->after;
     *(e->after ? &e->after->before : &s->newest) = e->before;
@@ -326,14 +326,14 @@ static fl_status place_for(fli_store *s, size_t client, size_t *out)
 }
 
 /* Without a place an entry's scalars and vectors are one piece. */
-static fl_status put_away(fli_store *s, const entry *e, size_t place)
+static fl_status write_away(fli_store *s, const entry *e, size_t place)
 {
     if (!s->spec.space.place) return spill_write(s->spill, place - 1, e->scalars);
     read_payload(s, e, s->shelf[place - 1]);
     return FL_OK;
 }
 
-static fl_status fetch(fli_store *s, entry *e, size_t place)
+static fl_status read_back(fli_store *s, entry *e, size_t place)
 {
     if (!s->spec.space.place) return spill_read(s->spill, place - 1, e->scalars);
     write_payload(s, e, s->shelf[place - 1]);
@@ -341,12 +341,12 @@ static fl_status fetch(fli_store *s, entry *e, size_t place)
 }
 
 /* Outside the lock: e's contents go to a place, and those of another client come. *written: the first part is done. */
-static fl_status exchange(fli_store *s, entry *e, size_t out, size_t in, int *written)
+static fl_status swap_contents(fli_store *s, entry *e, size_t out, size_t in, int *written)
 {
-    fl_status status = out ? put_away(s, e, out) : FL_OK;
+    fl_status status = out ? write_away(s, e, out) : FL_OK;
     *written = !status;
     if (status) return status;
-    if (in) return fetch(s, e, in);
+    if (in) return read_back(s, e, in);
     clear_payload(s, e);
     return FL_OK;
 }
@@ -359,20 +359,20 @@ static void discard(fli_store *s, entry *e)
 
 /* An entry for a client that is not in memory: a new one as long as the budget allows it, else that of the client that
  * was not seen for the longest time. The lock is given up while the disk is at work. */
-static fl_status bring(fli_store *s, size_t client, entry **out)
+static fl_status load_entry(fli_store *s, size_t client, entry **out)
 {
     int fresh = s->held < s->most || !s->oldest, written;
-    if (!claim(s, client)) return FL_ENOMEM;
+    if (!slot_for(s, client)) return FL_ENOMEM;
     entry *e = fresh ? entry_new(s, client) : s->oldest;
     if (!e) return FL_ENOMEM;
     size_t was = e->client, from = place_of(s, client), to = 0;
     fl_status status = fresh || !e->changed ? FL_OK : place_for(s, was, &to);
     if (status) return status;
-    if (!fresh) out_of_order(s, e);
+    if (!fresh) order_remove(s, e);
     e->moving = 1;
     find(s, client)->entry = e;
     pthread_mutex_unlock(&s->lock);
-    status = exchange(s, e, to, from, &written);
+    status = swap_contents(s, e, to, from, &written);
     pthread_mutex_lock(&s->lock);
     e->moving = 0;
     if (to) find(s, was)->place = (uint32_t)to; /* also of a write that failed: what is in memory counts */
@@ -389,22 +389,22 @@ static fl_status bring(fli_store *s, size_t client, entry **out)
         if (written)
             discard(s, e);
         else
-            into_order(s, e);
+            order_append(s, e);
     }
     pthread_cond_broadcast(&s->moved);
     return status;
 }
 
 /* The client's entry, for one more user; NULL if it was never touched and `make` is 0. */
-static fl_status use(fli_store *s, size_t client, int make, entry **out, int *first)
+static fl_status acquire(fli_store *s, size_t client, int make, entry **out, int *first)
 {
     fl_status status = FL_OK;
     pthread_mutex_lock(&s->lock);
     while (entry_of(s, client) && entry_of(s, client)->moving) pthread_cond_wait(&s->moved, &s->lock);
     entry *e = entry_of(s, client);
     *first = !e && !place_of(s, client);
-    if (e && !e->users) out_of_order(s, e);
-    if (!e && (make || place_of(s, client))) status = bring(s, client, &e);
+    if (e && !e->users) order_remove(s, e);
+    if (!e && (make || place_of(s, client))) status = load_entry(s, client, &e);
     if (e && !status) {
         e->users++;
         e->changed |= make;
@@ -414,9 +414,9 @@ static fl_status use(fli_store *s, size_t client, int make, entry **out, int *fi
     return status;
 }
 
-/* ---- without a budget: whoever came stays ------------------------------------------------------------------ */
+/* ---- without a budget: state stays in memory -------------------------------------------------------------- */
 
-static entry *look(fli_store *s, size_t client)
+static entry *find_entry(fli_store *s, size_t client)
 {
     pthread_mutex_lock(&s->lock);
     entry *e = entry_of(s, client);
@@ -425,14 +425,14 @@ static entry *look(fli_store *s, size_t client)
 }
 
 /* The entry is made outside the lock: making one clears memory, and nobody else wants this client now. */
-static fl_status look_or_make(fli_store *s, size_t client, entry **out, int *first)
+static fl_status find_or_make_entry(fli_store *s, size_t client, entry **out, int *first)
 {
-    entry *e = look(s, client);
+    entry *e = find_entry(s, client);
     *first = !e;
     if (!e && !(e = entry_new(s, client))) return FL_ENOMEM;
     if (*first) {
         pthread_mutex_lock(&s->lock);
-        slot *t = claim(s, client);
+        slot *t = slot_for(s, client);
         if (t) t->entry = e;
         pthread_mutex_unlock(&s->lock);
         if (!t) {
@@ -451,7 +451,8 @@ fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out)
     entry *e = NULL;
     *out = (fli_kept){0};
     if (!s->payload) return FL_OK;
-    fl_status status = s->spec.budget ? use(s, client, 1, &e, &out->first) : look_or_make(s, client, &e, &out->first);
+    fl_status status =
+        s->spec.budget ? acquire(s, client, 1, &e, &out->first) : find_or_make_entry(s, client, &e, &out->first);
     if (status) return status;
     out->vectors = e->vectors;
     out->scalars = e->scalars;
@@ -464,8 +465,8 @@ fl_status fli_store_peek(fli_store *s, size_t client, void *const **out)
     entry *e = NULL;
     *out = NULL;
     if (!s->payload) return FL_OK;
-    if (!s->spec.budget) e = look(s, client);
-    fl_status status = s->spec.budget ? use(s, client, 0, &e, &first) : FL_OK;
+    if (!s->spec.budget) e = find_entry(s, client);
+    fl_status status = s->spec.budget ? acquire(s, client, 0, &e, &first) : FL_OK;
     if (!status && e) *out = e->vectors;
     return status;
 }
@@ -475,7 +476,7 @@ void fli_store_release(fli_store *s, size_t client)
     if (!s->payload || !s->spec.budget) return;
     pthread_mutex_lock(&s->lock);
     entry *e = entry_of(s, client);
-    if (!--e->users) into_order(s, e);
+    if (!--e->users) order_append(s, e);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -492,7 +493,7 @@ static int by_client(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* All that were touched, by client: the order of the table is nobody's business. NULL when out of memory. */
+/* All that were touched, by client: the order of the table must not show. NULL when out of memory. */
 static slot *sorted(const fli_store *s, size_t *count)
 {
     slot *all = fli_alloc(s->ctx, s->used, sizeof *all);
@@ -504,7 +505,7 @@ static slot *sorted(const fli_store *s, size_t *count)
 }
 
 /* What a client keeps, wherever it is. */
-static fl_status look_at(const fli_store *s, const slot *t, void *out)
+static fl_status read_saved(const fli_store *s, const slot *t, void *out)
 {
     if (t->entry)
         read_payload(s, t->entry, out);
@@ -526,7 +527,7 @@ void fli_store_save(fli_store *s, fli_saver *out)
     fli_save_part(out, "clients");
     fli_save_count(out, count);
     for (size_t i = 0; i < count && !status; i++) {
-        status = look_at(s, &all[i], buffer);
+        status = read_saved(s, &all[i], buffer);
         fli_save_count(out, all[i].key - 1);
         if (!status) fli_save_bytes(out, buffer, s->payload);
     }
@@ -537,7 +538,7 @@ void fli_store_save(fli_store *s, fli_saver *out)
 
 const double *fli_store_scalars(fli_store *s, size_t client)
 {
-    entry *e = look(s, client);
+    entry *e = find_entry(s, client);
     return e ? e->scalars : NULL;
 }
 

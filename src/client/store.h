@@ -2,9 +2,9 @@
  * touched: memory follows the work, not the size of the federation. Different clients may be touched from different
  * threads at the same time.
  *
- * With a budget no more than that is held in memory, whoever has had a turn: those who were not seen for the longest
- * time go to a file (spill.h) and come back when they are wanted. Clients in use stay, so that as many are held as are
- * in use at the same time even where the budget is smaller. Nobody sees a difference but the clock.
+ * With a budget no more than that is held in memory: the state of the clients that were unused for the longest time
+ * goes to a file and comes back when it is needed. Clients in use stay, so that as many are held as are in use at the
+ * same time even where the budget is smaller. Results do not depend on it, only the time.
  *
  * Vectors live where the space has its place. If that is a device, its memory is what the budget bounds, and plain
  * memory takes the place of the file. */
@@ -15,7 +15,7 @@
 #include "format/snapshot.h"
 #include "vec/space.h"
 
-/* ==== spill ================================================================================================= */
+/* ==== the file for state beyond the budget ================================================================= */
 
 /* A file for what does not fit into memory: places of one size, numbered from 0. It has no name, so that nothing is
  * left of it however the program ends. Read and written by calls, not mapped: the pages of a mapped file would count as
@@ -25,14 +25,14 @@ typedef struct fli_spill fli_spill;
 
 fl_status fli_spill_new(fl_ctx *ctx, const char *folder, size_t bytes, fli_spill **out);
 
-/* ==== store ================================================================================================= */
+/* ==== the store ============================================================================================ */
 
 typedef struct fli_store fli_store;
 
 typedef struct {
     void **vectors;
     double *scalars;
-    int first; /* this client was never claimed before */
+    int first; /* this client was never touched before */
 } fli_kept;
 
 typedef struct {
@@ -52,7 +52,7 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
 void fli_store_free(fli_store *s);
 /* The client's vectors and scalars, zeroed on the first call. They stay where they are until fli_store_release. */
 fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out);
-/* The same for reading: *out is NULL if this client was never claimed (or clients keep nothing); makes none. Unless it
+/* The same for reading: *out is NULL if this client was never touched (or clients keep nothing); makes none. Unless it
  * is NULL, to be released as well. */
 fl_status fli_store_peek(fli_store *s, size_t client, void *const **out);
 void fli_store_release(fli_store *s, size_t client);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ==== asking ================================================================================================ */
+/* ==== asks of turns ======================================================================================== */
 
 double fli_ask_params_coin(const fli_ask_params *a, size_t round)
 {
@@ -70,7 +70,7 @@ double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fli_
                            (double)fli_wire_up(&w, a->model, ask));
 }
 
-/* ==== config ================================================================================================ */
+/* ==== the configuration ==================================================================================== */
 
 fl_config *fl_config_new(fl_ctx *ctx)
 {

@@ -1,4 +1,5 @@
-/* A configuration under construction: a tree of settings, laid over one another in the order they came. */
+/* A configuration under construction: a tree of settings, in which later files and --set override earlier ones. Also
+ * what follows from bound settings for asks: steps, step sizes, durations. */
 #ifndef FLI_CONFIG_CONFIG_H
 #define FLI_CONFIG_CONFIG_H
 
@@ -7,12 +8,10 @@
 #include "data/federation/in_memory.h"
 #include "server/server_state.h"
 
-/* ==== asking ================================================================================================ */
+/* ==== asks of turns ======================================================================================== */
 
-/* How turns are asked for: what a client is told to do in a turn, and how long that takes. All of it follows from the
- * settings and from what clients said when they joined, so it is part of the plan. */
-
-/* All borrowed. */
+/* What an ask tells a client to do in a turn, and how long that takes. All of it follows from the settings and from
+ * what clients said when they joined, so it is part of the plan. All borrowed. */
 typedef struct {
     const fli_local_settings *local;
     const fli_algo *algo;
@@ -20,7 +19,7 @@ typedef struct {
     const fli_model *model;
     const fli_solvers *solvers;
     const fli_participation *participation;
-    const fli_system *system; /* NULL: nobody knows how long turns last */
+    const fli_system *system; /* NULL: durations are not known */
     fli_sgd_spec sgd;
     size_t classes;
     uint64_t seed;
@@ -36,7 +35,7 @@ double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fli_
 /* What a method's random decisions about a round go by: uniform in [0, 1). */
 double fli_ask_params_coin(const fli_ask_params *a, size_t round);
 
-/* ==== config ================================================================================================ */
+/* ==== the configuration ==================================================================================== */
 
 struct fl_config {
     fl_ctx *ctx;
@@ -44,7 +43,7 @@ struct fl_config {
     fli_node *root;      /* a map */
     fli_memory memory;   /* for data.kind memory; train.size 0: nothing was handed over */
     size_t slice;        /* entries that the server takes at a time, for tests of methods; 0: what is fast */
-    fli_between between; /* the same, where it is tested that runs do not disturb each other */
+    fli_between between; /* called between uploads, for tests that runs do not disturb each other */
     fl_ranks ranks;      /* that make runs of it together; count 0: this process alone */
     int compared;        /* one of several runs of an experiment: what only some methods have may be asked of all */
 };

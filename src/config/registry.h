@@ -6,8 +6,6 @@
 #include "base/text.h"
 #include "format/keys.h"
 
-/* ==== registry ============================================================================================== */
-
 typedef struct {
     const char *name, *title;
     const char *citation, *needs; /* NULL: none */
@@ -26,7 +24,7 @@ typedef struct {
     const char *plural, *title;
     const char *within;                          /* it is a key of this section; NULL: a section of its own */
     int (*item)(size_t i, fli_item *out);        /* 0 past the last */
-    int (*own)(const char *name, fli_item *out); /* one that a user registered; NULL: nobody can */
+    int (*own)(const char *name, fli_item *out); /* one that a user registered; NULL: users cannot register any */
 } fli_kind;
 
 extern const fli_kind fli_kinds[]; /* ends with section NULL */
@@ -36,9 +34,5 @@ int fli_item_find(const fli_kind *kind, const char *name, fli_item *out);
 int fli_item_has_key(const fli_item *item, const char *key); /* of its own, not of its section */
 /* fl_name_fn over the items of a kind, for suggestions. */
 const char *fli_item_name(const void *kind, size_t i);
-
-/* ==== list describe ========================================================================================= */
-
-/* What descriptors say about themselves beyond names and keys, in words: the `more` of the kinds. */
 
 #endif

@@ -1,3 +1,5 @@
+/* Rules between keys: the problems found and their places in the file, the rules that need the data, and how a table of
+ * rules is checked. The rules of settings alone are in rules_settings.c. */
 #include "base/number.h"
 #include "config/settings.h"
 #include "device/device.h"
@@ -7,8 +9,6 @@
 #include "model/user_objective.h"
 
 #include <string.h>
-
-/* ==== rules ================================================================================================= */
 
 const char fli_rules_base[] = "data: {kind: blobs, samples: 60}\n"
                               "partition: {kind: iid, clients: 4}\n"
@@ -126,75 +126,12 @@ fl_status fli_problems_fini(fli_problems *p)
     return status;
 }
 
-/* ==== rules ================================================================================================= */
-
-static int answerable(const fli_known *k, const char *keys)
-{
-    char word[64];
-    while (next_word(&keys, word, sizeof word))
-        if (k->unbound >> fli_settings_section_of(word) & 1) return 0;
-    return 1;
-}
-
-static const fli_solver *known_culprit(const fli_known *k);
-
-/* The sentence with its values; the blamed key's value is added where the sentence does not have it. */
-static void word_sentence(const fli_known *k, const char *sentence, const char *blame, fli_text *out)
-{
-    int told = !*blame;
-    for (const char *c = sentence; *c;) {
-        size_t plain = strcspn(c, "{");
-        fli_text_addn(out, c, plain);
-        c += plain;
-        if (!*c) break;
-        char key[64] = "";
-        size_t n = strcspn(++c, "}");
-        if (n < sizeof key) memcpy(key, c, n);
-        c += n + 1;
-        told |= !strcmp(key, blame);
-        if (!strcmp(key, "solver"))
-            fli_text_add(out, known_culprit(k)->name);
-        else
-            fli_settings_print_key(out, k->settings, key);
-    }
-    if (told) return;
-    fli_text_addf(out, " (%s is ", blame);
-    fli_settings_print_key(out, k->settings, blame);
-    fli_text_add(out, ")");
-}
-
-static void look_at(fli_problems *p, const fli_rule *r)
-{
-    const fli_known *k = p->known;
-    char blame[64] = "";
-    fli_text line;
-    if (!answerable(k, r->keys)) return;
-    if (r->check) {
-        fli_problems_note(p, r->check(k), r->keys);
-        return;
-    }
-    if (!r->broken(k)) return;
-    const fli_node *at = blamed(k, r->keys, blame, sizeof blame);
-    fli_text_init(&line, k->ctx);
-    word_sentence(k, r->sentence, blame, &line);
-    p->said.failed |= line.failed;
-    add_line(p, FL_ECONFIG, at, fli_text_get(&line), line.n);
-    fli_text_fini(&line);
-}
-
-void fli_problems_look(fli_problems *p, const fli_rule *rules)
-{
-    for (const fli_rule *r = rules; r->keys && !fli_problems_fatal(p); r++) look_at(p, r);
-}
-
-/* ==== rules data ============================================================================================ */
-
-/* What settings must be for the data at hand. */
+/* ==== rules that need the data or the model ================================================================ */
 
 static const fli_algo *algo(const fli_known *k) { return k->settings->algorithm.item.desc; }
 static int model_has(const fli_known *k, unsigned trait) { return k->model && k->model->desc->traits & trait; }
 
-/* ---- accuracy goals need something to be accurate on ------------------------------------------------------- */
+/* ---- accuracy goals need something to be accurate on ------------------------------------------------------ */
 
 static int has_goals(const fli_known *k)
 {
@@ -214,7 +151,7 @@ static int goals_untested(const fli_known *k)
            !(k->settings->data.test_fraction > 0);
 }
 
-/* ---- the solver, which may want more of the model than the method does -------------------------------------- */
+/* ---- the solver, which may want more of the model than the method does ------------------------------------ */
 
 static fl_status solver_fits(const fli_known *k)
 {
@@ -234,7 +171,7 @@ static int cannot_use(const fli_known *k, const fli_solver *s)
 static int leaves_out(const fli_known *k, const fli_solver *s) { return k->model->latent && !s->second_block; }
 
 /* The first of the method's solvers that cannot use such data or such a model; NULL: all can. */
-static const fli_solver *known_culprit(const fli_known *k)
+static const fli_solver *failing_solver(const fli_known *k)
 {
     for (size_t i = 0; i < k->solvers->count; i++)
         if (cannot_use(k, k->solvers->at[i]) || leaves_out(k, k->solvers->at[i])) return k->solvers->at[i];
@@ -243,13 +180,13 @@ static const fli_solver *known_culprit(const fli_known *k)
 
 static int cannot_augment(const fli_known *k)
 {
-    const fli_solver *s = k->model ? known_culprit(k) : NULL;
+    const fli_solver *s = k->model ? failing_solver(k) : NULL;
     return s && cannot_use(k, s);
 }
 
 static int leaves_block_out(const fli_known *k)
 {
-    const fli_solver *s = k->model ? known_culprit(k) : NULL;
+    const fli_solver *s = k->model ? failing_solver(k) : NULL;
     return s && leaves_out(k, s);
 }
 
@@ -263,7 +200,7 @@ static int counts_no_steps(const fli_known *k)
     return k->settings->local.schedule_by == FLI_BY_STEP && !counts;
 }
 
-/* ---- objectives of users ----------------------------------------------------------------------------------- */
+/* ---- objectives of users ---------------------------------------------------------------------------------- */
 
 /* Those that are asked for whole clients know these by the number of their only sample. */
 static fl_status one_sample_each(const fli_known *k)
@@ -287,7 +224,7 @@ static fl_status one_sample_each(const fli_known *k)
     return FL_OK;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------- */
+/* ---- devices ---------------------------------------------------------------------------------------------- */
 
 static int on_device(const fli_known *k) { return k->model && fli_settings_on_device(k->settings); }
 
@@ -325,7 +262,7 @@ static fl_status solvers_there(const fli_known *k)
                     k->settings->top.device, algo(k)->name, missing->name, known);
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------------------------------------------- */
 
 static fl_status regularizer_fits(const fli_known *k)
 {
@@ -438,3 +375,62 @@ const fli_rule fli_data_rules[] = {
      "algorithm: {kind: fedasync, tau: 1}\nsystem: constant", bound_on_age},
     {NULL, NULL, NULL, NULL, NULL},
 };
+
+/* ==== checking a table of rules ============================================================================ */
+
+static int answerable(const fli_known *k, const char *keys)
+{
+    char word[64];
+    while (next_word(&keys, word, sizeof word))
+        if (k->unbound >> fli_settings_section_of(word) & 1) return 0;
+    return 1;
+}
+
+/* The sentence with its values; the blamed key's value is added where the sentence does not have it. */
+static void word_sentence(const fli_known *k, const char *sentence, const char *blame, fli_text *out)
+{
+    int told = !*blame;
+    for (const char *c = sentence; *c;) {
+        size_t plain = strcspn(c, "{");
+        fli_text_addn(out, c, plain);
+        c += plain;
+        if (!*c) break;
+        char key[64] = "";
+        size_t n = strcspn(++c, "}");
+        if (n < sizeof key) memcpy(key, c, n);
+        c += n + 1;
+        told |= !strcmp(key, blame);
+        if (!strcmp(key, "solver"))
+            fli_text_add(out, failing_solver(k)->name);
+        else
+            fli_settings_print_key(out, k->settings, key);
+    }
+    if (told) return;
+    fli_text_addf(out, " (%s is ", blame);
+    fli_settings_print_key(out, k->settings, blame);
+    fli_text_add(out, ")");
+}
+
+static void check_rule(fli_problems *p, const fli_rule *r)
+{
+    const fli_known *k = p->known;
+    char blame[64] = "";
+    fli_text line;
+    if (!answerable(k, r->keys)) return;
+    if (r->check) {
+        fli_problems_note(p, r->check(k), r->keys);
+        return;
+    }
+    if (!r->broken(k)) return;
+    const fli_node *at = blamed(k, r->keys, blame, sizeof blame);
+    fli_text_init(&line, k->ctx);
+    word_sentence(k, r->sentence, blame, &line);
+    p->said.failed |= line.failed;
+    add_line(p, FL_ECONFIG, at, fli_text_get(&line), line.n);
+    fli_text_fini(&line);
+}
+
+void fli_problems_look(fli_problems *p, const fli_rule *rules)
+{
+    for (const fli_rule *r = rules; r->keys && !fli_problems_fatal(p); r++) check_rule(p, r);
+}

@@ -208,7 +208,7 @@ static int cohort_changes(const fli_known *k)
     return has_trait(k, FLI_ALGO_BILEVEL) && algo(k)->rounds.phases && drops(k);
 }
 
-/* ---- clocks: rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time ------- */
+/* ---- clocks: rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time ------ */
 
 static int drops_untimed(const fli_known *k) { return no_devices(k) && (drops(k) || k->settings->stop.simulated > 0); }
 static int arrives_untimed(const fli_known *k) { return no_devices(k) && !in_rounds(k) && !real_clock(k); }
@@ -233,11 +233,11 @@ static int saved_in_real_time(const fli_known *k)
     return k->settings->top.checkpoint_every && real_clock(k) && !is(&k->settings->source, "joined");
 }
 
-/* ---- a server whose clients are elsewhere -------------------------------------------------------------------- */
+/* ---- a server whose clients are elsewhere ----------------------------------------------------------------- */
 
 static int never_enough(const fli_known *k) { return k->settings->server.quorum > k->settings->server.wait_for; }
 
-/* ---- devices: what only the processors of this machine can compute ------------------------------------------ */
+/* ---- devices: what only the processors of this machine can compute ---------------------------------------- */
 
 static int on_device(const fli_known *k) { return fli_settings_on_device(k->settings); }
 

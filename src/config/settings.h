@@ -12,8 +12,6 @@
 #include "server/system.h"
 #include "solver/solver.h"
 
-/* ==== settings ============================================================================================== */
-
 typedef struct {
     char *name, *output, *device;
     int output_model, exact;
@@ -108,7 +106,7 @@ typedef struct {
     fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels, executor;
 } fli_settings;
 
-/* Reads the tree through the tables, and holds it to the rules between keys (rules.h). All problems are reported at
+/* Reads the tree through the tables, and holds it to the rules between keys (below). All problems are reported at
  * once. Memory from the arena. */
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
 /* The same of what a client of a federation elsewhere has to say for itself, all else left out: where its samples come
@@ -128,8 +126,8 @@ const char *fli_settings_nearest_section(const char *name); /* NULL: none is nea
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints; and
- * what may differ although it does: `server`, as nobody knows who will be late, and `device`, which changes the last
- * ones. Two runs with equal texts and equal data have equal results on one device. */
+ * what may differ although it does: `server`, as it is not known which clients will be late, and `device`, which
+ * changes the last ones. Two runs with equal texts and equal data have equal results on one device. */
 void fli_settings_print_essence(fli_text *t, const fli_settings *s);
 /* What a choice was made from, as YAML: the keys of that kind, one per line; and such a map back into a choice. */
 void fli_settings_print_kind(fli_text *t, const fli_choice *c);
@@ -168,13 +166,13 @@ const fli_solver *fli_settings_solver(const fli_settings *s);
  * this many. */
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps);
 
-/* ==== rules ================================================================================================= */
+/* ==== rules between keys =================================================================================== */
 
-/* Rules between keys: what no row of a section's table can say by itself. They are rows of tables, too, and a table is
- * looked at to its end, so that a configuration with four conflicts reports four, each with its place.
+/* What no row of a section's table can say alone. Rules are rows of tables, too, and a table is checked to its end, so
+ * that a configuration with four conflicts reports four, each with its place.
  *
  * There are two tables: what settings say alone (rules_settings.c), and what is known only with the data
- * (rules_data.c). Every row has an example that breaks it, and a test that runs all of them. */
+ * (rules.c). Every row has an example that breaks it, and a test that runs all of them. */
 
 /* What rules look at. */
 typedef struct {
@@ -192,7 +190,7 @@ typedef struct {
 } fli_known;
 
 typedef struct {
-    const char *keys; /* what it is about, separated by blanks: who is to blame comes first; NULL ends a table */
+    const char *keys; /* what it is about, separated by blanks: the key to blame comes first; NULL ends a table */
     int (*broken)(const fli_known *k);
     const char *sentence; /* {section.key} stands for its value, {solver} for the culprit's name */
     const char *example;  /* settings that break it, over those of fli_rules_base */

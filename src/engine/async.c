@@ -1,3 +1,6 @@
+/* The clocks of asynchronous runs: an event queue on a virtual clock, threads on the real one, or remote clients on the
+ * real one, which one thread serves. All share the same bookkeeping: a turn under way is a `flight`, and the models
+ * that went out are shared by the flights that started from them. */
 #include "engine/async.h"
 
 #include "base/os.h"
@@ -9,75 +12,75 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ==== latest model ========================================================================================== */
+/* ==== the newest model ===================================================================================== */
 
 typedef struct {
     atomic_size_t readers; /* at it, or about to find out that it is no longer the newest */
     size_t version;
     char *contents;
-} sheet;
+} model_copy;
 
 struct fli_latest {
     size_t bytes, count;
-    atomic_size_t newest; /* index of the sheet to read */
+    atomic_size_t newest; /* index of the copy to read */
     char *memory;
-    sheet sheets[];
+    model_copy copies_of_model[];
 };
 
 fl_status fli_latest_new(fl_ctx *ctx, size_t bytes, size_t readers, fli_latest **out)
 {
     size_t count = readers + 2, stride = (bytes + 63) / 64 * 64;
-    fli_latest *b = fli_alloc(ctx, 1, sizeof *b + count * sizeof *b->sheets);
-    if (!b) return FL_ENOMEM;
-    b->bytes = bytes;
-    b->count = count;
-    b->memory = fli_alloc(ctx, count, stride);
-    if (!b->memory) {
-        fli_free(b);
+    fli_latest *l = fli_alloc(ctx, 1, sizeof *l + count * sizeof *l->copies_of_model);
+    if (!l) return FL_ENOMEM;
+    l->bytes = bytes;
+    l->count = count;
+    l->memory = fli_alloc(ctx, count, stride);
+    if (!l->memory) {
+        fli_free(l);
         return FL_ENOMEM;
     }
-    atomic_init(&b->newest, 0);
+    atomic_init(&l->newest, 0);
     for (size_t i = 0; i < count; i++) {
-        atomic_init(&b->sheets[i].readers, 0);
-        b->sheets[i].contents = b->memory + i * stride;
+        atomic_init(&l->copies_of_model[i].readers, 0);
+        l->copies_of_model[i].contents = l->memory + i * stride;
     }
-    *out = b;
+    *out = l;
     return FL_OK;
 }
 
-void fli_latest_free(fli_latest *b)
+void fli_latest_free(fli_latest *l)
 {
-    if (!b) return;
-    fli_free(b->memory);
-    fli_free(b);
+    if (!l) return;
+    fli_free(l->memory);
+    fli_free(l);
 }
 
-/* Every reader holds at most one sheet, and one is the newest: of count = readers + 2 at least one is free. A reader
- * that comes to the free sheet late, having looked for the newest long ago, sees that it is not the newest and leaves
+/* Every reader holds at most one copy, and one is the newest: of count = readers + 2 at least one is free. A reader
+ * that comes to the free copy late, having looked for the newest long ago, sees that it is not the newest and leaves
  * without reading. */
-static size_t free_sheet(fli_latest *b)
+static size_t free_copy(fli_latest *l)
 {
-    size_t newest = atomic_load(&b->newest);
-    for (size_t i = 0;; i = (i + 1) % b->count)
-        if (i != newest && !atomic_load(&b->sheets[i].readers)) return i;
+    size_t newest = atomic_load(&l->newest);
+    for (size_t i = 0;; i = (i + 1) % l->count)
+        if (i != newest && !atomic_load(&l->copies_of_model[i].readers)) return i;
 }
 
-void fli_latest_write(fli_latest *b, const void *contents, size_t version)
+void fli_latest_write(fli_latest *l, const void *contents, size_t version)
 {
-    size_t i = free_sheet(b);
-    memcpy(b->sheets[i].contents, contents, b->bytes);
-    b->sheets[i].version = version;
-    atomic_store(&b->newest, i);
+    size_t i = free_copy(l);
+    memcpy(l->copies_of_model[i].contents, contents, l->bytes);
+    l->copies_of_model[i].version = version;
+    atomic_store(&l->newest, i);
 }
 
-size_t fli_latest_read(fli_latest *b, void *contents)
+size_t fli_latest_read(fli_latest *l, void *contents)
 {
     for (;;) {
-        size_t i = atomic_load(&b->newest);
-        sheet *s = &b->sheets[i];
+        size_t i = atomic_load(&l->newest);
+        model_copy *s = &l->copies_of_model[i];
         atomic_fetch_add(&s->readers, 1);
-        if (atomic_load(&b->newest) == i) {
-            memcpy(contents, s->contents, b->bytes);
+        if (atomic_load(&l->newest) == i) {
+            memcpy(contents, s->contents, l->bytes);
             size_t version = s->version;
             atomic_fetch_sub(&s->readers, 1);
             return version;
@@ -86,52 +89,50 @@ size_t fli_latest_read(fli_latest *b, void *contents)
     }
 }
 
-/* ==== async inside ========================================================================================== */
-
-/* What a fli_async is made of: for async.c, and async_save.c, which has its checkpoints. */
+/* ==== clients at work ====================================================================================== */
 
 /* A model that went out. Clients that were sent the same one share it. */
-typedef struct fli_sent_model {
-    struct fli_sent_model *next; /* of those nobody uses */
+typedef struct sent_model {
+    struct sent_model *next; /* of the unused ones */
     size_t users, version;
     fli_message model;
-} fli_sent_model;
+} sent_model;
 
-/* A client at work, or one whose answer has not been absorbed. */
-typedef struct fli_flight {
+/* The turn of a client at work, or of one whose answer has not been absorbed. */
+typedef struct flight {
     fli_exchange x;
-    struct fli_flight *before, *after; /* in the order in which they were sent out */
-    size_t version;                    /* server steps when it was sent out, */
-    size_t read;                       /* and of the model it got: on the real clock that may be newer */
-    size_t number;                     /* which one it is, of all that were ever sent out */
-    double arrival;                    /* virtual clock */
-    size_t place;                      /* in the queue */
-    fli_sent_model *from;
+    struct flight *before, *after; /* in the order in which they were sent out */
+    size_t version;                /* server steps when it was sent out, */
+    size_t read;                   /* and of the model it got: on the real clock that may be newer */
+    size_t number;                 /* which one it is, of all that were ever sent out */
+    double arrival;                /* virtual clock */
+    size_t place;                  /* in the queue */
+    sent_model *from;
     int worked;
-    int taken; /* real clock: a thread sees to it; elsewhere: it was sent */
-} fli_flight;
+    int taken; /* real clock: a thread works on it; remote clients: it was sent */
+} flight;
 
 struct fli_async {
     fl_ctx *ctx;
     fli_async_spec spec;
     fli_space space;
     const fli_algo *algo;
-    fli_flight *flights; /* at_work of them */
-    fli_flight *oldest, *newest;
+    flight *flights; /* at_work of them */
+    flight *oldest, *newest;
     size_t version;      /* server steps done */
     size_t sent;         /* turns ever begun */
     size_t held;         /* uploads absorbed since the last server step */
     unsigned char *busy; /* a bit per client */
     uint64_t *answered;  /* with `save`, per client: saves there had been when its last answer came, and one; 0: none */
     uint64_t saves;
-    fli_sent_model *copies; /* all, for freeing: at most one per flight and the newest */
+    sent_model *copies; /* all, for freeing: at most one per flight and the newest */
     size_t copy_count;
-    fli_sent_model *spare, *current;
+    sent_model *spare, *current;
     size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
     fli_async_count count;
     /* virtual clock */
     double clock;
-    fli_flight **queue; /* heap: earliest arrival first */
+    flight **queue; /* heap: earliest arrival first */
     size_t queued;
     fli_exchange **todo;
     /* real clock */
@@ -140,51 +141,43 @@ struct fli_async {
     int lockable;
     fli_latest *latest;
     size_t until;
-    size_t lost;   /* elsewhere: turns in a row that have failed */
-    size_t unseen; /* ranks: answers since they last looked at each other */
-    double idle;   /* see fli_async_idle */
-    double end;    /* of fli_clock_now() */
-    const atomic_int *asked;
+    size_t lost;         /* remote clients: turns in a row that have failed */
+    size_t since_agreed; /* ranks: answers since they last looked at each other */
+    double idle;         /* see fli_async_idle */
+    double end;          /* of fli_clock_now() */
+    const atomic_int *stop_requested;
     fl_status status; /* what ended it, on either clock */
 };
 
-static inline int fli_async_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
-static inline void fli_async_flip(fli_async *a, size_t client)
-{
-    a->busy[client / 8] ^= (unsigned char)(1u << client % 8);
-}
+static inline int is_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
+static inline void flip_busy(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
 
 /* The one under way. */
-static inline fli_step fli_async_step(const fli_async *a)
+static inline fli_step step_of(const fli_async *a)
 {
     size_t buffer = a->spec.pace.buffer;
     return (fli_step){.round = a->version, .cohort = buffer, .cohort_weight = (double)buffer / (double)a->spec.clients};
 }
 
-static void async_enqueue(fli_async *a, fli_flight *f);
+/* ==== the clocks =========================================================================================== */
 
-/* Into the queue of the virtual clock. */
-void async_enqueue(fli_async *a, fli_flight *f);
-
-/* ==== async ================================================================================================= */
-
-/* ---- who is sent out ----------------------------------------------------------------------------------- */
+/* ---- the next client ----------------------------------------------------------------------------------- */
 
 /* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is
  * at work only the one that just came back is idle. */
-static uint32_t next_client(const fli_async *a, const fli_flight *back)
+static uint32_t next_client(const fli_async *a, const flight *back)
 {
     fli_rng rng;
     size_t client;
     if (a->spec.at_work == a->spec.clients && back) return back->x.ask.client;
     fli_rng_init(&rng, a->spec.seed, FLI_RNG_COHORT, (uint32_t)a->sent, 1);
     do client = fli_rng_below(&rng, a->spec.clients);
-    while (fli_async_busy(a, client));
+    while (is_busy(a, client));
     return (uint32_t)client;
 }
 
 /* The flight's next turn begins: everything but the model it works from. */
-static void begin(fli_async *a, fli_flight *f, uint32_t client)
+static void begin(fli_async *a, flight *f, uint32_t client)
 {
     fli_server_state *server = fli_exec_coordinator(a->spec.exec);
     f->version = f->read = a->version;
@@ -202,7 +195,7 @@ static void begin(fli_async *a, fli_flight *f, uint32_t client)
     fli_server_state_note(server, &f->x.ask);
     a->count.down += (double)fli_exec_bytes_down(a->spec.exec, &f->x.ask);
     f->worked = f->taken = 0;
-    fli_async_flip(a, client);
+    flip_busy(a, client);
     f->before = a->newest;
     f->after = NULL;
     *(a->newest ? &a->newest->after : &a->oldest) = f;
@@ -210,44 +203,44 @@ static void begin(fli_async *a, fli_flight *f, uint32_t client)
     a->count.sent++;
 }
 
-/* ---- who can go back ------------------------------------------------------------------------------------- */
+/* ---- clients that can go back by a turn ------------------------------------------------------------------- */
 
-static void note_answer(fli_async *a, const fli_flight *f)
+static void note_answer(fli_async *a, const flight *f)
 {
     if (a->answered) a->answered[f->x.ask.client] = a->saves + 1;
 }
 
 /* Before these go out. */
-static fl_status cover(fli_async *a, fli_exchange *const *list, size_t n)
+static fl_status save_before_sending(fli_async *a, fli_exchange *const *list, size_t n)
 {
     for (size_t i = 0; a->answered && i < n; i++)
         if (a->answered[list[i]->ask.client] > a->saves) return a->spec.save(a->spec.arg);
     return FL_OK;
 }
 
-/* ---- who comes back ------------------------------------------------------------------------------------ */
+/* ---- answers ------------------------------------------------------------------------------------ */
 
 /* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it
  * are then absorbed later by one. In the order in which they were sent out they can all make it. */
-static int may_come(const fli_async *a, const fli_flight *f)
+static int may_absorb(const fli_async *a, const flight *f)
 {
     size_t later = 1, tau = a->spec.pace.tau, buffer = a->spec.pace.buffer;
     if (!tau) return 1;
-    for (const fli_flight *g = a->oldest; g != f; g = g->after, later++)
+    for (const flight *g = a->oldest; g != f; g = g->after, later++)
         if (a->version + (a->held + later) / buffer > g->version + tau) return 0;
     return 1;
 }
 
 /* f is not at work any more. */
-static void come_back(fli_async *a, fli_flight *f)
+static void end_flight(fli_async *a, flight *f)
 {
     *(f->before ? &f->before->after : &a->oldest) = f->after;
     *(f->after ? &f->after->before : &a->newest) = f->before;
-    fli_async_flip(a, f->x.ask.client);
+    flip_busy(a, f->x.ask.client);
 }
 
 /* Absorbs f's answer; the server goes forward when the buffer is full. */
-static fl_status arrive(fli_async *a, fli_flight *f)
+static fl_status absorb_answer(fli_async *a, flight *f)
 {
     fli_server_state *server = fli_exec_coordinator(a->spec.exec);
     fl_status s = f->x.status;
@@ -260,31 +253,31 @@ static fl_status arrive(fli_async *a, fli_flight *f)
     a->count.up += (double)fli_exec_bytes_up(a->spec.exec, &f->x.ask);
     fli_server_state_absorb(server, &f->x, staleness);
     if ((s = fli_server_state_status(server))) return s;
-    come_back(a, f);
+    end_flight(a, f);
     if (++a->held < a->spec.pace.buffer) return FL_OK;
     a->held = 0;
     if ((s = fli_server_state_advance(server, NULL))) return s;
     a->version++;
-    fli_step step = fli_async_step(a);
+    fli_step step = step_of(a);
     fli_server_state_begin(server, &step);
     return FL_OK;
 }
 
 /* ---- the virtual clock --------------------------------------------------------------------------------- */
 
-static int sooner(const fli_flight *f, const fli_flight *g)
+static int sooner(const flight *f, const flight *g)
 {
     return f->arrival != g->arrival ? f->arrival < g->arrival : f->number < g->number;
 }
 
-static void put(fli_async *a, fli_flight *f, size_t place)
+static void put(fli_async *a, flight *f, size_t place)
 {
     a->queue[place] = f;
     f->place = place;
 }
 
 /* Puts f where it belongs, at `place` or above or below it. */
-static void settle(fli_async *a, fli_flight *f, size_t place)
+static void place_in_queue(fli_async *a, flight *f, size_t place)
 {
     for (; place && sooner(f, a->queue[(place - 1) / 2]); place = (place - 1) / 2)
         put(a, a->queue[(place - 1) / 2], place);
@@ -296,15 +289,16 @@ static void settle(fli_async *a, fli_flight *f, size_t place)
     put(a, f, place);
 }
 
-static void async_enqueue(fli_async *a, fli_flight *f) { settle(a, f, a->queued++); }
+/* Into the queue of the virtual clock. */
+static void enqueue(fli_async *a, flight *f) { place_in_queue(a, f, a->queued++); }
 
-static void leave(fli_async *a, fli_flight *f)
+static void dequeue(fli_async *a, flight *f)
 {
-    fli_flight *last = a->queue[--a->queued];
-    if (last != f) settle(a, last, f->place);
+    flight *last = a->queue[--a->queued];
+    if (last != f) place_in_queue(a, last, f->place);
 }
 
-static void copy_drop(fli_async *a, fli_sent_model *c)
+static void release_model(fli_async *a, sent_model *c)
 {
     if (--c->users) return;
     c->next = a->spare;
@@ -312,7 +306,7 @@ static void copy_drop(fli_async *a, fli_sent_model *c)
 }
 
 /* What goes out with the server's present model beside the vectors. */
-static void copy_rest(fli_async *a, fli_sent_model *c)
+static void copy_scalars(fli_async *a, sent_model *c)
 {
     const fli_message *now = fli_server_state_broadcast(fli_exec_coordinator(a->spec.exec));
     memcpy(c->model.num, now->num, a->numbers * sizeof *now->num);
@@ -320,16 +314,16 @@ static void copy_rest(fli_async *a, fli_sent_model *c)
 }
 
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
-static fli_sent_model *copy_now(fli_async *a)
+static sent_model *present_model(fli_async *a)
 {
     void *const *server = fli_server_state_vectors(fli_exec_coordinator(a->spec.exec));
     if (!a->current || a->current->version != a->version) {
-        if (a->current) copy_drop(a, a->current);
-        fli_sent_model *c = a->spare;
+        if (a->current) release_model(a, a->current);
+        sent_model *c = a->spare;
         a->spare = c->next;
-        *c = (fli_sent_model){.users = 1, .version = a->version, .model = c->model};
+        *c = (sent_model){.users = 1, .version = a->version, .model = c->model};
         for (size_t v = 0; v < a->vectors; v++) fli_copy(&a->space, server[v], c->model.vec[v]);
-        copy_rest(a, c);
+        copy_scalars(a, c);
         a->current = c;
     }
     a->current->users++;
@@ -337,18 +331,18 @@ static fli_sent_model *copy_now(fli_async *a)
 }
 
 /* Its turn begins from the server's present model. */
-static void begin_now(fli_async *a, fli_flight *f, uint32_t client)
+static void begin_now(fli_async *a, flight *f, uint32_t client)
 {
     begin(a, f, client);
-    f->from = copy_now(a);
+    f->from = present_model(a);
     f->x.down = &f->from->model;
 }
 
-static void send(fli_async *a, fli_flight *f, uint32_t client)
+static void send(fli_async *a, flight *f, uint32_t client)
 {
     begin_now(a, f, client);
     f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
-    async_enqueue(a, f);
+    enqueue(a, f);
 }
 
 /* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients'
@@ -356,12 +350,12 @@ static void send(fli_async *a, fli_flight *f, uint32_t client)
 static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
-    for (fli_flight *f = a->oldest; f; f = f->after)
+    for (flight *f = a->oldest; f; f = f->after)
         if (!f->worked) a->todo[n++] = &f->x;
-    fl_status s = cover(a, a->todo, n);
+    fl_status s = save_before_sending(a, a->todo, n);
     if (s) return s;
     fli_exec_run(a->spec.exec, a->todo, n);
-    for (fli_flight *f = a->oldest; f; f = f->after) {
+    for (flight *f = a->oldest; f; f = f->after) {
         if (!f->worked) note_answer(a, f);
         f->worked = 1;
     }
@@ -372,17 +366,17 @@ static fl_status work_all(fli_async *a)
     return FL_OK;
 }
 
-static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked)
+static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
-    while (a->version < steps && !*asked) {
+    while (a->version < steps && !*stop_requested) {
         /* The server waits for the oldest when somebody else's answer would make it too old. */
-        fli_flight *f = may_come(a, a->queue[0]) ? a->queue[0] : a->oldest;
+        flight *f = may_absorb(a, a->queue[0]) ? a->queue[0] : a->oldest;
         fl_status s = f->worked ? FL_OK : work_all(a);
         if (s) return s;
         a->clock = fmax(a->clock, f->arrival);
-        leave(a, f);
-        if ((s = arrive(a, f))) return s;
-        copy_drop(a, f->from);
+        dequeue(a, f);
+        if ((s = absorb_answer(a, f))) return s;
+        release_model(a, f->from);
         send(a, f, next_client(a, f));
     }
     return FL_OK;
@@ -390,17 +384,17 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked
 
 /* ---- the real clock ------------------------------------------------------------------------------------ */
 
-static int going(const fli_async *a)
+static int goes_on(const fli_async *a)
 {
-    return !a->status && a->version < a->until && !*a->asked && fli_clock_now() < a->end;
+    return !a->status && a->version < a->until && !*a->stop_requested && fli_clock_now() < a->end;
 }
 
 /* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
-static fli_flight *flight_for(fli_async *a)
+static flight *flight_for(fli_async *a)
 {
-    for (fli_flight *f = a->oldest; f; f = f->after)
+    for (flight *f = a->oldest; f; f = f->after)
         if (f->worked && !f->taken) return f;
-    fli_flight *f = a->flights;
+    flight *f = a->flights;
     while (f->taken) f++;
     begin(a, f, next_client(a, NULL));
     return f;
@@ -413,8 +407,8 @@ static void real_client(void *arg, size_t item, size_t worker)
     fli_async *a = arg;
     (void)item;
     pthread_mutex_lock(&a->lock);
-    while (going(a)) {
-        fli_flight *f = flight_for(a);
+    while (goes_on(a)) {
+        flight *f = flight_for(a);
         f->taken = 1;
         if (!f->worked) {
             pthread_mutex_unlock(&a->lock);
@@ -423,10 +417,10 @@ static void real_client(void *arg, size_t item, size_t worker)
             pthread_mutex_lock(&a->lock);
             f->worked = 1;
         }
-        while (going(a) && !may_come(a, f)) pthread_cond_wait(&a->moved, &a->lock);
+        while (goes_on(a) && !may_absorb(a, f)) pthread_cond_wait(&a->moved, &a->lock);
         size_t before = a->version;
-        if (going(a)) {
-            a->status = arrive(a, f);
+        if (goes_on(a)) {
+            a->status = absorb_answer(a, f);
             if (a->version > before) fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], a->version);
         }
         f->taken = 0;
@@ -435,58 +429,58 @@ static void real_client(void *arg, size_t item, size_t worker)
     pthread_mutex_unlock(&a->lock);
 }
 
-static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
+static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     a->until = steps;
-    a->asked = asked;
-    fli_pool_run(fli_exec_crew(a->spec.exec)->pool, a->spec.at_work, real_client, a);
-    /* who ended it may only have seen that a function of the user's failed elsewhere */
+    a->stop_requested = stop_requested;
+    fli_pool_run(fli_exec_workers(a->spec.exec)->pool, a->spec.at_work, real_client, a);
+    /* the thread that ended it may only have seen that a function of the user failed on another one */
     fl_status s = fli_server_state_status(fli_exec_coordinator(a->spec.exec));
     return s ? s : a->status;
 }
 
-/* ---- the real clock, clients elsewhere ------------------------------------------------------------------ */
+/* ---- the real clock, remote clients ------------------------------------------------------------------ */
 
-static int elsewhere(const fli_async *a) { return a->spec.real && fli_exec_sends(a->spec.exec); }
+static int is_remote(const fli_async *a) { return a->spec.real && fli_exec_sends(a->spec.exec); }
 
-/* Who has begun and was not sent for yet. */
+/* Sends the turns that have begun and were not sent yet. */
 static fl_status send_out(fli_async *a)
 {
     fl_status s = FL_OK;
-    for (fli_flight *f = a->oldest; !s && f; f = f->after) {
+    for (flight *f = a->oldest; !s && f; f = f->after) {
         if (f->taken || f->worked) continue;
-        if (!(s = cover(a, &(fli_exchange *){&f->x}, 1))) s = fli_exec_send(a->spec.exec, &f->x);
+        if (!(s = save_before_sending(a, &(fli_exchange *){&f->x}, 1))) s = fli_exec_send(a->spec.exec, &f->x);
         f->taken = 1;
     }
     return s;
 }
 
 /* Another client takes the place of f's. */
-static void replace(fli_async *a, fli_flight *f)
+static void replace(fli_async *a, flight *f)
 {
-    copy_drop(a, f->from);
+    release_model(a, f->from);
     begin_now(a, f, next_client(a, f));
 }
 
-/* A client that does not answer, or failed: as if it had not been sent out. Where one after the other fails, it is not
- * their fault. */
-static fl_status leave_behind(fli_async *a, fli_flight *f)
+/* A client that does not answer, or failed: as if it had not been sent out. If one after the other fails, the cause is
+ * not the clients, and the run ends. */
+static fl_status drop_client(fli_async *a, flight *f)
 {
     fli_server_state *server = fli_exec_coordinator(a->spec.exec);
     if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_server_state_failed(server, &f->x);
     fli_server_state_forget(server, &f->x.ask);
-    come_back(a, f);
+    end_flight(a, f);
     replace(a, f);
     return FL_OK;
 }
 
 /* An answer is there, or there will be none. */
-static fl_status hear(fli_async *a, fli_flight *f)
+static fl_status take_answer(fli_async *a, flight *f)
 {
     f->taken = 0;
     f->worked = !f->x.status;
-    if (f->x.status && !fli_exec_drops(a->spec.exec)) return arrive(a, f); /* which names it */
-    if (f->x.status) return leave_behind(a, f);
+    if (f->x.status && !fli_exec_drops(a->spec.exec)) return absorb_answer(a, f); /* which names it */
+    if (f->x.status) return drop_client(a, f);
     note_answer(a, f);
     a->lost = 0;
     return FL_OK;
@@ -496,10 +490,10 @@ static fl_status hear(fli_async *a, fli_flight *f)
 static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
 {
     const fl_ranks *r = fli_exec_spec_of(a->spec.exec)->ranks;
-    *on = fli_ranked(r) ? a->version < a->until : going(a);
-    if (!*on || !fli_ranked(r) || (came && ++a->unseen < a->spec.at_work)) return FL_OK;
-    a->unseen = 0;
-    double end = *a->asked || (fli_ranks_first(r) && fli_clock_now() >= a->end);
+    *on = fli_ranked(r) ? a->version < a->until : goes_on(a);
+    if (!*on || !fli_ranked(r) || (came && ++a->since_agreed < a->spec.at_work)) return FL_OK;
+    a->since_agreed = 0;
+    double end = *a->stop_requested || (fli_ranks_first(r) && fli_clock_now() >= a->end);
     fl_status s = fli_ranks_most(a->ctx, r, &end, 1);
     *on = end == 0;
     return s;
@@ -508,30 +502,30 @@ static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
 /* Takes in what waits to be absorbed, in the order in which it was sent out. */
 static fl_status take_in(fli_async *a, size_t steps)
 {
-    for (fli_flight *f = a->oldest, *next; f && a->version < steps; f = next) {
+    for (flight *f = a->oldest, *next; f && a->version < steps; f = next) {
         next = f->after;
-        if (!f->worked || !may_come(a, f)) continue;
-        fl_status s = arrive(a, f);
+        if (!f->worked || !may_absorb(a, f)) continue;
+        fl_status s = absorb_answer(a, f);
         if (s) return s;
         replace(a, f);
-        next = a->oldest; /* somebody else may come now */
+        next = a->oldest; /* another one may be absorbed now */
     }
     return FL_OK;
 }
 
 /* A model goes out as soon as an answer has come in. Those at work stay so when this returns. */
-static fl_status run_elsewhere(fli_async *a, size_t steps, const atomic_int *asked)
+static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
-    const double patience = 0.1; /* to see that somebody wants it to end */
+    const double patience = 0.1; /* to notice a request to end */
     fli_exchange *x = NULL;
     int on;
     a->until = steps;
-    a->asked = asked;
+    a->stop_requested = stop_requested;
     fl_status s = go_on(a, x, &on);
     while (!s && on) {
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
         s = fli_exec_await(a->spec.exec, patience, &x);
-        if (!s && x) s = hear(a, (fli_flight *)((char *)x - offsetof(fli_flight, x)));
+        if (!s && x) s = take_answer(a, (flight *)((char *)x - offsetof(flight, x)));
         if (!s) s = go_on(a, x, &on);
     }
     a->idle = fli_exec_rest(a->spec.exec);
@@ -556,7 +550,7 @@ static fl_status copies_new(fli_async *a)
 static fl_status clock_new(fli_async *a)
 {
     size_t m = a->spec.at_work;
-    if (elsewhere(a)) return FL_OK;
+    if (is_remote(a)) return FL_OK;
     if (!a->spec.real) {
         a->queue = fli_alloc(a->ctx, m, sizeof *a->queue);
         a->todo = fli_alloc(a->ctx, m, sizeof *a->todo);
@@ -598,8 +592,8 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
     a->bytes = fli_server_state_broadcast_bytes(fli_exec_coordinator(spec->exec));
-    size_t threads = fli_exec_crew(spec->exec)->threads, m = spec->at_work;
-    if (spec->real && !elsewhere(a) && m > threads) m = a->spec.at_work = threads;
+    size_t threads = fli_exec_workers(spec->exec)->threads, m = spec->at_work;
+    if (spec->real && !is_remote(a) && m > threads) m = a->spec.at_work = threads;
     s = fli_pace_check(ctx, &spec->pace, m);
     a->flights = fli_alloc(ctx, m, sizeof *a->flights);
     a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
@@ -618,7 +612,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a)
 {
     if (!a) return;
-    if (elsewhere(a)) fli_exec_withdraw(a->spec.exec);
+    if (is_remote(a)) fli_exec_withdraw(a->spec.exec);
     for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
     for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
     if (a->lockable) {
@@ -636,13 +630,13 @@ void fli_async_free(fli_async *a)
 }
 
 /* The first models go out. The method's start comes with the first server step. */
-static void set_out(fli_async *a)
+static void send_first_models(fli_async *a)
 {
-    fli_step step = fli_async_step(a);
+    fli_step step = step_of(a);
     fli_server_state_begin(fli_exec_coordinator(a->spec.exec), &step);
     if (a->latest) {
         fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
-        for (size_t i = 0; i < a->copy_count; i++) copy_rest(a, &a->copies[i]);
+        for (size_t i = 0; i < a->copy_count; i++) copy_scalars(a, &a->copies[i]);
         return;
     }
     for (size_t i = 0; i < a->spec.at_work; i++) {
@@ -654,14 +648,14 @@ static void set_out(fli_async *a)
     }
 }
 
-fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
-    if (!a->sent) set_out(a);
+    if (!a->sent) send_first_models(a);
     if ((a->status = fli_server_state_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
-    a->status = elsewhere(a)   ? run_elsewhere(a, steps, asked)
-                : a->spec.real ? run_real(a, steps, asked)
-                               : run_virtual(a, steps, asked);
+    a->status = is_remote(a)   ? run_remote(a, steps, stop_requested)
+                : a->spec.real ? run_real(a, steps, stop_requested)
+                               : run_virtual(a, steps, stop_requested);
     fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
     return site ? a->status = site : a->status;
 }
@@ -674,8 +668,8 @@ double fli_async_idle(const fli_async *a) { return a->idle; }
 
 int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn)
 {
-    if (!fli_async_busy(a, client)) return 0;
-    const fli_flight *f = a->oldest;
+    if (!is_busy(a, client)) return 0;
+    const flight *f = a->oldest;
     while (f && f->x.ask.client != client) f = f->after;
     if (f) *turn = f->x.ask.stream;
     return f != NULL;
@@ -688,10 +682,10 @@ fli_async_count fli_async_count_take(fli_async *a)
     return count;
 }
 
-/* ==== async save ============================================================================================ */
+/* ==== checkpoints ========================================================================================== */
 
-/* What has not come up may be about to: somebody writes there. */
-static void save_flight(const fli_async *a, const fli_flight *f, fli_saver *out)
+/* An upload that is not there yet is not saved: a thread may be writing it. */
+static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
 {
     fli_exchange_save(&a->space, a->algo, &f->x, f->worked, out);
     fli_save_count(out, f->version);
@@ -703,7 +697,7 @@ static void save_flight(const fli_async *a, const fli_flight *f, fli_saver *out)
 void fli_async_save(fli_async *a, fli_saver *out)
 {
     size_t flying = 0;
-    for (const fli_flight *f = a->oldest; f; f = f->after) flying++;
+    for (const flight *f = a->oldest; f; f = f->after) flying++;
     a->saves++;
     fli_save_part(out, "arrivals");
     fli_save_count(out, a->version);
@@ -712,7 +706,7 @@ void fli_async_save(fli_async *a, fli_saver *out)
     fli_save_real(out, a->clock);
     fli_save_bytes(out, &a->count, sizeof a->count);
     fli_save_count(out, flying);
-    for (const fli_flight *f = a->oldest; f; f = f->after) save_flight(a, f, out);
+    for (const flight *f = a->oldest; f; f = f->after) save_flight(a, f, out);
     fli_save_count(out, a->current ? (uint64_t)(a->current - a->copies) : a->copy_count);
     for (size_t i = 0; i < a->copy_count; i++) {
         fli_save_count(out, a->copies[i].users != 0);
@@ -723,23 +717,23 @@ void fli_async_save(fli_async *a, fli_saver *out)
     }
 }
 
-static fl_status load_flight(fli_async *a, fli_flight *f, fli_loader *in)
+static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
     f->worked = fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
     f->version = f->read = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);
     f->from = &a->copies[fli_load_count(in, a->copy_count - 1)];
-    if (!fli_loader_status(in) && (fli_async_busy(a, f->x.ask.client) || !isfinite(f->arrival)))
+    if (!fli_loader_status(in) && (is_busy(a, f->x.ask.client) || !isfinite(f->arrival)))
         fli_loader_refuse(in, "does not fit this run: a client at work is impossible");
     if (fli_loader_status(in)) return fli_loader_status(in);
     f->x.down = &f->from->model;
     f->from->users++;
-    fli_async_flip(a, f->x.ask.client);
+    flip_busy(a, f->x.ask.client);
     f->before = a->newest;
     *(a->newest ? &a->newest->after : &a->oldest) = f;
     a->newest = f;
-    if (!a->spec.real) async_enqueue(a, f);
+    if (!a->spec.real) enqueue(a, f);
     return FL_OK;
 }
 
@@ -751,7 +745,7 @@ static void load_copies(fli_async *a, fli_loader *in)
     if (a->current) a->current->users++;
     a->spare = NULL;
     for (size_t i = 0; i < a->copy_count; i++) {
-        fli_sent_model *c = &a->copies[i];
+        sent_model *c = &a->copies[i];
         if ((int)fli_load_count(in, 1) != (c->users != 0))
             fli_loader_refuse(in, "does not fit this run: a model that went out is missing");
         if (!c->users) {
@@ -782,7 +776,7 @@ fl_status fli_async_load(fli_async *a, fli_loader *in)
     if (s) return s;
     load_copies(a, in);
     if ((s = fli_loader_status(in)) || !a->sent) return s;
-    fli_step step = fli_async_step(a);
+    fli_step step = step_of(a);
     fli_server_state_resume(fli_exec_coordinator(a->spec.exec), &step);
     return FL_OK;
 }

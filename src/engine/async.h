@@ -3,9 +3,9 @@
  *
  * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same
  * seed, same order, same bits, whatever the number of threads. On the real clock the threads are the clients at work:
- * they read the newest model (latest_model.h) while the server writes the next one, and answers come as they come.
+ * they read the newest model (fli_latest) while the server writes the next one, and answers come as they come.
  * Where clients are elsewhere, one thread sends to them and takes what arrives; a client that is lost is left out, and
- * another one is sent out in its place. */
+ * another one takes its place. Checkpoints hold the clients at work and the models that they started from. */
 #ifndef FLI_ENGINE_ASYNC_H
 #define FLI_ENGINE_ASYNC_H
 
@@ -14,28 +14,6 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
-
-/* ==== latest model ========================================================================================== */
-
-/* The newest model, for one writer and many readers at the same time: the server's memory in asynchronous runs.
- *
- * The dual-memory server of [DR] B.1 keeps two copies: users read one while the server writes the other, then the two
- * change places. That is torn as soon as a slow reader of the old copy is still at it when the server writes the model
- * after the next. Here there are two copies more than readers, so that the writer always finds one that nobody reads:
- * readers never block the writer nor each other, and never see half a model. */
-
-typedef struct fli_latest fli_latest;
-
-/* Room for `bytes` at a time; at most `readers` threads read at the same moment. */
-fl_status fli_latest_new(fl_ctx *ctx, size_t bytes, size_t readers, fli_latest **out);
-void fli_latest_free(fli_latest *b);
-
-/* Puts up new contents. One thread at a time. */
-void fli_latest_write(fli_latest *b, const void *contents, size_t version);
-/* Copies the newest complete contents; returns their version. Something must have been written before. */
-size_t fli_latest_read(fli_latest *b, void *contents);
-
-/* ==== async ================================================================================================= */
 
 typedef struct fli_async fli_async;
 
@@ -56,7 +34,7 @@ typedef struct {
     void *arg;
 } fli_async_spec;
 
-/* What happened, since the last time somebody asked. */
+/* What happened since the last fli_async_count_take. */
 typedef struct {
     size_t sent, arrived; /* models to clients, uploads from them, */
     double down, up;      /* and their bytes */
@@ -71,8 +49,8 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a);
 /* Before anything runs, on the virtual clock: it begins at this many seconds. */
 void fli_async_begin_at(fli_async *a, double seconds);
-/* Continues until this many server steps are done in all, or *asked. After a failure it only fails again. */
-fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
+/* Continues until this many server steps are done in all, or *stop_requested. After a failure it only fails again. */
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_requested);
 /* On the real clock: the runs that follow end when fli_clock_now() is `end`, at the latest. */
 void fli_async_limit(fli_async *a, double end);
 size_t fli_async_steps(const fli_async *a); /* done so far */
@@ -89,5 +67,25 @@ int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn);
  * Loading is for one that has not run; who was at work then is sent out again. */
 void fli_async_save(fli_async *a, fli_saver *out);
 fl_status fli_async_load(fli_async *a, fli_loader *in);
+
+/* ==== the newest model ===================================================================================== */
+
+/* The newest model, for one writer and many readers at the same time: the server's memory in asynchronous runs.
+ *
+ * The dual-memory server of [DR] B.1 keeps two copies: users read one while the server writes the other, then the two
+ * change places. That is torn as soon as a slow reader of the old copy is still at it when the server writes the model
+ * after the next. Here there are two copies more than readers, so that the writer always finds one that nobody reads:
+ * readers never block the writer nor each other, and never see half a model. */
+
+typedef struct fli_latest fli_latest;
+
+/* Room for `bytes` at a time; at most `readers` threads read at the same moment. */
+fl_status fli_latest_new(fl_ctx *ctx, size_t bytes, size_t readers, fli_latest **out);
+void fli_latest_free(fli_latest *l);
+
+/* Makes new contents the newest. One thread at a time. */
+void fli_latest_write(fli_latest *l, const void *contents, size_t version);
+/* Copies the newest complete contents; returns their version. Something must have been written before. */
+size_t fli_latest_read(fli_latest *l, void *contents);
 
 #endif

@@ -7,30 +7,28 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== exec ================================================================================================== */
-
 struct fli_exec {
     fl_ctx *ctx;
     fli_exec_spec spec;
     fli_space space;
     void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
-    fli_workers crew;
+    fli_workers workers;
     fli_server_state *server;
     const fli_executor *executor;
     void *clients;           /* the executor's */
     uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
     fli_exchange *exchanges; /* the block under way */
     fli_exchange **list;
-    size_t block;           /* how many there may be under way together, unless they are gathered */
-    size_t room;            /* of exchanges and list */
-    size_t rooms;           /* those that have memory */
-    fli_intake *intake;     /* where their uploads go */
-    fli_entries *ranges;    /* of the server's entries, one per rank; NULL: there is one process */
-    int partial;            /* no rank wants entries of others' uploads: their sums are added up */
-    fli_exchange **mine;    /* then: those of the block whose turns this rank takes, */
-    size_t *place;          /* and where in these an exchange of the block is */
-    fli_spent spent;        /* by the last round */
-    fli_user_failure fault; /* on either side */
+    size_t block;                  /* how many there may be under way together, unless they are gathered */
+    size_t room;                   /* of exchanges and list */
+    size_t rooms;                  /* those that have memory */
+    fli_intake *intake;            /* where their uploads go */
+    fli_entries *ranges;           /* of the server's entries, one per rank; NULL: there is one process */
+    int partial;                   /* no rank wants entries of others' uploads: their sums are added up */
+    fli_exchange **mine;           /* then: those of the block whose turns this rank takes, */
+    size_t *place;                 /* and where in these an exchange of the block is */
+    fli_spent spent;               /* by the last round */
+    fli_user_failure user_failure; /* on either side */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -68,11 +66,11 @@ static fl_status clients_new(fli_exec *e)
         .folder = s->folder,
         .site = s->site,
         .measure_potential = s->measure_potential,
-        .fault = &e->fault,
+        .fault = &e->user_failure,
         .ranks = s->ranks,
         .rank_owner = s->rank_owner,
     };
-    return e->executor->open(e->ctx, &spec, &e->crew, &e->clients);
+    return e->executor->open(e->ctx, &spec, &e->workers, &e->clients);
 }
 
 static fl_status server_new(fli_exec *e)
@@ -95,7 +93,7 @@ static fl_status server_new(fli_exec *e)
         .regularizer_params = s->regularizer_params,
         .slice = s->slice,
         .between = s->between,
-        .fault = &e->fault,
+        .user_failure = &e->user_failure,
         .ranks = s->ranks,
         .measure_potential = s->measure_potential,
         .partial = e->partial,
@@ -131,7 +129,7 @@ static size_t block_of(const fli_exec_spec *s, size_t each)
 
 /* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
  * when everybody takes part in a large federation. At a site: as many as it takes at a time. */
-static size_t exec_block(const fli_exec_spec *spec) { return block_of(spec, turns_at_a_time(spec)); }
+static size_t block_size(const fli_exec_spec *spec) { return block_of(spec, turns_at_a_time(spec)); }
 
 /* Blocks are the same for all ranks. */
 static fl_status agree_on_block(fli_exec *e)
@@ -172,7 +170,7 @@ static fl_status mirror_new(fli_exec *e)
 static fl_status sides_new(fli_exec *e)
 {
     const fli_exec_spec *spec = &e->spec;
-    fl_status s = fli_workers_init(e->ctx, spec->model, spec->site, spec->threads, &e->crew);
+    fl_status s = fli_workers_init(e->ctx, spec->model, spec->site, spec->threads, &e->workers);
     if (!s) s = clients_new(e);
     if (!s) s = server_new(e);
     return s ? s : ranges_new(e);
@@ -207,7 +205,7 @@ void fli_exec_free(fli_exec *e)
     fli_intake_free(e->intake);
     fli_server_state_free(e->server);
     if (e->clients) e->executor->close(e->clients);
-    fli_workers_fini(&e->crew);
+    fli_workers_fini(&e->workers);
     fli_free(e->places);
     fli_free(e->ranges);
     fli_free(e->mine);
@@ -219,7 +217,7 @@ void fli_exec_free(fli_exec *e)
 
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
 fli_server_state *fli_exec_coordinator(fli_exec *e) { return e->server; }
-fli_workers *fli_exec_crew(fli_exec *e) { return &e->crew; }
+fli_workers *fli_exec_workers(fli_exec *e) { return &e->workers; }
 const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
 
 /* The mirror lies as the vectors do: in one piece. */
@@ -325,8 +323,8 @@ fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mi
 
 /* ---- a round --------------------------------------------------------------------------------------------- */
 
-/* Makes the places that so many exchanges need and earlier ones did not. */
-static fl_status rooms_for(fli_exec *e, size_t count)
+/* Grows the memory of exchanges to this many. */
+static fl_status make_room(fli_exec *e, size_t count)
 {
     if (count > e->room) {
         fl_status s = fli_grow(e->ctx, (void **)&e->exchanges, e->room, count, sizeof *e->exchanges);
@@ -375,7 +373,7 @@ static void count_bytes(fli_exec *e, size_t count)
             up = (double)fli_exec_bytes_up(e, ask);
         }
         e->spent.down += down;
-        if (!e->exchanges[i].status) e->spent.up += up; /* who is left out was sent something in vain */
+        if (!e->exchanges[i].status) e->spent.up += up; /* clients that are left out have cost bytes down only */
     }
 }
 
@@ -420,7 +418,7 @@ static void filled(void *exec, size_t i)
         fli_intake_filled(e->intake, e->place[i]);
 }
 
-/* Of several clients that fail the first in the cohort is named, whoever was first in time. */
+/* Of several clients that fail the first in the cohort is named, not the first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
@@ -429,7 +427,7 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){filled, e, e->ranges} : NULL);
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_server_state_failed(e->server, &e->exchanges[i]);
-    if (reply) fli_intake_close(e->intake, e->crew.pool);
+    if (reply) fli_intake_close(e->intake, e->workers.pool);
     /* of ranks one alone may have failed: they agree when they go forward */
     fl_status s = e->ranges ? FL_OK : fli_server_state_status(e->server);
     if (s) return s;
@@ -438,7 +436,7 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     return FL_OK;
 }
 
-/* Who is in the cohort, where that makes a difference; returns how many take a turn. */
+/* Notes which clients are in the cohort, for methods with bystanders; returns how many take a turn. */
 static size_t note_places(fli_exec *e, const fli_round *r)
 {
     if (!e->places) return r->count;
@@ -455,14 +453,14 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
     for (size_t at = 0; s == FL_OK && at < turns; at += e->block)
         s = run_block(e, r, step->phase, at, turns - at < e->block ? turns - at : e->block);
     /* nobody came: the model stays */
-    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_server_state_advance(e->server, e->crew.pool);
+    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_server_state_advance(e->server, e->workers.pool);
     return s;
 }
 
 /* ---- a round that may go on without some ------------------------------------------------------------------ */
 
-/* Nobody else's turn depends on who is there, now or in a later exchange of the round. */
-static int may_go_without(const fli_exec *e, const fli_round *r)
+/* True if the round can proceed without missing clients: a single exchange, and no method that needs everyone. */
+static int may_go_on_without_some(const fli_exec *e, const fli_round *r)
 {
     const unsigned needed = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS;
     return e->executor->gather && r->phases <= 1 && !(e->spec.algo->traits & needed) && !(r->flags & FLI_ASK_WARM_UP);
@@ -470,7 +468,7 @@ static int may_go_without(const fli_exec *e, const fli_round *r)
 
 /* Puts those that have come to the front, in the cohort's order, and makes the step that of their cohort. Returns how
  * many they are. */
-static size_t keep_who_came(fli_exec *e, size_t count, fli_step *step)
+static size_t keep_answered(fli_exec *e, size_t count, fli_step *step)
 {
     size_t came = 0;
     step->cohort_weight = 0;
@@ -493,12 +491,12 @@ static fl_status gather_phase(fli_exec *e, const fli_round *r, fli_step *step)
     ask_block(e, r, 0, 0, r->count);
     if ((s = fli_exec_gather(e, e->list, r->count))) return s;
     count_bytes(e, r->count);
-    size_t came = e->spent.came = keep_who_came(e, r->count, step);
+    size_t came = e->spent.came = keep_answered(e, r->count, step);
     if (came < r->count) fli_server_state_begin(e->server, step);
-    if (reply && came) fli_intake_all(e->intake, e->list, came, e->crew.pool);
+    if (reply && came) fli_intake_all(e->intake, e->list, came, e->workers.pool);
     if ((s = fli_server_state_status(e->server))) return s;
     for (size_t i = 0; i < came; i++) note_turn(e, e->list[i]);
-    return reply && came ? fli_server_state_advance(e->server, e->crew.pool) : FL_OK;
+    return reply && came ? fli_server_state_advance(e->server, e->workers.pool) : FL_OK;
 }
 
 fl_status fli_exec_round(fli_exec *e, const fli_round *r)
@@ -513,8 +511,8 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
     for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_server_state_weight(e->server, r->asks[i].client);
     e->spent = (fli_spent){.came = r->count};
     size_t turns = note_places(e, r);
-    int gathers = may_go_without(e, r);
-    fl_status s = rooms_for(e, gathers || turns < e->block ? turns : e->block);
+    int gathers = may_go_on_without_some(e, r);
+    fl_status s = make_room(e, gathers || turns < e->block ? turns : e->block);
     if (s == FL_OK && gathers)
         s = gather_phase(e, r, &step);
     else
@@ -565,7 +563,7 @@ fl_status fli_exec_load(fli_exec *e, fli_loader *in)
     return fli_exec_load_clients(e, in);
 }
 
-/* ==== footprint ============================================================================================= */
+/* ==== memory =============================================================================================== */
 
 /* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
 #define THREAD_ROOM (0x1p23 + 0x1p27)
@@ -606,7 +604,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
 {
     const fli_algo *a = spec->algo;
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
-    size_t block = exec_block(spec);
+    size_t block = block_size(spec);
     /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
     double solving =
         spec->remote_queue ? 0 : solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
@@ -622,7 +620,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     return f;
 }
 
-/* A site takes at most as many turns at a time as it has lanes, but nobody knows yet how many those are. */
+/* A site takes at most as many turns at a time as it has lanes, but their number is not known yet. */
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
 {
     const fli_algo *a = spec->algo;

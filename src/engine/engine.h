@@ -1,4 +1,4 @@
-/* A federation at work: the server's side (coordinator.h), the clients' side behind an executor (executor.h), and the
+/* A federation at work: the server's side (server/), the clients' side behind an executor (executor/), and the
  * rounds between them. Asks go one way, uploads the other; uploads are absorbed in the cohort's order, so that the
  * result depends neither on the executor nor on the number of threads. */
 #ifndef FLI_ENGINE_ENGINE_H
@@ -6,8 +6,6 @@
 
 #include "executor/executor.h"
 #include "server/server_state.h"
-
-/* ==== exec ================================================================================================== */
 
 typedef struct fli_exec fli_exec;
 
@@ -25,14 +23,14 @@ typedef struct {
     uint64_t seed;
     fli_sgd_spec sgd;
     size_t threads;               /* 0: one per processor */
-    size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
+    size_t memory;                /* bytes of client state in memory (client/store.h); 0: no limit */
     const char *folder;           /* for what is beyond that */
-    size_t slice;                 /* see coordinator.h */
-    fli_between between;          /* likewise */
+    size_t slice;                 /* see fli_server_state_spec */
+    fli_between between;          /* see fli_server_state_spec */
     const fli_executor *executor; /* NULL: threads */
     int measure_potential;        /* see fli_clients_spec */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
-    const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
+    const char *settings; /* for clients that are elsewhere, and how they read them (client/card.h); NULL: not known */
     const fli_builder *builder;
     struct fli_remote_queue
         *remote_queue;     /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
@@ -48,7 +46,7 @@ void fli_exec_free(fli_exec *e);
 fli_card fli_exec_card(const fli_exec *e, uint32_t client);
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
 fli_server_state *fli_exec_coordinator(fli_exec *e);
-fli_workers *fli_exec_crew(fli_exec *e);
+fli_workers *fli_exec_workers(fli_exec *e);
 /* The space of all vectors in messages and state. */
 const fli_space *fli_exec_space(const fli_exec *e);
 /* The server's vectors in plain memory; [0] is the model x. At a site they are copies as of now. The caller sets the
@@ -60,7 +58,7 @@ fl_status fli_exec_status(const fli_exec *e);
 
 typedef struct {
     size_t round;
-    uint32_t flags; /* FLI_ASK_HAS_BODY, _REPLY and _WARM_UP, of everybody who is asked */
+    uint32_t flags; /* FLI_ASK_HAS_BODY, _REPLY and _WARM_UP, of all clients that are asked */
     const fli_ask
         *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */
     size_t count;
@@ -86,7 +84,7 @@ void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n);
 /* The same, where the others may go on without somebody: whoever has not come has a status. Returns what ends the run,
  * in words. */
 fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n);
-/* The same for one, on the crew's thread `worker`, while others are under way; for executors that can. */
+/* The same for one, on thread `worker` of fli_exec_workers, while others are under way; for executors that can. */
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
 /* For the real clock of clients that are elsewhere: see fli_executor. */
 int fli_exec_sends(const fli_exec *e);
@@ -124,10 +122,10 @@ fl_status fli_exec_load(fli_exec *e, fli_loader *in);
 void fli_exec_save_clients(fli_exec *e, fli_saver *out);
 fl_status fli_exec_load_clients(fli_exec *e, fli_loader *in);
 
-/* ==== footprint ============================================================================================= */
+/* ==== memory =============================================================================================== */
 
-/* How much memory an executor takes at least, before it takes any. Beside exec.c, whose allocations it adds up; a test
- * holds it to them. */
+/* How much memory a federation takes at least, estimated before it takes any. engine.c adds up its own allocations; a
+ * test compares them. */
 
 typedef struct {
     double server;  /* the model and what else the server has */
@@ -142,7 +140,7 @@ typedef struct {
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
 /* At a site, where a spec has none yet: bytes of all vectors there. */
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async);
-/* Of a single client that is elsewhere than its server, with so many samples, and without them. */
+/* Memory of one remote client with `samples` samples (their own storage not counted). */
 double fli_footprint_client(const fli_clients_spec *spec, size_t samples);
 /* Address space that is reserved beside it, by BLAS and for the stacks and heaps of this many threads. */
 double fli_footprint_address(size_t threads);

@@ -1,5 +1,5 @@
-/* An executor carries asks to clients and brings back what they answer. It knows neither rounds nor methods' rules:
- * whoever calls it hands over exchanges, and finds them filled. `threads` has the clients in this process; others may
+/* An executor carries asks to clients and brings back what they answer. It knows neither rounds nor methods' rules: the
+ * caller hands over exchanges, and finds them filled. `threads` has the clients in this process; others may
  * have them elsewhere. */
 #ifndef FLI_EXECUTOR_EXECUTOR_H
 #define FLI_EXECUTOR_EXECUTOR_H
@@ -19,22 +19,22 @@ typedef struct {
 typedef struct fli_executor {
     const char *name, *title;
     int apart; /* clients keep their parts of a round's broadcasts each for itself, in this process */
-    /* The clients, before their first turn. `crew` is borrowed. */
-    fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out);
+    /* The clients, before their first turn. `workers` is borrowed. */
+    fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out);
     /* What a client said of itself when it joined: available at any time. Only the digest of its samples can fail; it
      * takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
     /* Which rank will take which turn of a list that is about to be run: said in the exchanges. NULL: this one all. */
     void (*assign)(void *executor, fli_exchange *const *list, size_t n);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
-     * and must not matter. `filled` is told of each; NULL: nobody wants to know. */
+     * and must not matter. `filled` is told of each; NULL: no one is told. */
     void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled);
     /* The same where the others may go on without somebody: whoever has not come has a status, FL_EREFUSED unless its
      * turn failed, and what it did does not count. Returns what ends the run, as the first exchange with that status
      * says; FL_OK, also if nobody has come: it goes on. NULL: everybody always comes. */
     fl_status (*gather)(void *executor, fli_exchange *const *list, size_t n);
-    /* One exchange on the calling thread, `worker` naming a thread of the crew: for the real clock, whose clients are
-     * threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so there is nothing to recall. */
+    /* One exchange on the calling thread, `worker` naming a thread of `workers`: for the real clock, whose clients
+     * are threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so no cache is needed. */
     void (*one)(void *executor, fli_exchange *x, size_t worker);
     /* Instead, for the real clock of clients that are elsewhere: `send` lets a client begin, `await` hands out the next
      * exchange that is filled or has failed, NULL if there is none in that time. FL_EDONE: there will be none any more.
@@ -46,7 +46,7 @@ typedef struct fli_executor {
      * have not begun wait for the next `await`. Says for how many seconds a thread has had nothing to do so far. NULL:
      * they never are in this process. */
     double (*rest)(void *executor);
-    /* How long an ask takes, up to a factor. NULL: nobody knows. */
+    /* How long an ask takes, up to a factor. NULL: not known. */
     double (*effort)(const void *executor, const fli_ask *ask);
     /* Bytes of client state in memory here, and in a file. */
     size_t (*state)(const void *executor, size_t *spilled);

@@ -23,28 +23,28 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    fli_clients_spec told; /* by the server */
-    fli_clients_spec spec; /* what the clients made of it */
-    void *built;           /* by the builder */
-    fli_fed fed;           /* the clients' samples, without the server's test set */
+    fli_clients_spec server_spec; /* as the server has it */
+    fli_clients_spec spec;        /* what the clients made of it */
+    void *built;                  /* by the builder */
+    fli_fed fed;                  /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
-    fli_broadcast_cache **recalls; /* one per client in the middle of a round, where clients keep something */
+    fli_broadcast_cache **caches; /* one per client in the middle of a round, where clients keep something */
 } loopback;
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-/* A client is told as bytes what it must know; what it has understood is said again, and must be the same. */
-static fl_status tell(loopback *l, uint32_t client, fli_terms *heard)
+/* A client is told as bytes what it must know; the client sends back what it has read, and it must be the same. */
+static fl_status send_terms(loopback *l, uint32_t client, fli_terms *received)
 {
-    fli_terms said;
-    fli_terms_make(&l->told, client, &said);
-    size_t n = fli_terms_bytes(&said);
+    fli_terms sent;
+    fli_terms_make(&l->server_spec, client, &sent);
+    size_t n = fli_terms_bytes(&sent);
     unsigned char *wire = fli_alloc(l->ctx, 2, n);
     if (!wire) return FL_ENOMEM;
-    fli_terms_write(&said, wire);
-    fl_status s = fli_terms_read(l->ctx, wire, n, heard);
-    if (!s && fli_terms_bytes(heard) == n) fli_terms_write(heard, wire + n);
+    fli_terms_write(&sent, wire);
+    fl_status s = fli_terms_read(l->ctx, wire, n, received);
+    if (!s && fli_terms_bytes(received) == n) fli_terms_write(received, wire + n);
     if (!s && memcmp(wire, wire + n, n))
         s = fli_fail(l->ctx, FL_EFORMAT, "client %u: it was told something else than was sent", client);
     fli_free(wire);
@@ -53,14 +53,15 @@ static fl_status tell(loopback *l, uint32_t client, fli_terms *heard)
 
 /* The clients' model and method are made from what the first of them was told; all are told the same except for their
  * number. Without a builder, as in tests of parts, they are the server's. */
-static fl_status understand(loopback *l)
+static fl_status exchange_terms(loopback *l)
 {
     fl_status s = FL_OK;
-    for (size_t i = 0; !s && i < l->told.clients; i++) {
-        fli_terms heard = {0};
-        s = tell(l, (uint32_t)i, &heard);
-        if (!s && !i && l->told.builder) s = l->told.builder->make(l->ctx, &heard, &l->spec, &l->built);
-        fli_terms_fini(&heard);
+    for (size_t i = 0; !s && i < l->server_spec.clients; i++) {
+        fli_terms received = {0};
+        s = send_terms(l, (uint32_t)i, &received);
+        if (!s && !i && l->server_spec.builder)
+            s = l->server_spec.builder->make(l->ctx, &received, &l->spec, &l->built);
+        fli_terms_fini(&received);
     }
     return s;
 }
@@ -82,28 +83,28 @@ static void close_loopback(void *executor)
     if (!l) return;
     fli_clients_free(l->clients);
     fli_eval_fini(&l->eval);
-    for (size_t i = 0; l->recalls && i < l->spec.clients; i++) fli_broadcast_cache_free(l->recalls[i]);
-    fli_free(l->recalls);
-    if (l->built) l->told.builder->free(l->built);
+    for (size_t i = 0; l->caches && i < l->spec.clients; i++) fli_broadcast_cache_free(l->caches[i]);
+    fli_free(l->caches);
+    if (l->built) l->server_spec.builder->free(l->built);
     fli_free(l);
 }
 
-static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
+static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out)
 {
     loopback *l = fli_alloc(ctx, 1, sizeof *l);
-    (void)crew;
+    (void)workers;
     if (!l) return FL_ENOMEM;
     l->ctx = ctx;
-    l->told = l->spec = *spec;
+    l->server_spec = l->spec = *spec;
     l->fed = *spec->fed;
     l->fed.test = NULL;
     l->spec.fed = &l->fed;
     l->spec.together = TOGETHER;
     l->spec.poison = 1;
-    fl_status s = understand(l);
+    fl_status s = exchange_terms(l);
     if (!s) s = fli_eval_init(ctx, l->spec.model, &l->eval);
     if (!s) s = fli_clients_new(ctx, &l->spec, 1, &l->eval, &l->clients);
-    if (!s && !(l->recalls = fli_alloc(ctx, spec->clients, sizeof *l->recalls))) s = FL_ENOMEM;
+    if (!s && !(l->caches = fli_alloc(ctx, spec->clients, sizeof *l->caches))) s = FL_ENOMEM;
     if (s)
         close_loopback(l);
     else
@@ -157,18 +158,18 @@ static void unmap_region(delivery *d)
 }
 
 /* What the client keeps of earlier phases is put in its place. */
-static fl_status add_recalled(loopback *l, delivery *d)
+static fl_status use_cache(loopback *l, delivery *d)
 {
     uint32_t client = d->own.ask.client;
     d->own.down = &d->inbox;
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
-    if (!l->recalls[client]) {
+    if (!l->caches[client]) {
         fl_status s =
-            fli_broadcast_cache_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->recalls[client]);
-        if (s || !l->recalls[client]) return s; /* nothing is kept */
+            fli_broadcast_cache_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->caches[client]);
+        if (s || !l->caches[client]) return s; /* nothing is kept */
     }
-    d->own.down = fli_broadcast_cache_view(l->recalls[client]);
-    return fli_broadcast_cache_take(l->recalls[client], &d->own.ask, &d->inbox);
+    d->own.down = fli_broadcast_cache_view(l->caches[client]);
+    return fli_broadcast_cache_take(l->caches[client], &d->own.ask, &d->inbox);
 }
 
 /* The ask and the message down, as bytes and back. */
@@ -177,8 +178,8 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     const fli_model *m = l->spec.model;
     unsigned char ask[FLI_ASK_BYTES];
     *d = (delivery){0};
-    fli_ask told = fli_algo_tell(l->spec.algo, &x->ask);
-    fli_ask_write(&told, ask);
+    fli_ask sent = fli_algo_tell(l->spec.algo, &x->ask);
+    fli_ask_write(&sent, ask);
     fli_ask_read(ask, &d->own.ask);
     const char *wrong = fli_ask_wrong(&d->own.ask, l->spec.clients);
     if (wrong)
@@ -194,7 +195,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
         void *start = take(d, fli_bytes(&m->space));
         if (bytes) fli_wire_write(d->parts.down, d->parts.moment, m, x->down, wire);
         if (bytes) s = fli_wire_read(l->ctx, d->parts.down, d->parts.moment, m, wire, bytes, &d->inbox, start);
-        if (!s) s = add_recalled(l, d);
+        if (!s) s = use_cache(l, d);
     }
     fli_free(wire);
     return s;
@@ -206,8 +207,8 @@ static void forget_cohort(loopback *l, const fli_ask *ask)
     uint32_t client = ask->client;
     size_t end = fli_algo_cohort_end(l->spec.algo, l->spec.params, ask->phase, ask->phases);
     if (ask->kind != FLI_ASK_TURN || ask->phase + 1 < end) return;
-    fli_broadcast_cache_free(l->recalls[client]);
-    l->recalls[client] = NULL;
+    fli_broadcast_cache_free(l->caches[client]);
+    l->caches[client] = NULL;
 }
 
 /* The answer, as bytes and back; what is not in it is NaN at the server. */

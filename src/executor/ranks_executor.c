@@ -1,5 +1,8 @@
-/* The ranks look together, again and again: each says which of its turns are done, and then they come in at all of
- * them. Whoever has something to say comes at once, the others after a millisecond at the latest. */
+/* Executor of a run that several ranks (processes) make together. The clients live at several ranks, each of which
+ * makes the same run. A rank takes the turns of its own clients on its threads, as `threads` does, and sends what came
+ * out to the others while they are at work: how turns went, the numbers of their uploads, and of the vectors what is
+ * needed there. After a list has been run, every rank knows what it needs of every exchange, and goes on as if it had
+ * taken all turns itself. On the real clock turns have no common list: that is the first part of this file. */
 #include "base/number.h"
 #include "base/os.h"
 #include "base/pool.h"
@@ -12,21 +15,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== influx ================================================================================================ */
+/* ==== asynchronous turns over ranks ======================================================================== */
+
+/* All ranks exchange notices again and again: each says which of its turns are done, and then these come in at all of
+ * them. A rank with a finished turn sends its notice at once, the others after a millisecond at the latest. */
 
 enum { AT_ONCE = 8 };
-static const double glance = 0.001;
+static const double poll_seconds = 0.001;
 
-/* What a rank has to say. */
+/* The turns that a rank has finished. */
 typedef struct {
-    uint32_t over; /* by the clock of the first rank nobody is waited for any longer */
+    uint32_t over; /* by the clock of the first rank the wait is over */
     uint32_t count, slot[AT_ONCE];
 } notice;
 
 struct fli_rank_async {
     fl_ctx *ctx;
     fli_rank_async_spec spec;
-    fli_async_pool *hands;
+    fli_async_pool *pool;
     /* turns under way, at the same places everywhere; NULL: a place is free */
     fli_exchange **slots;
     size_t room;
@@ -40,15 +46,26 @@ struct fli_rank_async {
 };
 
 /* fli_async_pool_fn */
-static void work(void *influx, void *exchange, size_t worker)
+static void work(void *rank_async, void *exchange, size_t worker)
 {
-    const fli_rank_async *f = influx;
+    const fli_rank_async *f = rank_async;
     f->spec.work(f->spec.arg, exchange, worker);
 }
 
-static void influx_free(fli_rank_async *f);
+static void rank_async_free(fli_rank_async *f)
+{
+    if (!f) return;
+    fli_async_pool_free(f->pool);
+    fli_free(f->slots);
+    fli_free(f->notices);
+    fli_free(f->where);
+    fli_free(f->at);
+    fli_free(f->bytes);
+    fli_free(f->ready);
+    fli_free(f);
+}
 
-static fl_status influx_new(fl_ctx *ctx, const fli_rank_async_spec *spec, fli_rank_async **out)
+static fl_status rank_async_new(fl_ctx *ctx, const fli_rank_async_spec *spec, fli_rank_async **out)
 {
     size_t ranks = spec->ranks->count;
     fli_rank_async *f = fli_alloc(ctx, 1, sizeof *f);
@@ -61,35 +78,22 @@ static fl_status influx_new(fl_ctx *ctx, const fli_rank_async_spec *spec, fli_ra
     f->ready = fli_alloc(ctx, ranks, AT_ONCE * sizeof *f->ready);
     fl_status s = f->notices && f->where && f->at && f->ready ? FL_OK : FL_ENOMEM;
     for (size_t i = 0; !s && i <= ranks; i++) f->where[i] = i * sizeof *f->notices;
-    if (!s) s = fli_async_pool_new(ctx, spec->threads, work, f, &f->hands);
+    if (!s) s = fli_async_pool_new(ctx, spec->threads, work, f, &f->pool);
     if (s)
-        influx_free(f);
+        rank_async_free(f);
     else
         *out = f;
     return s;
 }
 
-static void influx_free(fli_rank_async *f)
-{
-    if (!f) return;
-    fli_async_pool_free(f->hands);
-    fli_free(f->slots);
-    fli_free(f->notices);
-    fli_free(f->where);
-    fli_free(f->at);
-    fli_free(f->bytes);
-    fli_free(f->ready);
-    fli_free(f);
-}
-
-static void influx_rest(fli_rank_async *f) { fli_async_pool_rest(f->hands); }
-/* Returns when no turn is under way at this rank; those that have not begun wait until somebody is awaited again. */
-static double influx_idle(fli_rank_async *f) { return fli_async_pool_idle(f->hands); }
+static void rank_async_rest(fli_rank_async *f) { fli_async_pool_rest(f->pool); }
+/* Returns when no turn is under way at this rank; those that have not begun wait for the next await. */
+static double rank_async_idle(fli_rank_async *f) { return fli_async_pool_idle(f->pool); }
 
 /* ---- out ------------------------------------------------------------------------------------------------- */
 
 /* The rank with the fewest turns under way. */
-static uint32_t influx_lightest(const fli_rank_async *f)
+static uint32_t least_busy_rank(const fli_rank_async *f)
 {
     uint32_t best = 0;
     size_t least = SIZE_MAX;
@@ -109,7 +113,7 @@ static size_t slot_of(const fli_rank_async *f, const fli_exchange *x)
     return i;
 }
 
-static fl_status influx_send(fli_rank_async *f, fli_exchange *x)
+static fl_status rank_async_send(fli_rank_async *f, fli_exchange *x)
 {
     size_t slot = slot_of(f, NULL), more = 2 * f->room + 8;
     if (slot == f->room) {
@@ -118,7 +122,7 @@ static fl_status influx_send(fli_rank_async *f, fli_exchange *x)
         f->room = more;
     }
     f->slots[slot] = x;
-    return x->rank == f->spec.ranks->rank ? fli_async_pool_give(f->hands, x) : FL_OK;
+    return x->rank == f->spec.ranks->rank ? fli_async_pool_give(f->pool, x) : FL_OK;
 }
 
 /* ---- in -------------------------------------------------------------------------------------------------- */
@@ -165,7 +169,13 @@ static fl_status read_upload(const fli_rank_async *f, fli_exchange *x, const uns
                          &x->up, NULL);
 }
 
-static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x);
+/* Gives the sentence of a failed turn, which x->rank has in x or in its context, to all ranks. */
+static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x)
+{
+    if (x->rank == r->rank && !fli_has_failed(&x->why))
+        memcpy(x->why.text, fl_ctx_error(ctx), strnlen(fl_ctx_error(ctx), sizeof x->why.text - 1));
+    return fli_ranks_share(ctx, r, x->rank, &x->why, sizeof x->why);
+}
 
 /* What a rank has said is done comes in. */
 static fl_status come_in(fli_rank_async *f, uint32_t rank)
@@ -192,12 +202,12 @@ static void write_own(fli_rank_async *f)
     for (size_t i = 0; i < f->notices[own].count; i++) out = write_upload(f, f->slots[f->notices[own].slot[i]], out);
 }
 
-static fl_status look(fli_rank_async *f, double until)
+static fl_status poll_ranks(fli_rank_async *f, double until)
 {
     const fl_ranks *r = f->spec.ranks;
     void *done[AT_ONCE];
     notice *own = &f->notices[r->rank];
-    own->count = (uint32_t)fli_async_pool_take(f->hands, fmin(glance, until - fli_clock_now()), done, AT_ONCE);
+    own->count = (uint32_t)fli_async_pool_take(f->pool, fmin(poll_seconds, until - fli_clock_now()), done, AT_ONCE);
     for (size_t i = 0; i < own->count; i++) own->slot[i] = (uint32_t)slot_of(f, done[i]);
     own->over = fli_clock_now() >= until;
     fl_status s = fli_ranks_gather(f->ctx, r, f->notices, f->where);
@@ -211,48 +221,35 @@ static fl_status look(fli_rank_async *f, double until)
 }
 
 /* On every rank: x->rank is to take this turn. And the next that has come, see fli_executor. */
-static fl_status influx_await(fli_rank_async *f, double seconds, fli_exchange **out)
+static fl_status rank_async_await(fli_rank_async *f, double seconds, fli_exchange **out)
 {
     double until = fli_clock_now() + seconds;
     fl_status s = FL_OK;
     *out = NULL;
-    for (int over = 0; !s && !over && f->first == f->count; over = f->notices[0].over != 0) s = look(f, until);
+    for (int over = 0; !s && !over && f->first == f->count; over = f->notices[0].over != 0) s = poll_ranks(f, until);
     if (!s && f->first < f->count) *out = f->ready[f->first++];
     return s;
 }
 
-/* Of a turn that failed everybody gets the sentence, which x->rank has, in x or in its context. */
-static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x)
-{
-    if (x->rank == r->rank && !fli_has_failed(&x->why))
-        memcpy(x->why.text, fl_ctx_error(ctx), strnlen(fl_ctx_error(ctx), sizeof x->why.text - 1));
-    return fli_ranks_share(ctx, r, x->rank, &x->why, sizeof x->why);
-}
+/* ==== the executor ========================================================================================= */
 
-/* ==== spread ================================================================================================ */
+/* Small uploads travel in batches of about this many bytes. Vectors of which a rank gets LONG_BYTES or more travel
+ * apart, from their place at one rank to that at the other, without a copy in between. Numbers of batches start
+ * again. */
+enum { BATCH_BYTES = 1 << 16, LONG_BYTES = 1 << 14, BATCH_NUMBERS = 32768 };
 
-/* The clients live at several ranks, each of which makes the same run. A rank takes the turns of its own clients on its
- * threads, as `threads` does, and parcels with what came out travel to the others while they are at work: how turns
- * went, the numbers of their uploads, and of the vectors what is wanted there. When a list has been run, every rank
- * knows of every exchange what it needs, and goes on as if it had taken all turns itself. */
-
-/* Small uploads travel together, until a parcel has about this many bytes. Vectors of which a rank gets as many bytes
- * as LONG travel by themselves, from their place at one rank to that at the other, without a copy in between. And the
- * numbers of parcels start again. */
-enum { PARCEL = 1 << 16, LONG = 1 << 14, NUMBERS = 32768 };
-
-/* How this rank takes its own turns. */
-static const fli_executor *const below = &fli_executor_threads;
+/* The executor of this rank's own turns. */
+static const fli_executor *const local = &fli_executor_threads;
 
 /* An exchange of the list. */
 typedef struct {
     size_t place;
     uint32_t rank;
-    size_t parcel;
+    size_t batch;
     double effort;
 } turn;
 
-/* Some turns of one rank. */
+/* A batch: some turns of one rank. */
 typedef struct {
     size_t first, count; /* in `turns` */
     uint32_t rank, number;
@@ -260,21 +257,21 @@ typedef struct {
     size_t coming;        /* messages that are not here yet, where they are another's */
     unsigned char *bytes; /* what comes; of what goes: for each of the other ranks, one after the other */
     int sent;
-} parcel;
+} batch;
 
 typedef struct {
     fl_ctx *ctx;
     const fl_ranks *ranks;
-    const fli_rank_owner *shards;
+    const fli_rank_owner *rank_owner;
     const fli_model *model;
     const fli_algo *algo;
     const void *params;
     size_t classes;
     int moves, at_site;
-    void *here;             /* the executor of this rank's clients */
-    pthread_mutex_t lock;   /* of the table's functions, of `broken` and of `coming` */
-    fl_status broken;       /* the other ranks cannot be reached */
-    fli_rank_async *influx; /* turns on the real clock; NULL: there has been none */
+    void *here;                 /* the executor of this rank's clients */
+    pthread_mutex_t lock;       /* of the table's functions, of `broken` and of `coming` */
+    fl_status broken;           /* the other ranks cannot be reached */
+    fli_rank_async *rank_async; /* turns on the real clock; NULL: there has been none */
     size_t threads;
     /* the list under way */
     fli_exchange *const *list;
@@ -284,26 +281,26 @@ typedef struct {
     turn *turns; /* of the list, rank by rank */
     fli_exchange **mine;
     size_t mine_from, mine_count; /* this rank's, in `turns` */
-    parcel *parcels;
-    size_t count; /* of parcels */
+    batch *batches;
+    size_t count; /* of batches */
     size_t room;  /* of these three */
     unsigned char *bytes;
     size_t bytes_room;
-    int by_themselves; /* vectors are, not in parcels */
+    int vectors_apart; /* vectors travel apart, not in batches */
     size_t coming;     /* messages that are not here yet */
-} spread;
+} ranks_executor;
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-static void close_spread(void *executor)
+static void close_ranks(void *executor)
 {
-    spread *s = executor;
+    ranks_executor *s = executor;
     if (!s) return;
-    influx_free(s->influx);
-    if (s->here) below->close(s->here);
+    rank_async_free(s->rank_async);
+    if (s->here) local->close(s->here);
     pthread_mutex_destroy(&s->lock);
     fli_free(s->turns);
-    fli_free(s->parcels);
+    fli_free(s->batches);
     fli_free(s->mine);
     fli_free(s->bytes);
     fli_free(s);
@@ -322,25 +319,25 @@ static int may_move(const fli_clients_spec *spec)
     return 1;
 }
 
-static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
+static fl_status open_ranks(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out)
 {
-    spread *s = fli_alloc(ctx, 1, sizeof *s);
+    ranks_executor *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
     s->ranks = spec->ranks;
-    s->shards = spec->rank_owner;
+    s->rank_owner = spec->rank_owner;
     s->model = spec->model;
     s->algo = spec->algo;
     s->params = spec->params;
     s->classes = spec->fed->classes;
     s->moves = may_move(spec);
     s->at_site = spec->site != NULL;
-    s->threads = crew->threads;
+    s->threads = workers->threads;
     s->whole = (fli_entries){0, spec->model->space.n};
     pthread_mutex_init(&s->lock, NULL);
-    fl_status status = below->open(ctx, spec, crew, &s->here);
+    fl_status status = local->open(ctx, spec, workers, &s->here);
     if (status)
-        close_spread(s);
+        close_ranks(s);
     else
         *out = s;
     return status;
@@ -348,10 +345,10 @@ static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_work
 
 static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
 {
-    return below->join(((spread *)executor)->here, client, digest, out);
+    return local->join(((ranks_executor *)executor)->here, client, digest, out);
 }
 
-/* ---- who takes which turn ---------------------------------------------------------------------------------- */
+/* ---- which rank takes which turn -------------------------------------------------------------------------- */
 
 /* The longest first. */
 static int longer(const void *a, const void *b)
@@ -368,21 +365,21 @@ static int by_rank(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static fl_status rooms_for(spread *s, size_t n)
+static fl_status make_room(ranks_executor *s, size_t n)
 {
     if (n <= s->room) return FL_OK;
     fl_status status = fli_grow(s->ctx, (void **)&s->turns, 0, n, sizeof *s->turns);
-    if (!status) status = fli_grow(s->ctx, (void **)&s->parcels, 0, n, sizeof *s->parcels);
+    if (!status) status = fli_grow(s->ctx, (void **)&s->batches, 0, n, sizeof *s->batches);
     if (!status) status = fli_grow(s->ctx, (void **)&s->mine, 0, n, sizeof *s->mine);
     s->room = status ? 0 : n;
     return status;
 }
 
 /* Where turns may move, the longest are dealt out first, to and fro, so that every rank gets about as much. */
-static void deal(spread *s, size_t n)
+static void deal(ranks_executor *s, size_t n)
 {
     size_t ranks = s->ranks->count;
-    for (size_t i = 0; i < n; i++) s->turns[i].effort = below->effort(s->here, &s->list[s->turns[i].place]->ask);
+    for (size_t i = 0; i < n; i++) s->turns[i].effort = local->effort(s->here, &s->list[s->turns[i].place]->ask);
     qsort(s->turns, n, sizeof *s->turns, longer);
     for (size_t i = 0; i < n; i++) {
         size_t at = i % ranks;
@@ -391,13 +388,13 @@ static void deal(spread *s, size_t n)
 }
 
 /* Who takes the turns of the list: a function of the list, so that all ranks find the same. */
-static fl_status take_list(spread *s, fli_exchange *const *list, size_t n)
+static fl_status take_list(ranks_executor *s, fli_exchange *const *list, size_t n)
 {
-    fl_status status = rooms_for(s, n);
+    fl_status status = make_room(s, n);
     if (status) return status;
     s->list = list;
     s->n = n;
-    for (size_t i = 0; i < n; i++) s->turns[i] = (turn){.place = i, .rank = s->shards->owner[list[i]->ask.client]};
+    for (size_t i = 0; i < n; i++) s->turns[i] = (turn){.place = i, .rank = s->rank_owner->owner[list[i]->ask.client]};
     if (s->moves && list[0]->ask.kind == FLI_ASK_TURN) deal(s, n);
     qsort(s->turns, n, sizeof *s->turns, by_rank);
     s->mine_from = s->mine_count = 0;
@@ -415,27 +412,27 @@ static void assign(void *executor, fli_exchange *const *list, size_t n)
     if (n) (void)take_list(executor, list, n); /* where that fails, running does, and says so */
 }
 
-/* ---- parcels --------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------------------- */
 
 /* What a rank wants of vectors. */
-static fli_entries range_at(const spread *s, uint32_t rank)
+static fli_entries range_at(const ranks_executor *s, uint32_t rank)
 {
     return s->filled && s->filled->ranges ? s->filled->ranges[rank] : s->whole;
 }
 
-/* What of that is in a parcel. */
-static fli_entries packed_at(const spread *s, uint32_t rank)
+/* What of that is in a batch. */
+static fli_entries packed_at(const ranks_executor *s, uint32_t rank)
 {
-    return s->by_themselves ? (fli_entries){0, 0} : range_at(s, rank);
+    return s->vectors_apart ? (fli_entries){0, 0} : range_at(s, rank);
 }
 
-static void wire_of(const spread *s, const fli_exchange *x, fli_wire *out)
+static void wire_of(const ranks_executor *s, const fli_exchange *x, fli_wire *out)
 {
     fli_wire_of(s->model, s->classes, s->algo, s->params, &x->ask, out);
 }
 
-/* Bytes that an exchange has in a parcel for a rank. */
-static size_t exchange_bytes(const spread *s, const fli_exchange *x, uint32_t to)
+/* Bytes that an exchange has in a batch for a rank. */
+static size_t exchange_bytes(const ranks_executor *s, const fli_exchange *x, uint32_t to)
 {
     fli_wire w;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FLI_OUTCOME_BYTES;
@@ -443,60 +440,60 @@ static size_t exchange_bytes(const spread *s, const fli_exchange *x, uint32_t to
     return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->model, packed_at(s, to));
 }
 
-static const fli_exchange *exchange_at(const spread *s, size_t at) { return s->list[s->turns[at].place]; }
+static const fli_exchange *exchange_at(const ranks_executor *s, size_t at) { return s->list[s->turns[at].place]; }
 
-static size_t parcel_bytes(const spread *s, const parcel *p, uint32_t to)
+static size_t batch_bytes(const ranks_executor *s, const batch *p, uint32_t to)
 {
     size_t sum = 0;
     for (size_t i = 0; i < p->count; i++) sum += exchange_bytes(s, exchange_at(s, p->first + i), to);
     return sum;
 }
 
-/* All parcels of a list are as many turns long. */
-static size_t turns_per_parcel(const spread *s)
+/* All batches of a list are as many turns long. */
+static size_t turns_per_batch(const ranks_executor *s)
 {
     fli_wire w;
     wire_of(s, s->list[0], &w);
     size_t bytes = FLI_OUTCOME_BYTES + fli_wire_up(&w, s->model, &s->list[0]->ask);
     if (s->filled && s->filled->ranges) bytes = bytes / s->ranks->count + 1;
-    return PARCEL / bytes ? PARCEL / bytes : 1;
+    return BATCH_BYTES / bytes ? BATCH_BYTES / bytes : 1;
 }
 
-/* Whoever is at a site has vectors elsewhere. */
-static int vectors_by_themselves(const spread *s)
+/* At a site the vectors are not in plain memory, so they are packed. */
+static int sends_vectors_apart(const ranks_executor *s)
 {
     size_t bytes = fli_bytes(&s->model->space);
-    return !s->at_site && (s->filled && s->filled->ranges ? bytes / s->ranks->count : bytes) >= LONG;
+    return !s->at_site && (s->filled && s->filled->ranges ? bytes / s->ranks->count : bytes) >= LONG_BYTES;
 }
 
-static void make_parcels(spread *s)
+static void make_batches(ranks_executor *s)
 {
-    size_t each = turns_per_parcel(s), number = 0;
-    s->by_themselves = vectors_by_themselves(s);
+    size_t each = turns_per_batch(s), number = 0;
+    s->vectors_apart = sends_vectors_apart(s);
     s->count = 0;
     for (size_t i = 0; i < s->n; i++) {
-        parcel *last = s->count ? &s->parcels[s->count - 1] : NULL;
+        batch *last = s->count ? &s->batches[s->count - 1] : NULL;
         if (!last || last->rank != s->turns[i].rank || last->count == each) {
             number = last && last->rank == s->turns[i].rank ? number + 1 : 0;
-            last = &s->parcels[s->count++];
-            *last = (parcel){.first = i, .rank = s->turns[i].rank, .number = (uint32_t)(number % NUMBERS)};
+            last = &s->batches[s->count++];
+            *last = (batch){.first = i, .rank = s->turns[i].rank, .number = (uint32_t)(number % BATCH_NUMBERS)};
         }
-        s->turns[i].parcel = s->count - 1;
+        s->turns[i].batch = s->count - 1;
         atomic_store(&last->left, ++last->count);
     }
 }
 
 /* Room for the bytes of all of them. */
-static fl_status make_bytes(spread *s)
+static fl_status make_bytes(ranks_executor *s)
 {
     size_t all = 0, own = s->ranks->rank;
     for (int placed = 0; placed < 2; placed++) {
         all = 0;
         for (size_t i = 0; i < s->count; i++) {
-            parcel *p = &s->parcels[i];
+            batch *p = &s->batches[i];
             if (placed) p->bytes = s->bytes + all;
             for (uint32_t to = 0; to < s->ranks->count; to++)
-                if (p->rank == own ? to != own : to == own) all += parcel_bytes(s, p, to);
+                if (p->rank == own ? to != own : to == own) all += batch_bytes(s, p, to);
         }
         if (placed || all <= s->bytes_room) continue;
         fl_status status = fli_grow(s->ctx, (void **)&s->bytes, 0, all, 1);
@@ -507,15 +504,15 @@ static fl_status make_bytes(spread *s)
 }
 
 /* The first failure of the table is kept; after it nothing is called any more. Behind the lock, or alone. */
-static void note(spread *s, fl_status status)
+static void note(ranks_executor *s, fl_status status)
 {
     if (!s->broken) s->broken = status;
 }
 
-/* A parcel on its way from one rank to another, and the vectors that follow it. */
+/* A batch on its way from one rank to another, and the vectors that follow it. */
 typedef struct {
-    spread *s;
-    parcel *p;
+    ranks_executor *s;
+    batch *p;
     uint32_t other;
 } route;
 
@@ -526,7 +523,7 @@ static fl_status expect_piece(void *arg, void *bytes, size_t n)
     const fl_ranks *r = way->s->ranks;
     way->p->coming++;
     way->s->coming++;
-    return r->expect(r->arg, way->other, way->p->number, bytes, n, (size_t)(way->p - way->s->parcels));
+    return r->expect(r->arg, way->other, way->p->number, bytes, n, (size_t)(way->p - way->s->batches));
 }
 
 static fl_status send_piece(void *arg, void *bytes, size_t n)
@@ -536,12 +533,12 @@ static fl_status send_piece(void *arg, void *bytes, size_t n)
     return r->send(r->arg, way->other, way->p->number, bytes, n);
 }
 
-/* `visit` for what follows the parcel; `to` has it afterwards. */
+/* `visit` for what follows the batch; `to` has it afterwards. */
 static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
 {
-    const spread *s = way->s;
+    const ranks_executor *s = way->s;
     fl_status status = FL_OK;
-    for (size_t i = 0; s->by_themselves && !status && i < way->p->count; i++) {
+    for (size_t i = 0; s->vectors_apart && !status && i < way->p->count; i++) {
         const fli_exchange *x = exchange_at(s, way->p->first + i);
         fli_wire w;
         if (!(x->ask.flags & FLI_ASK_REPLY)) continue;
@@ -551,21 +548,21 @@ static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
     return status;
 }
 
-static void expect_parcels(spread *s)
+static void expect_batches(ranks_executor *s)
 {
     uint32_t own = s->ranks->rank;
     s->coming = 0;
     for (size_t i = 0; !s->broken && i < s->count; i++) {
-        parcel *p = &s->parcels[i];
+        batch *p = &s->batches[i];
         route way = {s, p, p->rank};
         if (p->rank == own) continue;
-        note(s, expect_piece(&way, p->bytes, parcel_bytes(s, p, own)));
+        note(s, expect_piece(&way, p->bytes, batch_bytes(s, p, own)));
         if (!s->broken) note(s, follow(&way, own, expect_piece));
     }
 }
 
 /* What came out of this rank's turns, for one rank. */
-static unsigned char *pack(const spread *s, const parcel *p, uint32_t to, unsigned char *out)
+static unsigned char *pack(const ranks_executor *s, const batch *p, uint32_t to, unsigned char *out)
 {
     for (size_t i = 0; i < p->count; i++) {
         const fli_exchange *x = exchange_at(s, p->first + i);
@@ -580,8 +577,9 @@ static unsigned char *pack(const spread *s, const parcel *p, uint32_t to, unsign
     return out;
 }
 
-/* Who has taken the last turn of a parcel has it to itself: the table alone is behind the lock, and copying is not. */
-static void send_parcel(spread *s, parcel *p)
+/* The thread that has taken the last turn of a batch sends it: only the calls of the table need the lock, not
+ * copying. */
+static void send_batch(ranks_executor *s, batch *p)
 {
     const fl_ranks *r = s->ranks;
     unsigned char *at = p->bytes;
@@ -599,8 +597,8 @@ static void send_parcel(spread *s, parcel *p)
     }
 }
 
-/* Returns FL_ESYSTEM if it is no parcel. */
-static fl_status unpack(spread *s, const parcel *p)
+/* Returns FL_ESYSTEM if it is no batch. */
+static fl_status unpack(ranks_executor *s, const batch *p)
 {
     const unsigned char *in = p->bytes;
     fl_status status = FL_OK;
@@ -622,25 +620,25 @@ static fl_status unpack(spread *s, const parcel *p)
 }
 
 /* One that has come whole, which is the caller's alone; NULL: there is none. */
-static parcel *next_parcel(spread *s, int wait)
+static batch *next_batch(ranks_executor *s, int wait)
 {
-    parcel *whole = NULL;
+    batch *whole = NULL;
     size_t which = 0;
     pthread_mutex_lock(&s->lock);
     for (int there = 1; there && !whole && s->coming && !s->broken;) {
         note(s, s->ranks->arrived(s->ranks->arg, wait, &which, &there));
         if (s->broken || !there) break;
         s->coming--;
-        if (!--s->parcels[which].coming) whole = &s->parcels[which];
+        if (!--s->batches[which].coming) whole = &s->batches[which];
     }
     pthread_mutex_unlock(&s->lock);
     return whole;
 }
 
 /* Takes what has come. */
-static void receive(spread *s, int wait)
+static void receive(ranks_executor *s, int wait)
 {
-    for (const parcel *p; (p = next_parcel(s, wait));) {
+    for (const batch *p; (p = next_batch(s, wait));) {
         fl_status status = unpack(s, p);
         if (!status) continue;
         pthread_mutex_lock(&s->lock);
@@ -652,12 +650,12 @@ static void receive(spread *s, int wait)
 /* fli_filled.tell of this rank's turns. At a site it is not known yet how they went. */
 static void turn_taken(void *executor, size_t place)
 {
-    spread *s = executor;
+    ranks_executor *s = executor;
     const turn *t = &s->turns[s->mine_from + place];
-    parcel *p = &s->parcels[t->parcel];
+    batch *p = &s->batches[t->batch];
     int last = atomic_fetch_sub(&p->left, 1) == 1;
     if (last && !s->at_site) {
-        send_parcel(s, p);
+        send_batch(s, p);
         receive(s, 0);
     }
     if (s->filled) s->filled->tell(s->filled->arg, t->place);
@@ -665,8 +663,8 @@ static void turn_taken(void *executor, size_t place)
 
 /* ---- a list ---------------------------------------------------------------------------------------------- */
 
-/* Everybody knows by now who failed; the sentences are told by those who have them. */
-static void share_sentences(spread *s)
+/* All ranks know by now which turns failed; the rank that has a sentence shares it. */
+static void share_sentences(ranks_executor *s)
 {
     for (size_t i = 0; !s->broken && i < s->n; i++) {
         fli_exchange *x = s->list[i];
@@ -674,7 +672,7 @@ static void share_sentences(spread *s)
     }
 }
 
-static void wait_for_others(spread *s)
+static void wait_for_others(ranks_executor *s)
 {
     receive(s, 1);
     if (!s->broken) note(s, s->ranks->flush(s->ranks->arg));
@@ -682,17 +680,17 @@ static void wait_for_others(spread *s)
 
 static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
 {
-    spread *s = executor;
+    ranks_executor *s = executor;
     if (!n) return;
     fl_status status = take_list(s, list, n);
     s->filled = filled;
-    if (!status) make_parcels(s);
+    if (!status) make_batches(s);
     if (!status) status = make_bytes(s);
     if (!status) {
-        expect_parcels(s);
-        below->run(s->here, s->mine, s->mine_count, &(fli_filled){turn_taken, s, NULL});
+        expect_batches(s);
+        local->run(s->here, s->mine, s->mine_count, &(fli_filled){turn_taken, s, NULL});
         for (size_t i = 0; i < s->count; i++)
-            if (s->parcels[i].rank == s->ranks->rank) send_parcel(s, &s->parcels[i]);
+            if (s->batches[i].rank == s->ranks->rank) send_batch(s, &s->batches[i]);
         wait_for_others(s);
         share_sentences(s);
         status = s->broken;
@@ -708,11 +706,14 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
 /* ---- the real clock -------------------------------------------------------------------------------------- */
 
 /* fli_rank_async_spec.work */
-static void one(void *executor, fli_exchange *x, size_t worker) { below->one(((spread *)executor)->here, x, worker); }
+static void one(void *executor, fli_exchange *x, size_t worker)
+{
+    local->one(((ranks_executor *)executor)->here, x, worker);
+}
 
 static fl_status send_one(void *executor, fli_exchange *x)
 {
-    spread *s = executor;
+    ranks_executor *s = executor;
     fli_rank_async_spec spec = {.ranks = s->ranks,
                                 .model = s->model,
                                 .classes = s->classes,
@@ -721,50 +722,50 @@ static fl_status send_one(void *executor, fli_exchange *x)
                                 .threads = s->threads,
                                 .work = one,
                                 .arg = s};
-    fl_status status = s->influx ? FL_OK : influx_new(s->ctx, &spec, &s->influx);
+    fl_status status = s->rank_async ? FL_OK : rank_async_new(s->ctx, &spec, &s->rank_async);
     if (status) return status;
-    x->rank = s->moves ? influx_lightest(s->influx) : s->shards->owner[x->ask.client];
-    return influx_send(s->influx, x);
+    x->rank = s->moves ? least_busy_rank(s->rank_async) : s->rank_owner->owner[x->ask.client];
+    return rank_async_send(s->rank_async, x);
 }
 
 static fl_status await(void *executor, double seconds, fli_exchange **out)
 {
-    return influx_await(((spread *)executor)->influx, seconds, out);
+    return rank_async_await(((ranks_executor *)executor)->rank_async, seconds, out);
 }
 
 static void withdraw(void *executor)
 {
-    spread *s = executor;
-    influx_free(s->influx);
-    s->influx = NULL;
+    ranks_executor *s = executor;
+    rank_async_free(s->rank_async);
+    s->rank_async = NULL;
 }
 
 static double rest(void *executor)
 {
-    spread *s = executor;
-    if (!s->influx) return 0;
-    influx_rest(s->influx);
-    return influx_idle(s->influx);
+    ranks_executor *s = executor;
+    if (!s->rank_async) return 0;
+    rank_async_rest(s->rank_async);
+    return rank_async_idle(s->rank_async);
 }
 
-/* ---- what clients keep ------------------------------------------------------------------------------------- */
+/* ---- what clients keep ------------------------------------------------------------------------------------ */
 
 static size_t state(const void *executor, size_t *spilled)
 {
-    return below->state(((const spread *)executor)->here, spilled);
+    return local->state(((const ranks_executor *)executor)->here, spilled);
 }
 
 /* The clients of this rank. */
-static void save(void *executor, fli_saver *out) { below->save(((spread *)executor)->here, out); }
-static fl_status load(void *executor, fli_loader *in) { return below->load(((spread *)executor)->here, in); }
+static void save(void *executor, fli_saver *out) { local->save(((ranks_executor *)executor)->here, out); }
+static fl_status load(void *executor, fli_loader *in) { return local->load(((ranks_executor *)executor)->here, in); }
 
 static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
 {
-    spread *s = executor;
-    uint32_t owner = s->shards->owner[client];
+    ranks_executor *s = executor;
+    uint32_t owner = s->rank_owner->owner[client];
     fl_status status = FL_OK;
     *there = 0;
-    if (owner == s->ranks->rank) status = below->peek(s->here, client, k, vector, scalars, there);
+    if (owner == s->ranks->rank) status = local->peek(s->here, client, k, vector, scalars, there);
     if ((status = fli_ranks_agree(s->ctx, s->ranks, status))) return status;
     status = fli_ranks_share(s->ctx, s->ranks, owner, there, sizeof *there);
     if (!status && *there && vector)
@@ -777,7 +778,7 @@ static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, d
 const fli_executor fli_executor_ranks = {
     .name = "ranks",
     .title = "clients at several processes, each of which takes the turns of its own on its threads",
-    .open = open_spread,
+    .open = open_ranks,
     .join = join,
     .assign = assign,
     .run = run,
@@ -789,5 +790,5 @@ const fli_executor fli_executor_ranks = {
     .save = save,
     .load = load,
     .peek = peek,
-    .close = close_spread,
+    .close = close_ranks,
 };

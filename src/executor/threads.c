@@ -1,5 +1,5 @@
-/* The clients live in this process: each ask is answered by a thread of the crew with one BLAS thread, and messages
- * are the server's own vectors. */
+/* The clients live in this process: each ask is answered by one of the worker threads with one BLAS thread, and
+ * messages are the server's own vectors. */
 #include "executor/executor.h"
 #include "client/broadcast_cache.h"
 
@@ -14,15 +14,14 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    fli_workers *crew;
+    fli_workers *workers;
     const fli_fed *fed;
     fli_clients *clients;
-    const fli_site *site; /* NULL: here */
-    fli_broadcast_cache
-        *recall; /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
+    const fli_site *site;       /* NULL: here */
+    fli_broadcast_cache *cache; /* one for all: the clients of a cohort are sent the same; NULL: they keep nothing */
     item *items;
     size_t room;
-    const fli_filled *filled; /* who is told, in the run under way */
+    const fli_filled *filled; /* told in the run under way */
 } threads;
 
 static void close_threads(void *executor)
@@ -30,20 +29,20 @@ static void close_threads(void *executor)
     threads *t = executor;
     if (!t) return;
     fli_clients_free(t->clients);
-    fli_broadcast_cache_free(t->recall);
+    fli_broadcast_cache_free(t->cache);
     fli_free(t->items);
     fli_free(t);
 }
 
-static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *crew, void **out)
+static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out)
 {
     threads *t = fli_alloc(ctx, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
-    *t = (threads){.ctx = ctx, .crew = crew, .fed = spec->fed};
+    *t = (threads){.ctx = ctx, .workers = workers, .fed = spec->fed};
     t->site = spec->site;
     fl_status s = fli_broadcast_cache_new(ctx, spec->model, spec->site ? spec->site->place : NULL, spec->algo,
-                                          spec->params, &t->recall);
-    if (!s) s = fli_clients_new(ctx, spec, crew->threads, crew->evals, &t->clients);
+                                          spec->params, &t->cache);
+    if (!s) s = fli_clients_new(ctx, spec, workers->threads, workers->evals, &t->clients);
     if (s)
         close_threads(t);
     else
@@ -85,19 +84,19 @@ static fl_status make_room(threads *t, size_t n)
 
 /* Where clients keep some of what they are sent, all of a round are sent the same: what they have of it takes its place
  * while they work. */
-static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
+static fl_status use_cache(threads *t, fli_exchange *const *list, size_t n)
 {
     const fli_message *sent = list[0]->down;
-    fl_status s = fli_broadcast_cache_take(t->recall, &list[0]->ask, sent);
+    fl_status s = fli_broadcast_cache_take(t->cache, &list[0]->ask, sent);
     for (size_t i = 0; !s && i < n; i++) {
         if (list[i]->down != sent) s = fli_fail(t->ctx, FL_ESYSTEM, "clients of one round are sent different messages");
-        list[i]->down = fli_broadcast_cache_view(t->recall);
+        list[i]->down = fli_broadcast_cache_view(t->cache);
     }
     return s;
 }
 
-/* Many turns at once are a site's own business. While it is at work on them, what the server does is written down. */
-static void work_there(threads *t, fli_exchange *const *list, size_t n)
+/* A site takes many turns at once. While it computes them, the server's operations are recorded. */
+static void work_at_site(threads *t, fli_exchange *const *list, size_t n)
 {
     fli_clients_work(t->clients, list, n, 0);
     for (size_t i = 0; t->filled && i < n; i++) t->filled->tell(t->filled->arg, i);
@@ -111,8 +110,8 @@ static void work_on(threads *t, fli_exchange *const *list, size_t n)
         t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
         sorted = sorted && (!i || t->items[i].effort <= t->items[i - 1].effort);
     }
-    if (!sorted && t->crew->threads > 1) qsort(t->items, n, sizeof *t->items, longer);
-    fli_pool_run(t->crew->pool, n, work, t);
+    if (!sorted && t->workers->threads > 1) qsort(t->items, n, sizeof *t->items, longer);
+    fli_pool_run(t->workers->pool, n, work, t);
 }
 
 static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
@@ -120,12 +119,12 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
     threads *t = executor;
     if (!n) return;
     t->filled = filled;
-    int keeps = t->recall && list[0]->ask.kind == FLI_ASK_TURN;
+    int keeps = t->cache && list[0]->ask.kind == FLI_ASK_TURN;
     const fli_message *sent = list[0]->down;
     fl_status s = make_room(t, n);
-    if (!s && keeps) s = recall(t, list, n);
+    if (!s && keeps) s = use_cache(t, list, n);
     if (!s && t->site)
-        work_there(t, list, n);
+        work_at_site(t, list, n);
     else if (!s)
         work_on(t, list, n);
     for (size_t i = 0; i < n; i++) {

@@ -25,11 +25,11 @@ size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_mo
     return bytes;
 }
 
-static fli_entries all(const fli_model *m) { return (fli_entries){0, m->space.n}; }
+static fli_entries whole(const fli_model *m) { return (fli_entries){0, m->space.n}; }
 
 size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m)
 {
-    return fli_wire_slice_bytes(parts, moment, m, all(m));
+    return fli_wire_slice_bytes(parts, moment, m, whole(m));
 }
 
 /* Elements of `size` bytes, from this machine's order to little-endian or back. */
@@ -50,8 +50,8 @@ static void *place(const fli_part *p, const fli_model *m, const fli_message *mes
     return p->what == FLI_NUMBER ? (void *)(message->num + p->at) : fli_at(m->space.ops, message->vec[p->at], first);
 }
 
-/* Whether it lies where only the place can read and write. */
-static int elsewhere(const fli_part *p, const fli_message *message)
+/* Whether the part lies in the memory of the place, which alone can read and write it. */
+static int at_place(const fli_part *p, const fli_message *message)
 {
     return message->place && p->what != FLI_NUMBER && p->what != FLI_START;
 }
@@ -65,7 +65,7 @@ void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_mode
         if (!bytes) continue;
         if (parts->what == FLI_START)
             copy(out, fli_cat(m->space.ops, from->start, first), bytes, size);
-        else if (elsewhere(parts, from))
+        else if (at_place(parts, from))
             fli_vector_read(&(fli_space){.place = from->place}, bytes, place(parts, m, from, first), out);
         else
             copy(out, place(parts, m, from, first), bytes, size);
@@ -83,7 +83,7 @@ void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model
         if (!bytes) continue;
         if (parts->what == FLI_START)
             copy(fli_at(m->space.ops, start, first), in, bytes, size);
-        else if (elsewhere(parts, to))
+        else if (at_place(parts, to))
             fli_vector_write(&(fli_space){.place = to->place}, bytes, in, place(parts, m, to, first));
         else
             copy(place(parts, m, to, first), in, bytes, size);
@@ -106,7 +106,7 @@ fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fl
 void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out)
 {
-    fli_wire_slice_write(parts, moment, m, all(m), from, out);
+    fli_wire_slice_write(parts, moment, m, whole(m), from, out);
 }
 
 fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
@@ -115,7 +115,7 @@ fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, con
     if (n != fli_wire_bytes(parts, moment, m))
         return fli_fail(ctx, FL_EFORMAT, "a message has %zu bytes, but its parts have %zu", n,
                         fli_wire_bytes(parts, moment, m));
-    fli_wire_slice_read(parts, moment, m, all(m), in, to, start);
+    fli_wire_slice_read(parts, moment, m, whole(m), in, to, start);
     return FL_OK;
 }
 

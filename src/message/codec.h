@@ -6,19 +6,21 @@
 
 #include "message/exchange.h"
 
-size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m);
-
-/* The same of a range of the vectors' entries alone, with all numbers. */
+/* A range of the entries of vectors. */
 typedef struct {
     size_t from, to;
 } fli_entries;
+
+size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m);
+
+/* The same for a range of the vectors' entries alone, with all numbers. */
 size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range);
 void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                           const fli_message *from, unsigned char *out);
 /* As many bytes as that has. */
 void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                          const unsigned char *in, fli_message *to, void *start);
-/* Where its vectors lie in a message of plain memory, for those who need no copy. The first failure ends it. */
+/* Where its vectors lie in a message of plain memory, for callers that need no copy. The first failure ends it. */
 typedef fl_status fli_wire_piece(void *arg, void *bytes, size_t n);
 fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                                 const fli_message *of, fli_wire_piece *visit, void *arg);
@@ -37,7 +39,7 @@ typedef struct {
 } fli_wire;
 void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fli_ask *ask,
                  fli_wire *out);
-/* Bytes of an exchange: nothing goes down without news, and nothing comes up unless a reply is wanted. */
+/* Bytes of an exchange: nothing goes down without FLI_ASK_HAS_BODY, and nothing comes up without FLI_ASK_REPLY. */
 size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fli_ask *ask);
 size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fli_ask *ask);
 

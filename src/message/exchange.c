@@ -7,12 +7,12 @@
 
 #include <math.h>
 
-/* ==== fault ================================================================================================= */
+/* ==== the first failure of a user's function =============================================================== */
 
 void fli_user_failure_note(fli_user_failure *f, const fl_failure *why)
 {
-    int nobody = 0;
-    if (!fli_has_failed(why) || !atomic_compare_exchange_strong(&f->taken, &nobody, 1)) return;
+    int untaken = 0;
+    if (!fli_has_failed(why) || !atomic_compare_exchange_strong(&f->taken, &untaken, 1)) return;
     f->first = *why;
     atomic_store_explicit(&f->there, 1, memory_order_release);
 }
@@ -26,20 +26,20 @@ void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call,
                  round + 1, message.text);
 }
 
-/* ==== piece ================================================================================================= */
+/* ==== vectors in checkpoints =============================================================================== */
 
-/* What is not plain memory goes through this much of it. */
-enum { STEP = 1 << 16 };
+/* Bytes of plain memory through which vectors elsewhere are copied. */
+enum { COPY_BYTES = 1 << 16 };
 
 void fli_save_piece(const fli_space *s, const void *v, size_t bytes, fli_saver *out)
 {
-    char here[STEP];
+    char here[COPY_BYTES];
     if (!s->place) {
         fli_save_bytes(out, v, bytes);
         return;
     }
-    for (size_t at = 0; at < bytes; at += STEP) {
-        size_t n = bytes - at < STEP ? bytes - at : STEP;
+    for (size_t at = 0; at < bytes; at += COPY_BYTES) {
+        size_t n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
         fli_vector_read(s, n, (const char *)v + at, here);
         fli_save_bytes(out, here, n);
     }
@@ -47,19 +47,19 @@ void fli_save_piece(const fli_space *s, const void *v, size_t bytes, fli_saver *
 
 void fli_load_piece(const fli_space *s, void *v, size_t bytes, fli_loader *in)
 {
-    char here[STEP];
+    char here[COPY_BYTES];
     if (!s->place) {
         fli_load_bytes(in, v, bytes);
         return;
     }
-    for (size_t at = 0; at < bytes; at += STEP) {
-        size_t n = bytes - at < STEP ? bytes - at : STEP;
+    for (size_t at = 0; at < bytes; at += COPY_BYTES) {
+        size_t n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
         fli_load_bytes(in, here, n);
         fli_vector_write(s, n, here, (char *)v + at);
     }
 }
 
-/* ==== figures =============================================================================================== */
+/* ==== figures: measurements by clients ===================================================================== */
 
 static void levels_parts(const fli_ask *ask, fli_part *down, fli_part *up)
 {
@@ -142,7 +142,7 @@ const char *fli_losses_wrong(const fli_model *m, const double *num, char *senten
     return NULL;
 }
 
-/* ==== exchange ============================================================================================== */
+/* ==== messages and exchanges =============================================================================== */
 
 fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m)
 {
@@ -171,7 +171,7 @@ fl_status fli_upload_init(fl_ctx *ctx, const fli_space *s, const fli_algo *a, fl
     return fli_message_init(ctx, s, fli_parts_vectors(a->up), fli_parts_numbers(a->up), m);
 }
 
-/* ---- how it went ------------------------------------------------------------------------------------------- */
+/* ---- how it went ------------------------------------------------------------------------------------------ */
 
 void fli_outcome_write(const fli_exchange *x, unsigned char *out)
 {

@@ -1,5 +1,6 @@
 /* An exchange: what a client is asked, what it is sent, and what comes back. Plain data between the server's side and
- * the clients'; an executor carries it from one to the other, by pointers or by bytes. */
+ * the clients'; an executor carries it from one to the other, by pointers or by bytes (codec.h). Also here: the first
+ * failure of a user's function, which both sides share; vectors in checkpoints; and figures, the asks that measure. */
 #ifndef FLI_MESSAGE_EXCHANGE_H
 #define FLI_MESSAGE_EXCHANGE_H
 
@@ -9,12 +10,10 @@
 
 #include <stdatomic.h>
 
-/* ==== fault ================================================================================================= */
+/* ==== the first failure of a user's function =============================================================== */
 
-/* A function of the user's that failed, in a federation or on one side of it, for as long as that lives: nothing of the
- * user's is called there any more. Safe from any thread. */
-
-/* Zeroed: nothing has failed. */
+/* The first failure of a function that the user brought, in a federation or on one side of it. After it no function of
+ * the user is called there any more. Safe from any thread. Zeroed: nothing has failed. */
 typedef struct {
     atomic_int taken, there;
     fl_failure first; /* the sentence, once `there` is set */
@@ -25,22 +24,21 @@ static inline int fli_user_failure_there(const fli_user_failure *f)
     return atomic_load_explicit(&f->there, memory_order_acquire);
 }
 
-/* The first sentence stays in the fault. An empty one changes nothing: it is of somebody who has only seen that another
+/* The first sentence stays. An empty one changes nothing: it comes from a caller that has only seen that another call
  * has failed. */
 void fli_user_failure_note(fli_user_failure *f, const fl_failure *why);
 
 /* Makes "method NAME failed in pose, client 3, round 5: WHY" of a failure's text; `ask` NULL: no client's. */
 void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round);
 
-/* ==== piece ================================================================================================= */
+/* ==== vectors in checkpoints =============================================================================== */
 
-/* Pieces of memory that hold vectors, on their way to a checkpoint and back: wherever they live, the file has the same
- * bytes. */
-
+/* Memory that holds vectors, to a checkpoint and back. The file has the same bytes whether the vectors are in plain
+ * memory or on a device. */
 void fli_save_piece(const fli_space *s, const void *v, size_t bytes, fli_saver *out);
 void fli_load_piece(const fli_space *s, void *v, size_t bytes, fli_loader *in);
 
-/* ==== exchange ============================================================================================== */
+/* ==== messages and exchanges =============================================================================== */
 
 /* Vectors and numbers as the tables of parts number them. */
 typedef struct {
@@ -64,7 +62,8 @@ typedef struct {
     int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
     /* the sentence where it failed and the client has one of its own; what went wrong in this process may be in the
-     * context instead, and what a function of the user's said is also in the fault that both sides share */
+     * context instead, and what a function of the user said is also in the
+     * fli_user_failure that both sides share */
     fl_failure why;
 } fli_exchange;
 
@@ -91,11 +90,11 @@ void fli_load_reals(double *v, size_t count, fli_loader *in);
 void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, int there, fli_saver *out);
 int fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in);
 
-/* ==== figures =============================================================================================== */
+/* ==== figures: measurements by clients ===================================================================== */
 
-/* Figures: what clients say of models on their samples, because a server has none. An ask of another kind: the model
- * under measurement goes down, sums over a client's samples come up. It leaves no trace in the client, and is counted
- * separately from training. */
+/* Figures: losses, hits and gradients of a model on a client's samples, because the server has no samples. An ask of
+ * another kind: the model under measurement goes down, sums over a client's samples come up. It leaves no trace in the
+ * client, and is counted separately from training. */
 
 enum {                                                   /* flags of such an ask */
        FLI_FIGURES_TRAIN = 1 << FLI_ASK_FLAG_BITS,       /* loss and hits on the training samples */
@@ -127,7 +126,7 @@ enum {
     FLI_FIGURE_TRAIN_HITS,
     FLI_FIGURE_TEST_LOSS, /* mean */
     FLI_FIGURE_TEST_HITS,
-    FLI_FIGURE_OWN_TRAIN_LOSS, /* F_i of a mixture, f_i of an own model alone; likewise */
+    FLI_FIGURE_OWN_TRAIN_LOSS, /* F_i of a mixture, f_i of an own model alone; with weight decay */
     FLI_FIGURE_OWN_TRAIN_HITS,
     FLI_FIGURE_OWN_TEST_LOSS,
     FLI_FIGURE_OWN_TEST_HITS,

@@ -1,10 +1,11 @@
-/* How the global model x serves the clients, each by its own samples. */
+/* Metrics of clients one by one: the global model x on each client's own samples, the clients' own models, pseudo
+ * labels, and how equally clients are served. Each is a row: see metric.h. */
 #include "metric/metric.h"
 #include "model/model.h"
 
 #include <math.h>
 
-/* ==== metric clients ======================================================================================== */
+/* ==== the global model on each client ====================================================================== */
 
 static int wants_clients(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -51,9 +52,9 @@ const fli_metric fli_metric_client_q90 = {
     .asks = FLI_FIGURES_EITHER,
 };
 
-/* ==== metric own ============================================================================================ */
+/* ==== the clients' own models ============================================================================== */
 
-/* The clients' own models, each on its own samples; x where a method's clients have none. */
+/* Each on its own samples; x where a method's clients have none. */
 
 static int wants_own(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->local; }
 
@@ -68,19 +69,20 @@ static int wants_own_gradient(const fli_metrics_settings *what, const fli_model 
     return what->gradient && what->local && !model->bilevel;
 }
 
-/* fli_term: of clients whose own models were looked at. */
-static double weight(const fli_client_figures *f, size_t figure)
+/* fli_term: of clients whose own models were measured. */
+static double own_weight(const fli_client_figures *f, size_t figure)
 {
     return (void)figure, (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight : 0;
 }
-static double weighted(const fli_client_figures *f, size_t figure)
+static double own_weighted(const fli_client_figures *f, size_t figure)
 {
     return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
 }
 
 static double own_gradient2(fli_moment *m)
 {
-    return fli_moment_sum(m, weighted, FLI_FIGURE_OWN_GRADIENT2) / fli_moment_sum(m, weight, FLI_FIGURE_OWN_GRADIENT2);
+    return fli_moment_sum(m, own_weighted, FLI_FIGURE_OWN_GRADIENT2) /
+           fli_moment_sum(m, own_weight, FLI_FIGURE_OWN_GRADIENT2);
 }
 
 static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
@@ -228,9 +230,9 @@ const fli_metric fli_metric_local_gradient2 = {
     .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_GRADIENT,
 };
 
-/* ==== metric pseudo ========================================================================================= */
+/* ==== few labels =========================================================================================== */
 
-/* Few labels: pseudo labels that x gives to unlabelled samples, and parts of the objective. */
+/* Pseudo labels that x gives to unlabelled samples, and parts of the objective. */
 
 static int has_pseudo_labels(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -257,19 +259,19 @@ static int wants_moves(const fli_metrics_settings *what, const fli_model *model)
 }
 
 /* fli_term: of clients that measured their training samples. */
-static double weighted_figure(const fli_client_figures *f, size_t figure)
+static double train_weighted(const fli_client_figures *f, size_t figure)
 {
     return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
 }
 
 static double labelled_loss(fli_moment *m)
 {
-    return fli_moment_sum(m, weighted_figure, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
+    return fli_moment_sum(m, train_weighted, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
 }
 
 static double labels_move(fli_moment *m)
 {
-    return fli_moment_sum(m, weighted_figure, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
+    return fli_moment_sum(m, train_weighted, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
 }
 
 const fli_metric fli_metric_pseudo_accuracy = {
@@ -313,14 +315,14 @@ const fli_metric fli_metric_labels_move = {
     .asks = FLI_FIGURES_GRADIENT,
 };
 
-/* ==== metric spread ========================================================================================= */
+/* ==== how equally clients are served ======================================================================= */
 
-/* How unequally the clients are served: the standard deviation over clients of the accuracy of the model that each of
+/* The standard deviation over clients of the accuracy of the model that each of
  * them uses. Clients count alike, however many samples they have, and they are all there are: the divisor is their
  * number. */
 
 /* Two passes: the accuracies of clients that are served equally differ in their last digits only. */
-static double spread(fli_moment *m)
+static double deviation(fli_moment *m)
 {
     fli_sorted a = m->own_accuracies;
     double mean = 0, squares = 0;
@@ -342,7 +344,7 @@ const fli_metric fli_metric_local_std = {
                      [FL_VIEW_STUDY] = {"own acc. deviation %"},
                      [FL_VIEW_STUDY_FILES] = {"local_std"},
                      [FL_VIEW_PAPER] = {"deviation"}}},
-    .measure = spread,
+    .measure = deviation,
     .wanted = wants_own,
     .asks = FLI_FIGURES_OWN,
 };

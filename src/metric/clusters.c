@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== matching ============================================================================================== */
+/* ==== matching ============================================================================================= */
 
 /* The Hungarian method by shortest augmenting paths, O(n^3). Rows join one at a time. With prices u of rows and v of
  * columns such that cost - u - v >= 0, and 0 where matched, a shortest path (Dijkstra) from the new row to a free
@@ -92,7 +92,7 @@ done:
     return s;
 }
 
-/* ==== clusters ============================================================================================== */
+/* ==== clusters and classes ================================================================================= */
 
 fl_status fli_clusters_accuracy(fl_ctx *ctx, size_t clusters, size_t classes, const double *count, double *out)
 {
@@ -134,7 +134,7 @@ double fli_clusters_nmi(size_t clusters, size_t classes, const double *count)
     return fmin(1, fmax(0, 2 * (a + b - both) / (a + b)));
 }
 
-/* ---- metrics ----------------------------------------------------------------------------------------------- */
+/* ---- metrics ---------------------------------------------------------------------------------------------- */
 
 static int has_clusters(const fli_metrics_settings *what, const fli_model *model)
 {

@@ -4,14 +4,14 @@
 
 #include "base/ctx.h"
 
-/* ==== matching ============================================================================================== */
+/* ==== matching ============================================================================================= */
 
 /* The assignment problem. */
 
 /* Each of n rows is given a column of its own; *total is the largest sum of gain (n x n, finite) that way. */
 fl_status fli_matching_best(fl_ctx *ctx, size_t n, const double *gain, double *total);
 
-/* ==== clusters ============================================================================================== */
+/* ==== clusters and classes ================================================================================= */
 
 /* Of a table count (clusters x classes) of samples: */
 /* The share of samples in the class of their cluster, classes given to clusters one to one so that it is largest. */

@@ -1,25 +1,26 @@
-/* What a run counts as it goes: rounds, bytes, work, time. */
+/* Metrics of the run and of the global model: what is counted as the run goes (rounds, bytes, work, time), loss,
+ * accuracy and gradient of x, optimality gaps, two-level problems, potentials. Each is a row: see metric.h. */
 #include "metric/metric.h"
 #include "model/model.h"
 
 #include <math.h>
 
-/* ==== metric counts ========================================================================================= */
+/* ==== counted as the run goes ============================================================================== */
 
-static double get_round(const fli_counts *c) { return c->round; }
-static double get_cohort(const fli_counts *c) { return c->cohort; }
-static double get_bytes_up(const fli_counts *c) { return c->bytes_up; }
-static double get_bytes_down(const fli_counts *c) { return c->bytes_down; }
-static double get_local_steps(const fli_counts *c) { return c->local_steps; }
-static double get_seconds(const fli_counts *c) { return c->seconds; }
-static double get_simulated_seconds(const fli_counts *c) { return c->simulated_seconds; }
-static double get_staleness(const fli_counts *c) { return c->staleness; }
-static double get_staleness_max(const fli_counts *c) { return c->staleness_max; }
-static double get_idle(const fli_counts *c) { return c->idle; }
-static double get_idle_most(const fli_counts *c) { return c->idle_most; }
-static double get_communications(const fli_counts *c) { return c->communications; }
-static double get_evaluation_up(const fli_counts *c) { return c->evaluation_up; }
-static double get_evaluation_down(const fli_counts *c) { return c->evaluation_down; }
+static double count_round(const fli_counts *c) { return c->round; }
+static double count_cohort(const fli_counts *c) { return c->cohort; }
+static double count_bytes_up(const fli_counts *c) { return c->bytes_up; }
+static double count_bytes_down(const fli_counts *c) { return c->bytes_down; }
+static double count_local_steps(const fli_counts *c) { return c->local_steps; }
+static double count_seconds(const fli_counts *c) { return c->seconds; }
+static double count_simulated_seconds(const fli_counts *c) { return c->simulated_seconds; }
+static double count_staleness(const fli_counts *c) { return c->staleness; }
+static double count_staleness_max(const fli_counts *c) { return c->staleness_max; }
+static double count_idle(const fli_counts *c) { return c->idle; }
+static double count_idle_most(const fli_counts *c) { return c->idle_most; }
+static double count_communications(const fli_counts *c) { return c->communications; }
+static double count_evaluation_up(const fli_counts *c) { return c->evaluation_up; }
+static double count_evaluation_down(const fli_counts *c) { return c->evaluation_down; }
 
 const fli_metric fli_metric_round = {
     .is = {.name = "round",
@@ -33,7 +34,7 @@ const fli_metric fli_metric_round = {
                      [FL_VIEW_TARGET] = {"rounds"},
                      [FL_VIEW_TARGET_FILES] = {"rounds"},
                      [FL_VIEW_PAPER] = {"rounds"}}},
-    .count = get_round,
+    .count = count_round,
 };
 
 const fli_metric fli_metric_cohort = {
@@ -42,7 +43,7 @@ const fli_metric fli_metric_cohort = {
            .help = "clients that took part in the last round",
            .unit = FL_UNIT_COUNT,
            .shown = {[FL_VIEW_EVENTS] = {"clients/cohort"}}},
-    .count = get_cohort,
+    .count = count_cohort,
 };
 
 const fli_metric fli_metric_bytes_up = {
@@ -58,7 +59,7 @@ const fli_metric fli_metric_bytes_up = {
                      [FL_VIEW_STUDY_FILES] = {"megabytes_up", 4},
                      [FL_VIEW_TARGET] = {"MB"},
                      [FL_VIEW_TARGET_FILES] = {"megabytes"}}},
-    .count = get_bytes_up,
+    .count = count_bytes_up,
 };
 
 const fli_metric fli_metric_bytes_down = {
@@ -68,7 +69,7 @@ const fli_metric fli_metric_bytes_down = {
            .unit = FL_UNIT_BYTES,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"communication/bytes_down"}}},
-    .count = get_bytes_down,
+    .count = count_bytes_down,
 };
 
 const fli_metric fli_metric_local_steps = {
@@ -78,7 +79,7 @@ const fli_metric fli_metric_local_steps = {
            .unit = FL_UNIT_COUNT,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"work/local_steps"}}},
-    .count = get_local_steps,
+    .count = count_local_steps,
 };
 
 const fli_metric fli_metric_seconds = {
@@ -94,7 +95,7 @@ const fli_metric fli_metric_seconds = {
                      [FL_VIEW_STUDY] = {"seconds", 54},
                      [FL_VIEW_STUDY_FILES] = {"seconds", 5},
                      [FL_VIEW_PAPER] = {"seconds"}}},
-    .count = get_seconds,
+    .count = count_seconds,
 };
 
 const fli_metric fli_metric_simulated_seconds = {
@@ -110,7 +111,7 @@ const fli_metric fli_metric_simulated_seconds = {
                      [FL_VIEW_STUDY_FILES] = {"simulated_seconds"},
                      [FL_VIEW_TARGET] = {"sim. s"},
                      [FL_VIEW_TARGET_FILES] = {"simulated"}}},
-    .count = get_simulated_seconds,
+    .count = count_simulated_seconds,
 };
 
 const fli_metric fli_metric_staleness = {
@@ -122,7 +123,7 @@ const fli_metric fli_metric_staleness = {
            .shown = {[FL_VIEW_EVENTS] = {"async/staleness"},
                      [FL_VIEW_CHART] = {"staleness", 15},
                      [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: mean"}}},
-    .count = get_staleness,
+    .count = count_staleness,
 };
 
 const fli_metric fli_metric_staleness_max = {
@@ -133,7 +134,7 @@ const fli_metric fli_metric_staleness_max = {
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"async/staleness_max"},
                      [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: largest"}}},
-    .count = get_staleness_max,
+    .count = count_staleness_max,
 };
 
 /* Neither is better: what it is like depends on the machines, so nothing is judged by it. */
@@ -145,7 +146,7 @@ const fli_metric fli_metric_idle = {
                    "processes,",
            .unit = FL_UNIT_SHARE,
            .shown = {[FL_VIEW_EVENTS] = {"work/idle"}}},
-    .count = get_idle,
+    .count = count_idle,
 };
 
 const fli_metric fli_metric_idle_most = {
@@ -154,7 +155,7 @@ const fli_metric fli_metric_idle_most = {
            .help = "and the largest",
            .unit = FL_UNIT_SHARE,
            .shown = {[FL_VIEW_EVENTS] = {"work/idle_most"}}},
-    .count = get_idle_most,
+    .count = count_idle_most,
 };
 
 const fli_metric fli_metric_communications = {
@@ -171,7 +172,7 @@ const fli_metric fli_metric_communications = {
                      [FL_VIEW_STUDY_FILES] = {"communications"},
                      [FL_VIEW_TARGET] = {"comm."},
                      [FL_VIEW_TARGET_FILES] = {"communications"}}},
-    .count = get_communications,
+    .count = count_communications,
 };
 
 const fli_metric fli_metric_evaluation_bytes_up = {
@@ -181,7 +182,7 @@ const fli_metric fli_metric_evaluation_bytes_up = {
            .unit = FL_UNIT_BYTES,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"communication/evaluation_bytes_up"}}},
-    .count = get_evaluation_up,
+    .count = count_evaluation_up,
 };
 
 const fli_metric fli_metric_evaluation_bytes_down = {
@@ -191,12 +192,12 @@ const fli_metric fli_metric_evaluation_bytes_down = {
            .unit = FL_UNIT_BYTES,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"communication/evaluation_bytes_down"}}},
-    .count = get_evaluation_down,
+    .count = count_evaluation_down,
 };
 
-/* ==== metric model ========================================================================================== */
+/* ==== the global model ===================================================================================== */
 
-/* The global model x: loss, accuracy, gradient, regulariser. */
+/* Of x: loss, accuracy, gradient, regulariser. */
 
 static int wants_train(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->train; }
 static int wants_test(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->test; }
@@ -314,7 +315,7 @@ const fli_metric fli_metric_regularizer = {
     .measure = regularizer,
 };
 
-/* ==== metric mapping ======================================================================================== */
+/* ==== gradient mapping ===================================================================================== */
 
 /* The gradient mapping of a composite problem f + g,
  *
@@ -351,7 +352,7 @@ static double mapping_at(const fli_moment *m, const void *gradient, double eta, 
     return sqrt(sum) / eta;
 }
 
-/* ||G_eta(x)|| (metric_mapping.c), given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
+/* ||G_eta(x)||, given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
  * memory. */
 static double mapping_norm(fli_moment *m, const void *gradient, double eta)
 {
@@ -385,7 +386,7 @@ const fli_metric fli_metric_gradient_mapping = {
     .asks = FLI_FIGURES_GRADIENT,
 };
 
-/* ==== metric gap ============================================================================================ */
+/* ==== optimality gaps ====================================================================================== */
 
 /* Optimality gaps that theorems on problems with a second block bound (fli_gap): 0 where x and all y_i are stationary
  * together. */
@@ -443,9 +444,9 @@ const fli_metric fli_metric_gap = {
     .asks = FLI_FIGURES_GRADIENT | FLI_FIGURES_AHEAD,
 };
 
-/* ==== metric levels ========================================================================================= */
+/* ==== two-level problems =================================================================================== */
 
-/* Two-level problems: how far x is from a stationary point of Phi, and y and v from where they should be. */
+/* How far x is from a stationary point of Phi, and y and v from where they should be. */
 
 static int wants_levels(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -522,7 +523,7 @@ const fli_metric fli_metric_weighted_hypergradient = {
     .wanted = wants_levels,
 };
 
-/* ==== metric potential ====================================================================================== */
+/* ==== potentials =========================================================================================== */
 
 /* Potentials of methods (fli_potential): their value, and the largest rise of one that theory says never rises. */
 
@@ -538,7 +539,7 @@ static int wants_potential(const fli_metrics_settings *what, const fli_model *mo
 
 /* fli_term */
 static double weight(const fli_client_figures *f, size_t term) { return (void)term, f->weight; }
-static double weighted_potential(const fli_client_figures *f, size_t term) { return f->weight * f->potential[term]; }
+static double weighted_term(const fli_client_figures *f, size_t term) { return f->weight * f->potential[term]; }
 
 /* Where only some clients are measured, what they contribute stands for all. */
 static double potential(fli_moment *m)
@@ -547,12 +548,12 @@ static double potential(fli_moment *m)
     if (potential_of(m->exec)->levels) return m->levels.potential;
     if (!potential_of(m->exec)->name || !m->count) return NAN;
     for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
-        sum[k] = fli_moment_sum(m, weighted_potential, k) / fli_moment_sum(m, weight, k);
+        sum[k] = fli_moment_sum(m, weighted_term, k) / fli_moment_sum(m, weight, k);
     double value = fli_server_state_potential(fli_exec_coordinator(m->exec), sum);
     return isfinite(value) ? value : NAN;
 }
 
-static double get_rise(const fli_counts *c) { return c->potential_rise; }
+static double count_rise(const fli_counts *c) { return c->potential_rise; }
 
 const fli_metric fli_metric_potential = {
     .is = {.name = "potential",
@@ -579,5 +580,5 @@ const fli_metric fli_metric_potential_rise = {
            .shown = {[FL_VIEW_EVENTS] = {"theory/potential_rise"},
                      [FL_VIEW_STUDY] = {"potential rose by"},
                      [FL_VIEW_STUDY_FILES] = {"potential_rise"}}},
-    .count = get_rise,
+    .count = count_rise,
 };

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== hypergradient ========================================================================================= */
+/* ==== the hypergradient ==================================================================================== */
 
-enum { LEVELS_BLOCK = 16, NEWTON_MOST = 100, HALVINGS = 30 };
+enum { DERIVATIVE_BLOCK = 16, NEWTON_MOST = 100, HALVINGS = 30 };
 
 /* Vectors, whole; only Z, SUM and what SUM is copied to have an upper block that means anything. */
 enum { Z, DIRECTION, SUM, GRADIENT, RESIDUAL, SOLUTION, TRIAL, VECTORS };
@@ -23,9 +23,9 @@ typedef struct {
     fli_space upper, lower;
     size_t clients, rooms, most; /* most: steps of conjugate gradients at a time */
     double tolerance;
-    fli_message own;                      /* VECTORS */
-    fli_exchange exchanges[LEVELS_BLOCK]; /* the block under way */
-    fli_exchange *list[LEVELS_BLOCK];
+    fli_message own;                          /* VECTORS */
+    fli_exchange exchanges[DERIVATIVE_BLOCK]; /* the block under way */
+    fli_exchange *list[DERIVATIVE_BLOCK];
     fl_status status;
 } solver;
 
@@ -38,7 +38,7 @@ static fl_status solver_init(solver *s)
 {
     const fli_space *space = &s->model->space;
     fl_status status = fli_message_init(s->ctx, space, VECTORS, 0, &s->own);
-    for (; !status && s->rooms < LEVELS_BLOCK && s->rooms < s->clients; s->rooms++) {
+    for (; !status && s->rooms < DERIVATIVE_BLOCK && s->rooms < s->clients; s->rooms++) {
         status = fli_message_init(s->ctx, space, 1, 1, &s->exchanges[s->rooms].up);
         s->list[s->rooms] = &s->exchanges[s->rooms];
     }
@@ -54,12 +54,13 @@ static void solver_fini(solver *s)
 /* Bytes that it takes. */
 static double hypergradient_bytes(const fli_model *model, size_t clients)
 {
-    return (double)(VECTORS + (clients < LEVELS_BLOCK ? clients : LEVELS_BLOCK)) * (double)fli_bytes(&model->space);
+    return (double)(VECTORS + (clients < DERIVATIVE_BLOCK ? clients : DERIVATIVE_BLOCK)) *
+           (double)fli_bytes(&model->space);
 }
 
-/* ---- sums over the clients --------------------------------------------------------------------------------- */
+/* ---- sums over the clients -------------------------------------------------------------------------------- */
 
-static void ask_levels(solver *s, const fli_message *down, uint32_t what, size_t first, size_t count)
+static void ask_derivative(solver *s, const fli_message *down, uint32_t what, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         fli_exchange *x = s->list[i];
@@ -92,10 +93,10 @@ static void sum(solver *s, uint32_t what, void *z, void *direction)
     fli_message down = {.vec = sent};
     fli_zero(&s->model->space, vector(s, SUM));
     for (size_t at = 0; !s->status && at < s->clients; at += s->rooms)
-        ask_levels(s, &down, what, at, s->clients - at < s->rooms ? s->clients - at : s->rooms);
+        ask_derivative(s, &down, what, at, s->clients - at < s->rooms ? s->clients - at : s->rooms);
 }
 
-/* ---- solving ----------------------------------------------------------------------------------------------- */
+/* ---- solving ---------------------------------------------------------------------------------------------- */
 
 /* SOLUTION's lower block: G_yy s = r for the r in RESIDUAL, which becomes what is left of it, to a norm of `goal`.
  * Returns whether it arrived; a direction in which G is not curved upwards ends it. */
@@ -213,7 +214,7 @@ fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const vo
     return s.status;
 }
 
-/* ==== measure =============================================================================================== */
+/* ==== measuring ============================================================================================ */
 
 /* Clients are asked in blocks; smaller ones where each of them sends a gradient, for the sake of memory. */
 enum { LANES = FLI_LANES, BLOCK = 64, GRADIENTS = 16 };
@@ -231,7 +232,7 @@ struct fli_measure {
     const fli_model *model;
     const fli_space *space; /* of x, gradients and messages */
     const fli_metrics_settings *what;
-    const fli_ask_params *asking;
+    const fli_ask_params *ask_params;
     const fli_async *async;      /* NULL: there are rounds */
     const fli_dataset *test;     /* the server's; NULL: none */
     size_t tests, test_first;    /* samples of all of it, and the first that is here */
@@ -243,7 +244,7 @@ struct fli_measure {
     size_t count;                /* clients asked */
     size_t came;                 /* of them those that have answered */
     fli_client_figures *figures; /* count, in use: came */
-    unsigned char *there;        /* count: who has answered */
+    unsigned char *answered;     /* count: whether it has answered */
     double *accuracies, *own;    /* count each: sorted */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
@@ -266,8 +267,8 @@ static uint32_t asked_for(const fli_measure *m)
     for (size_t k = 0; fli_metrics[k]; k++)
         if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->model)) flags |= fli_metrics[k]->asks;
     if (!m->cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
-    if (!m->asking->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
-    if (!m->asking->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
+    if (!m->ask_params->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
+    if (!m->ask_params->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
     return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
 }
 
@@ -294,7 +295,7 @@ static int wants_levels(const fli_metrics_settings *what, const fli_model *model
 /* w_i proportional to p_i times the work of a turn, in the mean over rounds; none where all clients work alike. */
 static fl_status weights_new(fli_measure *m)
 {
-    const fli_ask_params *a = m->asking;
+    const fli_ask_params *a = m->ask_params;
     double sum = 0, first = 0;
     int differ = 0;
     if (!wants_levels(m->what, m->model) || !a->algo->levels.work) return FL_OK;
@@ -334,10 +335,10 @@ static fl_status buffers_new(fli_measure *m)
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
     m->accuracies = fli_alloc(m->ctx, m->count, sizeof *m->accuracies);
     m->own = fli_alloc(m->ctx, m->count, sizeof *m->own);
-    m->there = fli_alloc(m->ctx, m->count, sizeof *m->there);
+    m->answered = fli_alloc(m->ctx, m->count, sizeof *m->answered);
     m->all = fli_alloc(m->ctx, tested, sizeof *m->all);
     m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
-    if (!m->figures || !m->accuracies || !m->own || !m->there || !m->all || !m->table) return FL_ENOMEM;
+    if (!m->figures || !m->accuracies || !m->own || !m->answered || !m->all || !m->table) return FL_ENOMEM;
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
     fl_status s = lanes_new(m);
     if (!s) s = weights_new(m);
@@ -355,7 +356,7 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, const fli_ask_params *asking, fli_measure **out)
+                          const fli_metrics_settings *what, const fli_ask_params *ask_params, fli_measure **out)
 {
     fli_measure *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
@@ -364,7 +365,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->model = model;
     m->space = fli_exec_space(exec);
     m->what = what;
-    m->asking = asking;
+    m->ask_params = ask_params;
     m->test = fed->test;
     m->tests = fed->tests;
     m->test_first = fed->test_first;
@@ -396,7 +397,7 @@ void fli_measure_free(fli_measure *m)
     fli_free(m->figures);
     fli_free(m->accuracies);
     fli_free(m->own);
-    fli_free(m->there);
+    fli_free(m->answered);
     fli_free(m->weights);
     fli_free(m->all);
     fli_free(m->table);
@@ -435,7 +436,7 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
     fli_client_figures *f = &m->figures[at];
     size_t place = at * LANES / m->count;
     while (at >= fli_lane_begin(place + 1, m->count)) place++;
-    m->there[at] = 1;
+    m->answered[at] = 1;
     *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
     memcpy(f->num, x->up.num, sizeof f->num);
     if (m->flags & FLI_FIGURES_POTENTIAL)
@@ -453,7 +454,7 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
  * that began. */
 static void tell_away(const fli_measure *m, fli_ask *ask)
 {
-    int starts = fli_algo_shows_start(m->asking->algo);
+    int starts = fli_algo_shows_start(m->ask_params->algo);
     if (m->async && fli_async_away(m->async, ask->client, &ask->stream))
         ask->flags |= FLI_ASK_AWAY | (starts ? FLI_ASK_FIRST : 0);
 }
@@ -464,7 +465,7 @@ static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *c
     fli_ask ask = {.client = client};
     if (m->flags & FLI_FIGURES_POTENTIAL) {
         fli_card card = fli_exec_card(m->exec, client);
-        ask = fli_ask_for(m->asking, &card, (size_t)counts->round, (size_t)counts->round, client);
+        ask = fli_ask_for(m->ask_params, &card, (size_t)counts->round, (size_t)counts->round, client);
     }
     ask.kind = FLI_ASK_FIGURES;
     ask.flags = m->flags | FLI_ASK_HAS_BODY | FLI_ASK_REPLY;
@@ -504,12 +505,12 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
     const fli_message *now = fli_server_state_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
-    memset(m->there, 0, m->count);
+    memset(m->answered, 0, m->count);
     for (size_t at = 0; !s && at < m->count; at += m->rooms)
         s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);
     m->came = 0;
     for (size_t at = 0; at < m->count; at++)
-        if (m->there[at]) m->figures[m->came++] = m->figures[at];
+        if (m->answered[at]) m->figures[m->came++] = m->figures[at];
     return s;
 }
 
@@ -523,7 +524,7 @@ static size_t first_lane(const fli_measure *m, uint32_t rank)
 static uint32_t own_rank(const fli_measure *m) { return m->ranks ? m->ranks->rank : 0; }
 
 /* What a lane of this rank looks at. */
-static fli_peek glance_of(const fli_measure *m, size_t item)
+static fli_peek peek_of(const fli_measure *m, size_t item)
 {
     size_t from = fli_lane_begin(item, m->tests), to = fli_lane_begin(item + 1, m->tests);
     return (fli_peek){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
@@ -535,7 +536,7 @@ static void foresee(const fli_measure *m, const fli_device_eval *there)
     fli_peek list[LANES];
     size_t n = 0;
     for (size_t i = first_lane(m, own_rank(m)); i < first_lane(m, own_rank(m) + 1); i++) {
-        list[n] = glance_of(m, i);
+        list[n] = peek_of(m, i);
         n += list[n].n > 0;
     }
     if (n) there->foresee(there->arg, list, n);
@@ -547,10 +548,10 @@ static void test_lane(void *arg, size_t item, size_t worker)
     fli_measure *m = arg;
     item += first_lane(m, own_rank(m));
     lane *l = &m->lanes[item];
-    fli_peek at = glance_of(m, item);
+    fli_peek at = peek_of(m, item);
     size_t hits = 0;
     if (!at.n) return;
-    fli_eval *eval = &fli_exec_crew(m->exec)->evals[worker];
+    fli_eval *eval = &fli_exec_workers(m->exec)->evals[worker];
     double loss = fli_eval_loss(eval, at.ds, at.idx, at.n, at.x, NULL, &hits);
     (void)fli_model_status(m->ctx, m->model, " on the test set"); /* this thread knows; it is asked for again below */
     l->test_n = (double)at.n;
@@ -581,11 +582,11 @@ static fl_status share_lanes(fli_measure *m)
 
 static fl_status measure_test(fli_measure *m)
 {
-    fli_workers *crew = fli_exec_crew(m->exec);
-    const fli_device_eval *there = crew->evals[0].elsewhere;
+    fli_workers *workers = fli_exec_workers(m->exec);
+    const fli_device_eval *there = workers->evals[0].elsewhere;
     if (!m->what->test || !m->test) return FL_OK;
     if (there) foresee(m, there);
-    fli_pool_run(crew->pool, first_lane(m, own_rank(m) + 1) - first_lane(m, own_rank(m)), test_lane, m);
+    fli_pool_run(workers->pool, first_lane(m, own_rank(m) + 1) - first_lane(m, own_rank(m)), test_lane, m);
     if (there) there->foresee(there->arg, NULL, 0);
     fl_status s = fli_model_status(m->ctx, m->model, " on the test set");
     s = fli_ranks_agree(m->ctx, m->ranks, s);

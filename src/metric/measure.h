@@ -1,6 +1,7 @@
 /* Gathers what metrics are made of: clients are asked for their figures (message/exchange.h); the test set is the
  * server's. What is asked for follows from the metrics that are wanted (metric.h), which then take their values from
- * it. Sums run over a fixed number of lanes, each in order, so that they do not depend on the number of threads. */
+ * it. Sums run over a fixed number of lanes, each in order, so that they do not depend on the number of threads. Also
+ * the hypergradient of two-level problems, which takes many exchanges of its own. */
 #ifndef FLI_METRIC_MEASURE_H
 #define FLI_METRIC_MEASURE_H
 
@@ -8,7 +9,7 @@
 #include "engine/async.h"
 #include "metric/metric.h"
 
-/* ==== hypergradient ========================================================================================= */
+/* ==== the hypergradient ==================================================================================== */
 
 /* The hypergradient of a two-level problem, exactly: over all samples of all clients, with the lower level solved.
  *
@@ -32,12 +33,12 @@ typedef struct {
 fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const void *v, const double *weights,
                             fli_counts *counts, fli_levels_solved *out);
 
-/* ==== measure =============================================================================================== */
+/* ==== measuring ============================================================================================ */
 
 typedef struct fli_measure fli_measure;
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, const fli_ask_params *asking, fli_measure **out);
+                          const fli_metrics_settings *what, const fli_ask_params *ask_params, fli_measure **out);
 void fli_measure_free(fli_measure *m);
 /* Of an asynchronous method, whose clients may be ahead of the server: those that are will be told. */
 void fli_measure_follow(fli_measure *m, const fli_async *a);
@@ -50,7 +51,7 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
 fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row);
 /* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out);
-/* Whether anybody whom the newest measurement asked has answered; clients that are elsewhere may not. */
+/* Whether any client that the newest measurement asked has answered; remote clients may not. */
 int fli_measure_heard(const fli_measure *m);
 
 #endif

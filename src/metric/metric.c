@@ -1,4 +1,5 @@
-/* Rows of metrics, and the list as programs see it. */
+/* The list of all metrics, rows of their values, the sums over clients that most of them are made of, and the metrics
+ * that users' objectives bring. The metrics themselves are in global_rows.c, client_rows.c and clusters.c. */
 #include "metric/metric.h"
 
 #include "base/number.h"
@@ -9,9 +10,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ==== metric ================================================================================================ */
+/* ==== rows, views, directions ============================================================================== */
 
-/* ---- the list ---------------------------------------------------------------------------------------------- */
+/* ---- the list --------------------------------------------------------------------------------------------- */
 
 const fl_metric *fl_metric_at(size_t k)
 {
@@ -60,7 +61,7 @@ const fl_metric *fl_metric_shown(fl_view view, size_t k)
     return NULL;
 }
 
-/* ---- directions -------------------------------------------------------------------------------------------- */
+/* ---- directions ------------------------------------------------------------------------------------------- */
 
 int fl_metric_beats(const fl_metric *metric, double a, double b)
 {
@@ -77,7 +78,7 @@ const fli_metric *fli_metric_goal(const fli_metrics_settings *what)
     return what->goal == FLI_GOAL_LOCAL ? &fli_metric_local_test_accuracy : &fli_metric_test_accuracy;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------- */
 
 double fl_row_value(const fl_row *row, const fl_metric *metric)
 {
@@ -101,23 +102,9 @@ void fli_row_count(fl_row *row, const fli_counts *c)
         if (fli_metrics[k]->count) row->value[k] = fli_metrics[k]->count(c);
 }
 
-static fl_status row_measure_own(fl_row *row, fli_moment *m);
+/* ==== the list ============================================================================================= */
 
-fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m)
-{
-    m->status = FL_OK;
-    for (size_t k = 0; fli_metrics[k] && !m->status; k++) {
-        const fli_metric *metric = fli_metrics[k];
-        if (!metric->measure) continue;
-        int wanted = !metric->wanted || metric->wanted(what, m->model);
-        row->value[k] = wanted ? metric->measure(m) : NAN;
-    }
-    return m->status ? m->status : row_measure_own(row, m);
-}
-
-/* ==== metric list =========================================================================================== */
-
-/* The list of metrics, in the order of the columns of metrics.csv: new ones come last. */
+/* In the order of the columns of metrics.csv: new ones come last. */
 
 /* clang-format off */
 const fli_metric *const fli_metrics[] = {
@@ -173,9 +160,9 @@ const fli_metric *const fli_metrics[] = {
 size_t fli_metrics_count(void) { return sizeof fli_metrics / sizeof *fli_metrics - 1; }
 _Static_assert(sizeof fli_metrics / sizeof *fli_metrics - 1 <= FL_METRICS_MAX, "a row has no room for all metrics");
 
-/* ==== metric sums =========================================================================================== */
+/* ==== sums over clients ==================================================================================== */
 
-/* Sums over clients, of which most metrics are made. */
+/* Most metrics are made of these. */
 
 double fli_moment_sum(const fli_moment *m, fli_term *term, size_t figure)
 {
@@ -263,9 +250,9 @@ double fli_test_accuracy(const fli_moment *m, int own)
 
 double fli_quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
 
-/* ==== metric user =========================================================================================== */
+/* ==== metrics of users' objectives ========================================================================= */
 
-/* Metrics of objectives that users register: they follow those of metric_list.c, in the order in which their names were
+/* Metrics of objectives that users register: they follow the list, in the order in which their names were
  * first given. A name keeps its place until the process ends, since rows are read by place. */
 
 typedef struct {
@@ -279,13 +266,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const fli_metric *fli_metric_at(size_t k)
 {
-    size_t ours = fli_metrics_count();
-    if (k < ours) return fli_metrics[k];
-    return k - ours < atomic_load(&used) ? &slots[k - ours].metric : NULL;
+    size_t built_in = fli_metrics_count();
+    if (k < built_in) return fli_metrics[k];
+    return k - built_in < atomic_load(&used) ? &slots[k - built_in].metric : NULL;
 }
 
 /* What comes with fedloom is found by its name, and by what charts call it. */
-static int is_ours(const char *name)
+static int is_built_in(const char *name)
 {
     for (size_t k = 0; fli_metrics[k]; k++) {
         const char *chart = fli_metrics[k]->is.shown[FL_VIEW_CHART].label;
@@ -302,7 +289,7 @@ static int is_there(const char *name)
 }
 
 /* Readers see it when it is whole. */
-static void add(const char *name)
+static void add_name(const char *name)
 {
     size_t at = atomic_load(&used);
     slot *s = &slots[at];
@@ -324,7 +311,7 @@ static fl_status check_names(fl_ctx *ctx, const char *const *names)
     for (size_t i = 0; names[i]; i++) {
         fl_status s = fli_registry_check_name(ctx, "a metric", names[i]);
         if (s) return s;
-        if (is_ours(names[i]))
+        if (is_built_in(names[i]))
             return fli_fail(ctx, FL_ECONFIG, "metric %s comes with fedloom; another one needs another name", names[i]);
         for (size_t j = 0; j < i; j++)
             if (!strcmp(names[i], names[j])) return fli_fail(ctx, FL_ECONFIG, "metric %s is named twice", names[i]);
@@ -343,12 +330,12 @@ fl_status fli_metrics_add(fl_ctx *ctx, const char *const *names)
         s = fli_fail(ctx, FL_ECONFIG, "a process has room for %zu metrics of its own, and %zu names were used already",
                      room, atomic_load(&used));
     for (size_t i = 0; !s && names[i]; i++)
-        if (!is_there(names[i])) add(names[i]);
+        if (!is_there(names[i])) add_name(names[i]);
     pthread_mutex_unlock(&lock);
     return s;
 }
 
-/* ---- of a run ------------------------------------------------------------------------------------------------ */
+/* ---- of a run --------------------------------------------------------------------------------------------- */
 
 /* The place of the model's metric i. */
 static size_t place_of(const fli_model *m, size_t i) { return fl_metric_place(fl_metric_find(m->desc->metrics[i])); }
@@ -361,7 +348,7 @@ fli_columns fli_columns_of(const fli_model *m)
     return c;
 }
 
-static fl_status row_measure_own(fl_row *row, fli_moment *m)
+static fl_status measure_user_metrics(fl_row *row, fli_moment *m)
 {
     const fli_model_desc *d = m->model->desc;
     double value[FLI_OWN_METRICS];
@@ -376,4 +363,16 @@ static fl_status row_measure_own(fl_row *row, fli_moment *m)
 void fli_row_clear_own(fl_row *row)
 {
     for (size_t k = fli_metrics_count(); k < FL_METRICS_MAX; k++) row->value[k] = NAN;
+}
+
+fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m)
+{
+    m->status = FL_OK;
+    for (size_t k = 0; fli_metrics[k] && !m->status; k++) {
+        const fli_metric *metric = fli_metrics[k];
+        if (!metric->measure) continue;
+        int wanted = !metric->wanted || metric->wanted(what, m->model);
+        row->value[k] = wanted ? metric->measure(m) : NAN;
+    }
+    return m->status ? m->status : measure_user_metrics(row, m);
 }

@@ -8,8 +8,6 @@
 #include "engine/engine.h"
 #include "message/exchange.h"
 
-/* ==== metric ================================================================================================ */
-
 /* What a run counts as it goes, whether it measures or not. Numbers only: a checkpoint holds it as it is. */
 typedef struct {
     double round;
@@ -46,7 +44,7 @@ typedef struct {
     size_t n;
 } fli_sorted;
 
-/* Of a two-level problem, see hypergradient.h. */
+/* Of a two-level problem, see fli_hypergradient in measure.h. */
 typedef struct {
     double hypergradient;                   /* ||grad Phi(x)|| */
     double lower_distance, system_distance; /* ||y - y*(x)||, ||v - v*(x)|| */
@@ -75,7 +73,7 @@ typedef struct {
     fl_status status;                      /* a metric that fails says so here */
 } fli_moment;
 
-/* Sums over clients (metric_sums.c), lane by lane: the same bits whatever the number of threads was. */
+/* Sums over clients, lane by lane: the same bits whatever the number of threads was. */
 enum { FLI_LANES = 16 };
 /* Where lane k begins, of `count` clients or samples. */
 static inline size_t fli_lane_begin(size_t lane, size_t count) { return lane * count / FLI_LANES; }
@@ -107,10 +105,10 @@ typedef struct {
     uint32_t asks; /* what its clients are then asked for: FLI_FIGURES_... */
 } fli_metric;
 
-extern const fli_metric *const fli_metrics[]; /* that come with fedloom; NULL past the last (metric_list.c) */
+extern const fli_metric *const fli_metrics[]; /* that come with fedloom; NULL past the last */
 size_t fli_metrics_count(void);               /* of these */
 
-/* Those that come with fedloom, then those of objectives that users registered; NULL past the last (metric_user.c). */
+/* Those that come with fedloom, then those of objectives that users registered; NULL past the last. */
 const fli_metric *fli_metric_at(size_t k);
 /* Makes room for metrics of these names in every row; those that are there already stay. `names` may be NULL. */
 fl_status fli_metrics_add(fl_ctx *ctx, const char *const *names);
@@ -133,9 +131,9 @@ int fli_metric_reaches(const fli_metric *metric, double v, double wished);
 /* What targets are about. */
 const fli_metric *fli_metric_goal(const fli_metrics_settings *what);
 
-/* ==== metric list =========================================================================================== */
+/* ==== all metrics ========================================================================================== */
 
-/* The metrics there are. To add one: its file, a line here, a line in metric_list.c. */
+/* To add one: its row in global_rows.c or client_rows.c, a line here, a line at the end of the list in metric.c. */
 
 extern const fli_metric fli_metric_round;
 extern const fli_metric fli_metric_cohort;

@@ -1,8 +1,10 @@
-/* Clients are dealt out in rows of as many neighbours as there are ranks. Each rank gets one of a row: who has least
- * gets the largest. So a difference between two ranks either shrinks or is one between two clients of this row.
+/* Clients are dealt out in rows of as many neighbours as there are ranks. Each rank gets one client of a row; the rank
+ * with the fewest samples so far gets the largest. So a difference between two ranks either shrinks, or it is the
+ * difference between two clients of this row.
  *
- * A cohort, or the block of it that is at work, has neighbours, or every tenth client. Ranks work at the same time only
- * if it has clients of all of them. So among ranks that have as much chance decides, the same for all. */
+ * A cohort, or the block of it that is at work, may consist of neighbours, or of every tenth client. Ranks work at
+ * the same time only if it has clients of all of them. So among ranks with equally many samples a random number
+ * decides, the same at all ranks. */
 #include "ranks/rank_owner.h"
 
 #include "base/rng.h"
@@ -13,28 +15,28 @@
 /* A client of a row, or a rank. */
 typedef struct {
     size_t samples;
-    uint64_t chance;
+    uint64_t tie_break;
     uint32_t which;
-} seat;
+} candidate;
 
 static int fewer(const void *a, const void *b)
 {
-    const seat *x = a, *y = b;
+    const candidate *x = a, *y = b;
     if (x->samples != y->samples) return x->samples < y->samples ? -1 : 1;
-    if (x->chance != y->chance) return x->chance < y->chance ? -1 : 1;
+    if (x->tie_break != y->tie_break) return x->tie_break < y->tie_break ? -1 : 1;
     return x->which < y->which ? -1 : x->which > y->which;
 }
 
 /* The clients of `row`, n of them, which come with their samples. `ranks` has room for all. */
-static void deal(fli_rank_owner *s, seat *row, size_t n, seat *ranks)
+static void deal(fli_rank_owner *s, candidate *row, size_t n, candidate *ranks)
 {
-    fli_rng chance;
-    fli_rng_init(&chance, 0, FLI_RNG_SHARDS, 0, row[0].which);
-    for (uint32_t r = 0; r < s->ranks; r++) ranks[r] = (seat){s->of[r].samples, fli_rng_u64(&chance), r};
+    fli_rng tie_break;
+    fli_rng_init(&tie_break, 0, FLI_RNG_SHARDS, 0, row[0].which);
+    for (uint32_t r = 0; r < s->ranks; r++) ranks[r] = (candidate){s->of[r].samples, fli_rng_u64(&tie_break), r};
     qsort(ranks, s->ranks, sizeof *ranks, fewer);
     qsort(row, n, sizeof *row, fewer);
     for (size_t k = 0; k < n; k++) {
-        const seat *client = &row[n - 1 - k];
+        const candidate *client = &row[n - 1 - k];
         fli_rank_clients *part = &s->of[ranks[k].which];
         s->owner[client->which] = ranks[k].which;
         part->clients++;
@@ -49,18 +51,18 @@ fl_status fli_rank_owner_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_ran
                             .clients = clients,
                             .of = fli_alloc(ctx, ranks, sizeof *out->of),
                             .owner = fli_alloc(ctx, clients, sizeof *out->owner)};
-    seat *row = fli_alloc(ctx, ranks, sizeof *row), *seats = fli_alloc(ctx, ranks, sizeof *seats);
-    fl_status s = out->of && out->owner && row && seats ? FL_OK : FL_ENOMEM;
+    candidate *row = fli_alloc(ctx, ranks, sizeof *row), *room = fli_alloc(ctx, ranks, sizeof *room);
+    fl_status s = out->of && out->owner && row && room ? FL_OK : FL_ENOMEM;
     for (size_t i = 0; !s && i < clients;) {
         size_t n = 0;
         for (; n < ranks && i < clients; n++, i++) {
             size_t samples = size(arg, i);
-            row[n] = (seat){.samples = samples ? samples : 1, .which = (uint32_t)i};
+            row[n] = (candidate){.samples = samples ? samples : 1, .which = (uint32_t)i};
         }
-        deal(out, row, n, seats);
+        deal(out, row, n, room);
     }
     fli_free(row);
-    fli_free(seats);
+    fli_free(room);
     return s;
 }
 

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ==== ranks ================================================================================================= */
-
 size_t fli_ranks_threads(const fl_ranks *r, size_t asked)
 {
     if (asked || !fli_ranked(r)) return fli_pool_count(asked);
@@ -59,7 +57,7 @@ fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n)
     return s;
 }
 
-/* The lowest rank with a status: the largest number of those that are larger the lower the rank is. */
+/* The lowest rank that failed is found as a maximum: each failed rank contributes count - rank. */
 fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s)
 {
     struct {
@@ -79,61 +77,61 @@ fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s)
     return fli_fail(ctx, (fl_status)word.status, "%s", word.text);
 }
 
-/* ==== waits ================================================================================================= */
+/* ==== timing =============================================================================================== */
 
-static fl_status since(fli_timed_ranks *w, double begin, fl_status s)
+static fl_status add_time(fli_timed_ranks *t, double begin, fl_status s)
 {
-    w->seconds += fli_clock_now() - begin;
+    t->seconds += fli_clock_now() - begin;
     return s;
 }
 
 static fl_status gather(void *arg, void *all, const size_t *at)
 {
-    fli_timed_ranks *w = arg;
+    fli_timed_ranks *t = arg;
     double begin = fli_clock_now();
-    return since(w, begin, w->table.gather(w->table.arg, all, at));
+    return add_time(t, begin, t->table.gather(t->table.arg, all, at));
 }
 
 static fl_status add(void *arg, void *v, size_t n, size_t real)
 {
-    fli_timed_ranks *w = arg;
+    fli_timed_ranks *t = arg;
     double begin = fli_clock_now();
-    return since(w, begin, w->table.add(w->table.arg, v, n, real));
+    return add_time(t, begin, t->table.add(t->table.arg, v, n, real));
 }
 
 static fl_status send(void *arg, uint32_t to, uint32_t number, const void *bytes, size_t n)
 {
-    const fli_timed_ranks *w = arg;
-    return w->table.send(w->table.arg, to, number, bytes, n);
+    const fli_timed_ranks *t = arg;
+    return t->table.send(t->table.arg, to, number, bytes, n);
 }
 
 static fl_status expect(void *arg, uint32_t from, uint32_t number, void *bytes, size_t n, size_t mark)
 {
-    const fli_timed_ranks *w = arg;
-    return w->table.expect(w->table.arg, from, number, bytes, n, mark);
+    const fli_timed_ranks *t = arg;
+    return t->table.expect(t->table.arg, from, number, bytes, n, mark);
 }
 
 static fl_status arrived(void *arg, int wait, size_t *mark, int *there)
 {
-    fli_timed_ranks *w = arg;
-    if (!wait) return w->table.arrived(w->table.arg, wait, mark, there);
+    fli_timed_ranks *t = arg;
+    if (!wait) return t->table.arrived(t->table.arg, wait, mark, there);
     double begin = fli_clock_now();
-    return since(w, begin, w->table.arrived(w->table.arg, wait, mark, there));
+    return add_time(t, begin, t->table.arrived(t->table.arg, wait, mark, there));
 }
 
 static fl_status flush(void *arg)
 {
-    fli_timed_ranks *w = arg;
+    fli_timed_ranks *t = arg;
     double begin = fli_clock_now();
-    return since(w, begin, w->table.flush(w->table.arg));
+    return add_time(t, begin, t->table.flush(t->table.arg));
 }
 
-void fli_timed_ranks_init(fli_timed_ranks *w, const fl_ranks *ranks, fl_ranks *out)
+void fli_timed_ranks_init(fli_timed_ranks *t, const fl_ranks *ranks, fl_ranks *out)
 {
-    *w = (fli_timed_ranks){.table = *ranks};
+    *t = (fli_timed_ranks){.table = *ranks};
     *out = *ranks;
     if (!fli_ranked(ranks)) return;
-    out->arg = w;
+    out->arg = t;
     out->gather = gather;
     out->add = add;
     out->send = send;

@@ -1,12 +1,11 @@
-/* What the ranks of a run do together, beyond the table of fedloom_ranks.h. Where there is one process all of it is
- * nothing: `r` NULL, or a count of 0 or 1. Every rank makes these calls, in the same order. */
+/* What the ranks of a run do together, beyond the table of fedloom_ranks.h. In a single process (`r` NULL,
+ * or a count of 0 or 1) the calls do nothing. Every rank makes these calls, in the same order. At the end: a table that
+ * also measures how long a rank waits. */
 #ifndef FLI_RANKS_RANKS_H
 #define FLI_RANKS_RANKS_H
 
 #include "base/ctx.h"
 #include "fedloom_ranks.h"
-
-/* ==== ranks ================================================================================================= */
 
 static inline int fli_ranked(const fl_ranks *r) { return r && r->count > 1; }
 /* Whether this process is the one that writes: the only one, or rank 0. */
@@ -20,24 +19,23 @@ size_t fli_ranks_threads(const fl_ranks *r, size_t asked);
 fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at);
 /* See fl_ranks.add. */
 fl_status fli_ranks_add(fl_ctx *ctx, const fl_ranks *r, void *v, size_t n, size_t real);
-/* Everybody has what rank `from` has. */
+/* Copies the n bytes of rank `from` to all ranks. */
 fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *bytes, size_t n);
 /* The largest of each over the ranks. */
 fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n);
 /* One status for all: that of the lowest rank that failed, with its sentence. */
 fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s);
 
-/* ==== waits ================================================================================================= */
+/* ==== timing =============================================================================================== */
 
-/* How long a rank waits for the others: a table that passes every call on, and looks at the clock around those that may
- * wait. */
-
+/* How long a rank waits for the others: a table that passes every call on, and reads the clock around the calls that
+ * may wait. */
 typedef struct {
     fl_ranks table;
     double seconds; /* waited so far */
 } fli_timed_ranks;
 
-/* *out is that table for these ranks. Borrows `w`. */
-void fli_timed_ranks_init(fli_timed_ranks *w, const fl_ranks *ranks, fl_ranks *out);
+/* *out is that table for these ranks. Borrows `t`. */
+void fli_timed_ranks_init(fli_timed_ranks *t, const fl_ranks *ranks, fl_ranks *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a server lets in, and how long it waits for it. */
+/* The rules by which a server accepts answers: deadlines, how many answers a round needs, bounds on what is
+ * uploaded. */
 #ifndef FLI_REMOTE_ADMISSION_H
 #define FLI_REMOTE_ADMISSION_H
 

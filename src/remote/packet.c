@@ -67,7 +67,7 @@ static uint64_t version_of(const unsigned char *in, size_t n)
 }
 
 /* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. */
-static const char *look(const unsigned char *in, size_t n, fli_packet_kind kind, fli_packet *out)
+static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, fli_packet *out)
 {
     uint64_t is, sum, client, head, body;
     if (n < HEADER) return "it is cut short";
@@ -109,7 +109,7 @@ fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, siz
         return fli_fail(ctx, FL_EFORMAT,
                         "this is no %s (%zu bytes): it is of version %llu of the format, and this is %d",
                         kind_name(kind), n, (unsigned long long)version, VERSION);
-    const char *wrong = look(in, in ? n : 0, kind, out);
+    const char *wrong = read_header(in, in ? n : 0, kind, out);
     if (!wrong) return FL_OK;
     return fli_fail(ctx, FL_EFORMAT, "this is no %s (%zu bytes): %s", kind_name(kind), n, wrong);
 }
@@ -238,8 +238,8 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
     size_t n = 0;
     fl_status s = FL_OK;
     *out = (fl_bytes){NULL, 0};
-    fli_ask told = fli_algo_tell(p->algo, &x->ask);
-    fli_ask_write(&told, head);
+    fli_ask sent = fli_algo_tell(p->algo, &x->ask);
+    fli_ask_write(&sent, head);
     parts_of(p, &x->ask, &w);
     if (x->ask.flags & FLI_ASK_HAS_BODY) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
     if (!s) {

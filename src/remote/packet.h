@@ -51,7 +51,7 @@ typedef struct {
     fli_digest run;
 } fli_protocol;
 
-/* No ask of whatever kind has more bytes than this. */
+/* The largest number of bytes of an ask of any kind. */
 size_t fli_ask_bytes(const fli_protocol *p);
 fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
                        fl_bytes *out);
@@ -68,7 +68,7 @@ fl_status fli_received_ask_read(fl_ctx *ctx, const fli_protocol *p, uint32_t cli
                                 fli_received_ask *e);
 void fli_received_ask_fini(fli_received_ask *e);
 
-/* No answer of whatever kind has more bytes than this. */
+/* The largest number of bytes of an answer of any kind. */
 size_t fli_answer_bytes(const fli_protocol *p);
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out);
 /* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is

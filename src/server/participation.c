@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== chances =============================================================================================== */
+/* ==== a table of probabilities, read from a file =========================================================== */
 
-/* Lines for everyone are kept once, and not for each client: of a client's own lines and those the later one counts. */
+/* The file is a table with the columns round, client, p: from that round on, counted from 1, the client, counted from
+ * 0, or everyone (*) takes part with probability p, until a later line says otherwise. Rounds do not decrease, and
+ * everyone has a p in the first round.
+ *
+ * Lines for everyone are kept once, not per client: of these and the client's own lines the later one counts. */
 
 /* A line of the file. */
 typedef struct {
@@ -24,11 +28,11 @@ typedef struct {
 enum { COLUMNS = 3 };
 static const uint32_t EVERYONE = UINT32_MAX;
 
-struct fli_chance_table {
+typedef struct {
     size_t clients;
     fli_array list; /* of entries, by client and line; those for everyone last */
     size_t *start;  /* per client, and two more: the first for everyone, and the end */
-};
+} probability_table;
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
@@ -113,13 +117,13 @@ static int by_client_and_line(const void *a_, const void *b_)
     return a->line < b->line ? -1 : a->line > b->line;
 }
 
-static const entry *first_of(const fli_chance_table *c, size_t group)
+static const entry *first_of(const probability_table *c, size_t group)
 {
     return (const entry *)c->list.p + c->start[group];
 }
 
 /* The last entry of a group up to this round; NULL: there is none. */
-static const entry *latest(const fli_chance_table *c, size_t group, uint64_t round)
+static const entry *latest(const probability_table *c, size_t group, uint64_t round)
 {
     const entry *e = first_of(c, group);
     size_t low = 0, high = c->start[group + 1] - c->start[group];
@@ -133,7 +137,7 @@ static const entry *latest(const fli_chance_table *c, size_t group, uint64_t rou
     return low ? &e[low - 1] : NULL;
 }
 
-static const entry *in_force(const fli_chance_table *c, uint64_t round, size_t client)
+static const entry *in_force(const probability_table *c, uint64_t round, size_t client)
 {
     const entry *own = latest(c, client, round), *all = latest(c, c->clients, round);
     if (!own || !all) return own ? own : all;
@@ -141,29 +145,29 @@ static const entry *in_force(const fli_chance_table *c, uint64_t round, size_t c
 }
 
 /* round from 0 */
-static double chances_at(const fli_chance_table *c, size_t round, size_t client)
+static double probability_at(const probability_table *c, size_t round, size_t client)
 {
     return in_force(c, round, client)->p;
 }
 
 /* A probability changes only where an entry begins. */
-static void chances_range(const fli_chance_table *c, size_t client, double *least, double *most)
+static void probability_range(const probability_table *c, size_t client, double *least, double *most)
 {
     *least = INFINITY;
     *most = 0;
     for (int everyone = 0; everyone < 2; everyone++) {
         size_t group = everyone ? c->clients : client;
         for (const entry *e = first_of(c, group); e < first_of(c, group + 1); e++) {
-            double p = chances_at(c, e->round, client);
+            double p = probability_at(c, e->round, client);
             *least = fmin(*least, p);
             *most = fmax(*most, p);
         }
     }
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------- */
+/* ---- the whole table -------------------------------------------------------------------------------------- */
 
-static fl_status arrange(fl_ctx *ctx, const char *path, fli_chance_table *c)
+static fl_status arrange(fl_ctx *ctx, const char *path, probability_table *c)
 {
     entry *e = c->list.p;
     size_t at = 0;
@@ -182,29 +186,7 @@ static fl_status arrange(fl_ctx *ctx, const char *path, fli_chance_table *c)
     return FL_OK;
 }
 
-static void chances_free(fli_chance_table *c);
-
-static fl_status chances_read(fl_ctx *ctx, const char *path, size_t clients, fli_chance_table **out)
-{
-    reader r = {.ctx = ctx, .path = path, .clients = clients};
-    fli_chance_table *c = fli_alloc(ctx, 1, sizeof *c);
-    *out = NULL;
-    if (!c) return FL_ENOMEM;
-    c->clients = clients;
-    c->list.size = sizeof(entry);
-    fl_status s = read_lines(&r, &c->list);
-    if (!s) s = arrange(ctx, path, c);
-    if (s)
-        chances_free(c);
-    else
-        *out = c;
-    return s;
-}
-
-/* The file is a table with the columns round, client, p: from that round on, counted from 1, the client, counted from
- * 0, or everyone (*) takes part with probability p, until a later line says otherwise. Rounds do not decrease, and
- * everyone has a p in the first round. */
-static void chances_free(fli_chance_table *c)
+static void probability_table_free(probability_table *c)
 {
     if (!c) return;
     fli_array_fini(&c->list);
@@ -212,7 +194,24 @@ static void chances_free(fli_chance_table *c)
     fli_free(c);
 }
 
-/* ==== participation ========================================================================================= */
+static fl_status probability_table_read(fl_ctx *ctx, const char *path, size_t clients, probability_table **out)
+{
+    reader r = {.ctx = ctx, .path = path, .clients = clients};
+    probability_table *c = fli_alloc(ctx, 1, sizeof *c);
+    *out = NULL;
+    if (!c) return FL_ENOMEM;
+    c->clients = clients;
+    c->list.size = sizeof(entry);
+    fl_status s = read_lines(&r, &c->list);
+    if (!s) s = arrange(ctx, path, c);
+    if (s)
+        probability_table_free(c);
+    else
+        *out = c;
+    return s;
+}
+
+/* ==== ways to take part ==================================================================================== */
 
 /* ---- a fixed number per round: uniform, weighted, cyclic ------------------------------------------------ */
 
@@ -414,23 +413,23 @@ static const fli_key schedule_keys[] = {
 
 static fl_status schedule_setup(fl_ctx *ctx, fli_participation *p)
 {
-    fli_chance_table *c;
-    fl_status s = chances_read(ctx, ((const schedule_params *)p->params)->path, p->fed->clients, &c);
+    probability_table *c;
+    fl_status s = probability_table_read(ctx, ((const schedule_params *)p->params)->path, p->fed->clients, &c);
     p->priv = c;
     return s;
 }
 
-static void schedule_fini(fli_participation *p) { chances_free(p->priv); }
+static void schedule_fini(fli_participation *p) { probability_table_free(p->priv); }
 static const char *schedule_file(const void *params) { return ((const schedule_params *)params)->path; }
 
 static double schedule_probability(const fli_participation *p, size_t round, size_t client)
 {
-    return chances_at(p->priv, round, client);
+    return probability_at(p->priv, round, client);
 }
 
 static void schedule_range(const fli_participation *p, size_t client, double *least, double *most)
 {
-    chances_range(p->priv, client, least, most);
+    probability_range(p->priv, client, least, most);
 }
 
 /* ---- everyone ------------------------------------------------------------------------------------------ */
@@ -464,7 +463,7 @@ typedef struct line {
 typedef struct {
     size_t rounds;
     const line **round;
-    uint32_t *seen; /* per client: rounds it is in */
+    uint32_t *appearances; /* per client: rounds it is in */
 } trace;
 
 static fl_status trace_line(fl_ctx *ctx, fli_participation *p, const char *path, size_t number, const char *text,
@@ -506,11 +505,11 @@ static fl_status trace_read(fl_ctx *ctx, fli_participation *p, const char *path,
     if (!t->rounds) return fli_fail(ctx, FL_EFORMAT, "%s: the trace is empty", path);
     t->round = fli_arena_alloc(&p->arena, t->rounds, sizeof *t->round);
     if (!t->round) return FL_ENOMEM;
-    t->seen = fli_arena_alloc(&p->arena, p->fed->clients, sizeof *t->seen);
-    if (!t->seen) return FL_ENOMEM;
+    t->appearances = fli_arena_alloc(&p->arena, p->fed->clients, sizeof *t->appearances);
+    if (!t->appearances) return FL_ENOMEM;
     for (size_t i = 0; i < t->rounds; i++, first = first->next) {
         t->round[i] = first;
-        for (size_t k = 0; k < first->n; k++) t->seen[first->clients[k]]++;
+        for (size_t k = 0; k < first->n; k++) t->appearances[first->clients[k]]++;
     }
     return FL_OK;
 }
@@ -543,7 +542,7 @@ static double trace_probability(const fli_participation *p, size_t round, size_t
 {
     (void)round;
     const trace *t = p->priv;
-    return (double)t->seen[client] / (double)t->rounds;
+    return (double)t->appearances[client] / (double)t->rounds;
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------- */

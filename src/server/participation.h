@@ -1,4 +1,5 @@
-/* Who takes part in a round. A small table of ways; each is a few lines, so they share one file. */
+/* Which clients take part in a round, and how likely: a table of ways to draw the cohort. Each is a few lines, so they
+ * share one file. One of them reads its probabilities from a file; the table that it makes of it is here as well. */
 #ifndef FLI_SERVER_PARTICIPATION_H
 #define FLI_SERVER_PARTICIPATION_H
 
@@ -6,14 +7,6 @@
 #include "base/rng.h"
 #include "data/federation/federation.h"
 #include "format/keys.h"
-
-/* ==== chances =============================================================================================== */
-
-/* How likely clients take part, as it changes over the rounds: read from a file. */
-
-typedef struct fli_chance_table fli_chance_table;
-
-/* ==== participation ========================================================================================= */
 
 typedef struct fli_participation fli_participation;
 

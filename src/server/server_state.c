@@ -3,8 +3,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ==== coordinator =========================================================================================== */
-
 /* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many
  * slices, beyond which they grow instead: more than enough for the threads of a machine. Of ranks each should have one,
  * however small. */
@@ -45,10 +43,10 @@ struct fli_server_state {
     void *passed; /* a vector on its way between them, in plain memory, where the server's are not */
     size_t uploads, missed;
     fl_failure failure; /* of calls for whole vectors */
-    fli_user_failure own_fault, *fault;
+    fli_user_failure own_failure, *user_failure;
 };
 
-static double weight_of(const void *coordinator, size_t client) { return fli_server_state_weight(coordinator, client); }
+static double weight_of(const void *state, size_t client) { return fli_server_state_weight(state, client); }
 
 static fl_status extras_new(fli_server_state *c)
 {
@@ -114,7 +112,7 @@ static size_t first_slice(const fli_server_state *c, uint32_t rank)
     return (rank * c->count + ranks - 1) / ranks;
 }
 
-static void coordinator_own_slices(const fli_server_state *c, size_t *from, size_t *to)
+static void own_slices(const fli_server_state *c, size_t *from, size_t *to)
 {
     uint32_t rank = fli_ranked(c->spec.ranks) ? c->spec.ranks->rank : 0;
     *from = c->spec.partial ? 0 : first_slice(c, rank);
@@ -181,9 +179,9 @@ static fl_status add_sums(fli_server_state *c)
     return s;
 }
 
-size_t fli_server_state_remembers(const fli_algo *a, const void *params, int watch)
+size_t fli_server_state_remembers(const fli_algo *a, const void *params, int measure_potential)
 {
-    size_t steps = watch && a->theory.potential.remembers ? a->theory.potential.remembers(params) : 0;
+    size_t steps = measure_potential && a->theory.potential.remembers ? a->theory.potential.remembers(params) : 0;
     return steps <= FLI_REMEMBERED ? steps : 0;
 }
 
@@ -206,7 +204,7 @@ fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, f
     c->spec = *spec;
     c->space = spec->model->space;
     c->space.place = spec->place;
-    c->fault = spec->fault && !fli_ranked(spec->ranks) ? spec->fault : &c->own_fault;
+    c->user_failure = spec->user_failure && !fli_ranked(spec->ranks) ? spec->user_failure : &c->own_failure;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
         (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c)) || (s = memory_new(c))) {
@@ -287,9 +285,9 @@ static void from_doubles(const fli_server_state *c, void *x)
 }
 
 /* fli_server_step.prox */
-static void prox(const void *coordinator, double eta, void *x)
+static void prox(const void *state, double eta, void *x)
 {
-    const fli_server_state *c = coordinator;
+    const fli_server_state *c = state;
     const fli_regularizer *g = c->spec.regularizer;
     if (!g) return;
     to_doubles(c, x);
@@ -380,28 +378,30 @@ void fli_server_state_resume(fli_server_state *c, const fli_step *step)
 }
 
 /* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
-static void called(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
+static void check_call(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
     fli_user_failure_word(failure, c->spec.algo, call, ask, c->step.round);
-    fli_user_failure_note(c->fault, failure);
+    fli_user_failure_note(c->user_failure, failure);
 }
 
 fl_status fli_server_state_status(const fli_server_state *c)
 {
-    return fli_user_failure_there(c->fault) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->fault->first.text) : FL_OK;
+    return fli_user_failure_there(c->user_failure) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->user_failure->first.text)
+                                                   : FL_OK;
 }
 
-/* Nothing of the user's is called any more. */
-static int silent(const fli_server_state *c)
+/* No function of the user is called any more. */
+static int user_failed(const fli_server_state *c)
 {
-    return fli_user_failure_there(c->fault) || (c->spec.fault && fli_user_failure_there(c->spec.fault));
+    return fli_user_failure_there(c->user_failure) ||
+           (c->spec.user_failure && fli_user_failure_there(c->spec.user_failure));
 }
 
 fl_status fli_server_state_agree(const fli_server_state *c)
 {
     fl_status s = fli_server_state_status(c);
-    if (!s && silent(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.fault->first.text);
+    if (!s && user_failed(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.user_failure->first.text);
     return fli_ranks_agree(c->ctx, c->spec.ranks, s);
 }
 
@@ -416,7 +416,7 @@ static void start(fli_server_state *c)
     }
     if (!c->spec.algo->start) return;
     c->spec.algo->start(&c->view);
-    called(c, "start", NULL, &c->failure);
+    check_call(c, "start", NULL, &c->failure);
 }
 
 void fli_server_state_start(fli_server_state *c)
@@ -437,18 +437,19 @@ void fli_server_state_begin(fli_server_state *c, const fli_step *step)
 }
 
 /* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each
- * slice is given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
-static size_t coordinator_slices(const fli_server_state *c) { return c->count; }
+ * slice is given the uploads in the same order, so that its bits do not depend on the thread that worked on it. The
+ * intake below relies on it. */
+static size_t slice_count(const fli_server_state *c) { return c->count; }
 
-static void coordinator_absorb_slice(fli_server_state *c, size_t number, const fli_exchange *x, size_t staleness)
+static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange *x, size_t staleness)
 {
     const fli_algo *a = c->spec.algo;
     server_slice *s = &c->slices[number];
-    if (silent(c)) return;
+    if (user_failed(c)) return;
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
-    called(c, "absorb", &x->ask, &s->failure);
+    check_call(c, "absorb", &x->ask, &s->failure);
     if (c->spec.between.call) c->spec.between.call(c->spec.between.arg);
 }
 
@@ -460,19 +461,19 @@ void fli_server_state_count(fli_server_state *c, const fli_exchange *x)
 
 void fli_server_state_absorb(fli_server_state *c, const fli_exchange *x, size_t staleness)
 {
-    for (size_t i = 0; i < c->count; i++) coordinator_absorb_slice(c, i, x, staleness);
+    for (size_t i = 0; i < c->count; i++) absorb_slice(c, i, x, staleness);
     fli_server_state_count(c, x);
 }
 
 /* fli_pool_fn */
-static void advance_slice(void *coordinator, size_t number, size_t worker)
+static void advance_slice(void *state, size_t number, size_t worker)
 {
-    fli_server_state *c = coordinator;
+    fli_server_state *c = state;
     server_slice *s = &c->slices[c->advances_from + number];
     (void)worker;
-    if (silent(c)) return;
+    if (user_failed(c)) return;
     c->spec.algo->advance(&s->view);
-    called(c, "advance", NULL, &s->failure);
+    check_call(c, "advance", NULL, &s->failure);
     s->finite = fli_finite(&s->space, s->vec[0]);
 }
 
@@ -485,21 +486,21 @@ static int whole(const fli_server_state *c)
 static void advance_whole(fli_server_state *c)
 {
     c->spec.algo->advance(&c->view);
-    called(c, "advance", NULL, &c->failure);
+    check_call(c, "advance", NULL, &c->failure);
 }
 
 /* All slices, or this rank's. */
 static void advance_slices(fli_server_state *c, fli_pool *pool)
 {
     size_t from = 0, to = c->count;
-    if (c->step.spread) coordinator_own_slices(c, &from, &to);
+    if (c->step.spread) own_slices(c, &from, &to);
     c->advances_from = from;
     if (pool) fli_pool_run(pool, to - from, advance_slice, c);
     for (size_t i = 0; !pool && i < to - from; i++) advance_slice(c, i, 0);
 }
 
 /* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
-static fl_status advance_spread(fli_server_state *c, fli_pool *pool)
+static fl_status advance_over_ranks(fli_server_state *c, fli_pool *pool)
 {
     const fli_algo *a = c->spec.algo;
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums);
@@ -512,10 +513,10 @@ static fl_status advance_spread(fli_server_state *c, fli_pool *pool)
     return s;
 }
 
-static fl_status go_forward(fli_server_state *c, fli_pool *pool)
+static fl_status advance(fli_server_state *c, fli_pool *pool)
 {
     int adds = c->step.spread && c->spec.partial, gathers = c->step.spread && !adds;
-    fl_status s = adds ? add_sums(c) : gathers ? advance_spread(c, pool) : fli_server_state_status(c);
+    fl_status s = adds ? add_sums(c) : gathers ? advance_over_ranks(c, pool) : fli_server_state_status(c);
     if (s) return s;
     if (adds) set_slices(c); /* each has scalar sums of its own */
     if (!gathers && whole(c))
@@ -544,14 +545,14 @@ fl_status fli_server_state_advance(fli_server_state *c, fli_pool *pool)
 {
     int remembers = c->moves && !c->step.warm_up;
     if (remembers) fli_copy(&c->space, c->own.vec[0], c->before);
-    fl_status s = go_forward(c, pool);
+    fl_status s = advance(c, pool);
     if (!s && remembers) remember(c);
     return s;
 }
 
 fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange *x)
 {
-    if (x->status == FL_ECALLBACK && fli_user_failure_there(c->fault)) return fli_server_state_status(c);
+    if (x->status == FL_ECALLBACK && fli_user_failure_there(c->user_failure)) return fli_server_state_status(c);
     if (x->status != FL_EDIVERGED || x->ask.kind != FLI_ASK_TURN)
         return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
     const fli_algo *a = c->spec.algo;
@@ -611,7 +612,7 @@ void fli_server_state_load(fli_server_state *c, fli_loader *in)
     c->own.start = c->started ? c->start : NULL;
 }
 
-/* ==== intake ================================================================================================ */
+/* ==== uploads while others still train ===================================================================== */
 
 /* A slice moves from one processor's cache to another's with every thread that absorbs into it: worth it for several
  * uploads only. */
@@ -637,8 +638,8 @@ fl_status fli_intake_new(fl_ctx *ctx, fli_server_state *server, size_t most, fli
     fli_intake *in = fli_alloc(ctx, 1, sizeof *in);
     if (!in) return FL_ENOMEM;
     in->server = server;
-    in->slices = coordinator_slices(server);
-    coordinator_own_slices(server, &in->from, &in->to);
+    in->slices = slice_count(server);
+    own_slices(server, &in->from, &in->to);
     in->filled = fli_alloc(ctx, most, sizeof *in->filled);
     in->progress = fli_alloc(ctx, in->slices, sizeof *in->progress);
     if (!in->filled || !in->progress) {
@@ -682,7 +683,7 @@ static void absorb(fli_intake *in, size_t slice, size_t least)
     size_t at = atomic_load(&p->absorbed), ready = atomic_load(&in->ready);
     if (ready < at + least || atomic_flag_test_and_set(&p->taken)) return;
     for (at = atomic_load(&p->absorbed); at < atomic_load(&in->ready); at++)
-        coordinator_absorb_slice(in->server, slice, in->list[at], 0);
+        absorb_slice(in->server, slice, in->list[at], 0);
     atomic_store(&p->absorbed, at);
     atomic_flag_clear(&p->taken);
 }

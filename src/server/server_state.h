@@ -1,6 +1,6 @@
-/* The server's side: its vectors, sums and scalars. It absorbs uploads and goes forward. It has no data, and knows of
- * the clients only what they say: how many samples they have, and what they upload. Nothing here runs clients; see
- * executor.h. */
+/* The server's side: its vectors, sums and scalars. It absorbs uploads and advances. It has no data, and knows of the
+ * clients only what they say: how many samples they have, and what they upload. Nothing here runs clients: that is
+ * executor/. At the end: the intake, which absorbs uploads while others of the cohort still train. */
 #ifndef FLI_SERVER_SERVER_STATE_H
 #define FLI_SERVER_SERVER_STATE_H
 
@@ -10,8 +10,6 @@
 #include "ranks/ranks.h"
 #include "regularizer/regularizer.h"
 
-/* ==== coordinator =========================================================================================== */
-
 typedef struct fli_server_state fli_server_state;
 
 /* Called after every upload that is absorbed, for tests of methods; NULL: nothing is. */
@@ -20,7 +18,7 @@ typedef struct {
     void *arg;
 } fli_between;
 
-/* All borrowed; must outlive the coordinator. */
+/* All borrowed; must outlive the server state. */
 typedef struct {
     const fli_model *model;
     fli_place *place; /* of the server's vectors; NULL: plain memory */
@@ -40,7 +38,7 @@ typedef struct {
     fli_between between;
     /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
      * server's is its own as well, for that of the clients here is not known to the others. */
-    fli_user_failure *fault;
+    fli_user_failure *user_failure;
     const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
     int measure_potential; /* the method's potential will be asked for: see fli_potential.remembers */
     int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
@@ -50,7 +48,7 @@ fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, f
 void fli_server_state_free(fli_server_state *c);
 
 /* How many numbers its memory has (fli_potential.remembers), beside a vector; 0: there is none. */
-size_t fli_server_state_remembers(const fli_algo *a, const void *params, int watch);
+size_t fli_server_state_remembers(const fli_algo *a, const void *params, int measure_potential);
 /* The server's vectors; [0] is the model x. The caller sets the start model. */
 void *const *fli_server_state_vectors(const fli_server_state *c);
 double fli_server_state_weight(const fli_server_state *c, size_t client); /* w_i */
@@ -65,8 +63,7 @@ double fli_server_state_potential(fli_server_state *c, const double *sum);
 /* The length of the proximal step in the method's optimality gap (fli_gap.eta); 0: there is none. */
 double fli_server_state_gap_eta(fli_server_state *c);
 
-/* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
- * serial. */
+/* The current broadcast. It aliases the server's vectors; its serial changes with every server step. */
 const fli_message *fli_server_state_broadcast(const fli_server_state *c);
 /* The vectors of a broadcast lie in one piece of this many bytes. */
 size_t fli_server_state_broadcast_bytes(const fli_server_state *c);
@@ -116,12 +113,12 @@ size_t fli_server_state_missed(const fli_server_state *c, size_t *uploads);
 void fli_server_state_save(const fli_server_state *c, fli_saver *out);
 void fli_server_state_load(fli_server_state *c, fli_loader *in);
 
-/* ==== intake ================================================================================================ */
+/* ==== uploads while others still train ===================================================================== */
 
 /* Uploads on their way into the server, while others of the cohort still work. Any thread that has filled an exchange
- * says so; as soon as all those before it in the cohort are filled too it may be absorbed. Whoever is at hand then
+ * says so; as soon as all those before it in the cohort are filled too it may be absorbed. The thread that says so then
  * absorbs, slice by slice of the server's vectors, one thread at a slice. A slice takes the uploads in the cohort's
- * order, hence the same bits whoever does it and whenever. */
+ * order, hence the same bits whichever thread does it and whenever. */
 
 typedef struct fli_intake fli_intake;
 

@@ -6,10 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== system ================================================================================================ */
-
-/* Stands for no turn: what a client draws once for good. */
-#define ALWAYS UINT32_MAX
+/* In place of a turn or a round in random streams: what a client draws once for the whole run. */
+#define EVERY_TURN UINT32_MAX
 
 /* Together with the bounds of the keys these keep every turn far away from infinity. */
 #define MOST_SECONDS 1e9
@@ -41,7 +39,7 @@ static void lognormal_speed(const fli_system *s, size_t turn, uint32_t client, f
     const lognormal_params *p = s->params;
     fli_rng rng;
     if (p->sigma > 0 || p->link_sigma > 0) {
-        fli_rng_init(&rng, s->seed, FLI_RNG_SYSTEM, ALWAYS, client);
+        fli_rng_init(&rng, s->seed, FLI_RNG_SYSTEM, EVERY_TURN, client);
         double compute = fli_rng_normal(&rng), link = exp(p->link_sigma * fli_rng_normal(&rng));
         out->step *= exp(-p->sigma * compute);
         out->up *= link;
@@ -243,13 +241,9 @@ double fli_system_turn(const fli_system *s, size_t turn, uint32_t client, size_t
     return seconds;
 }
 
-/* ==== local steps =========================================================================================== */
+/* ==== how many local steps a client takes ================================================================== */
 
-/* Heterogeneous local updates: how many steps a client takes. */
-
-/* Stands for no round: what a client draws once for good. */
-#define ALWAYS_AS_MANY UINT32_MAX
-
+/* Heterogeneous local updates. */
 size_t fli_local_steps(const fli_local_work *e, uint64_t seed, size_t round, uint32_t client, size_t per_epoch)
 {
     double work = (double)(e->steps ? e->steps : e->epochs);
@@ -259,7 +253,7 @@ size_t fli_local_steps(const fli_local_work *e, uint64_t seed, size_t round, uin
         fli_rng_init(&rng, seed, FLI_RNG_STEPS, (uint32_t)round, client);
         work = (double)(e->range.v[0] + (int64_t)fli_rng_below(&rng, (uint64_t)(e->range.v[1] - e->range.v[0] + 1)));
     } else if (e->uneven == FLI_UNEVEN_SPEEDS) {
-        fli_rng_init(&rng, seed, FLI_RNG_STEPS, ALWAYS_AS_MANY, client);
+        fli_rng_init(&rng, seed, FLI_RNG_STEPS, EVERY_TURN, client);
         work *= e->speeds.v[fli_rng_below(&rng, e->speeds.n)];
     }
     long long steps = llround(work * (double)unit);

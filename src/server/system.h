@@ -1,5 +1,6 @@
 /* How fast the clients' devices and links are, so that a run knows simulated seconds: the durations behind a virtual
- * clock. Nothing here waits or measures. A small table of ways; each is a few lines, so they share one file.
+ * clock. Nothing here waits or measures. A table of kinds; each is a few lines, so they share one file. At the end: how
+ * many local steps a client takes.
  *
  * All is a function of (seed, turn, client): the same for every thread and in every order, and nothing is kept per
  * client except the lines of a trace. After fli_system_new the object is read-only, so threads share it without
@@ -11,11 +12,9 @@
 #include "data/federation/federation.h"
 #include "format/keys.h"
 
-/* ==== system ================================================================================================ */
-
 typedef struct fli_system fli_system;
 
-/* What all ways share. The last two are for whoever runs rounds: they are only kept here. */
+/* What all kinds share. The last two are only kept here: run/rounds.c uses them. */
 typedef struct {
     double step_seconds;       /* one local step on a device of speed 1 */
     double turn_seconds;       /* fixed cost of a turn */
@@ -70,7 +69,7 @@ fli_speed fli_system_speed(const fli_system *s, size_t turn, uint32_t client);
 double fli_system_turn(const fli_system *s, size_t turn, uint32_t client, size_t steps, double bytes_down,
                        double bytes_up);
 
-/* ==== local steps =========================================================================================== */
+/* ==== how many local steps a client takes ================================================================== */
 
 /* How much the clients of a cohort do: heterogeneous local updates. */
 typedef enum {

@@ -1,5 +1,5 @@
-/* The board: the newest contents are read, whole, by many readers while one writes; and a reader that is stuck in the
- * middle holds up nobody. */
+/* The newest model: its contents are read, whole, by many readers while one writes; and a reader that is stuck in the
+ * middle does not hold up the others. */
 #include "check.h"
 
 #include "engine/async.h"
@@ -97,7 +97,7 @@ static void out_of_memory(void **state)
 enum { MOST_READERS = 6 };
 
 typedef struct {
-    fli_latest *board;
+    fli_latest *latest;
     size_t n; /* numbers per contents */
     atomic_int over;
 } room;
@@ -114,7 +114,7 @@ static void *read_on(void *arg)
 {
     reader *r = arg;
     while (!r->in->over) {
-        size_t v = fli_latest_read(r->in->board, r->contents);
+        size_t v = fli_latest_read(r->in->latest, r->contents);
         r->torn += torn(r->in->n, r->contents, v) != 0;
         r->backwards += v < r->last;
         r->last = v;
@@ -128,8 +128,8 @@ static void readers_begin(fl_ctx *ctx, room *in, reader *r, size_t readers, size
 {
     size_t *zero = calloc(n, sizeof *zero);
     *in = (room){.n = n};
-    assert_ok(ctx, fli_latest_new(ctx, n * sizeof *zero, readers, &in->board));
-    fli_latest_write(in->board, zero, 0);
+    assert_ok(ctx, fli_latest_new(ctx, n * sizeof *zero, readers, &in->latest));
+    fli_latest_write(in->latest, zero, 0);
     free(zero);
     for (size_t i = 0; i < readers; i++) {
         r[i] = (reader){.in = in, .contents = malloc(n * sizeof(size_t))};
@@ -147,7 +147,7 @@ static void readers_end(room *in, reader *r, size_t readers)
         assert_int_equal(r[i].torn, 0);
         assert_int_equal(r[i].backwards, 0);
     }
-    fli_latest_free(in->board);
+    fli_latest_free(in->latest);
 }
 
 /* Small contents, so that writer and readers meet often, and contents of many cache lines. */
@@ -162,7 +162,7 @@ static void many_readers(void **state)
             readers_begin(*state, &in, r, readers, n[k]);
             for (size_t v = 1; v <= last; v++) {
                 fill(n[k], v, contents);
-                fli_latest_write(in.board, contents, v);
+                fli_latest_write(in.latest, contents, v);
             }
             for (size_t i = 0; i < readers; i++) /* everyone sees the last one in the end */
                 for (size_t seen = r[i].done; r[i].done < seen + 2;) sched_yield();
@@ -203,11 +203,11 @@ static void writer_does_not_wait(void **state)
             assert_int_equal(pthread_kill(r[i].thread, SIGUSR1), 0);
             while (stuck < (int)i + 1) sched_yield();
             fill(N, ++v, contents);
-            fli_latest_write(in.board, contents, v);
+            fli_latest_write(in.latest, contents, v);
         }
         for (size_t k = 0; k < WRITES; k++) {
             fill(N, ++v, contents);
-            fli_latest_write(in.board, contents, v);
+            fli_latest_write(in.latest, contents, v);
         }
         assert_int_equal(stuck, READERS); /* still */
         held = 0;
@@ -245,8 +245,8 @@ static void *interrupt(void *arg)
     return NULL;
 }
 
-/* Contents as short as a few cache lines, so that a reader often stops between finding the newest sheet and taking hold
- * of it, and comes back when that sheet is being written again. */
+/* Contents as short as a few cache lines, so that a reader often stops between finding the newest copy and taking hold
+ * of it, and comes back when that copy is being written again. */
 static void interrupted_readers(void **state)
 {
     enum { READERS = 3, N = 64 };
@@ -261,7 +261,7 @@ static void interrupted_readers(void **state)
     assert_int_equal(pthread_create(&thread, NULL, interrupt, &t), 0);
     while (!t.over) {
         fill(N, ++v, contents);
-        fli_latest_write(in.board, contents, v);
+        fli_latest_write(in.latest, contents, v);
     }
     pthread_join(thread, NULL);
     readers_end(&in, r, READERS);
