@@ -323,7 +323,7 @@ UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double 
 UNUSED static double engine_potential(engine *e, double lr)
 {
     double sum[FLI_POTENTIAL_TERMS] = {0}, num[FLI_FIGURES_CLUSTERS_AT];
-    fli_server_state *server = fli_exec_coordinator(e->exec);
+    fli_server_state *server = fli_exec_server_state(e->exec);
     void *x = fli_exec_server(e->exec)[0];
     fli_server_state_start(server);
     const fli_message *now = fli_server_state_broadcast(server);

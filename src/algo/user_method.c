@@ -217,7 +217,7 @@ static void own_free(void *own)
  * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
  * parameters, which begin with it. */
 
-static fli_registry methods = FLI_OWN_LIST(own_free);
+static fli_registry methods = FLI_REGISTRY_INIT(own_free);
 
 static const fli_user_method *self_of(const void *params) { return ((const fli_user_params *)params)->self; }
 static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }

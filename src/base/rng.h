@@ -25,7 +25,7 @@ typedef enum {
     FLI_RNG_SYSTEM,  /* speeds of devices and links: (turn, client) */
     FLI_RNG_LABELS,  /* which of a client's samples keep their labels: (0, client) */
     FLI_RNG_AUGMENT, /* changes to samples: (round, client) and, by fli_rng_item, (epoch, sample) */
-    FLI_RNG_SHARDS,  /* which rank has which clients, whatever the seed: (0, client) */
+    FLI_RNG_RANK_OWNER,  /* which rank has which clients, whatever the seed: (0, client) */
     FLI_RNG_NUMBERS  /* of the asks that go out together: (the last of them, in two halves) */
 } fli_rng_purpose;
 

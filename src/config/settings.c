@@ -497,7 +497,7 @@ fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli
     return s ? s : status;
 }
 
-fl_status fli_settings_bind_member(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out)
+fl_status fli_settings_bind_client(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out)
 {
     uint32_t unbound;
     memset(out, 0, sizeof *out);

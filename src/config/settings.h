@@ -111,7 +111,7 @@ typedef struct {
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
 /* The same of what a client of a federation elsewhere has to say for itself, all else left out: where its samples come
  * from, `local.solver`, `precision` and `memory`. */
-fl_status fli_settings_bind_member(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
+fl_status fli_settings_bind_client(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
 /* What the samples of a federation are made from; m: those that a program has handed over, NULL if there are none. */
 fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m);
 /* One key, such as "local.lr" or "model.kind": its value as YAML, and its default. Of keys that there are not: nothing,

@@ -179,7 +179,7 @@ static uint32_t next_client(const fli_async *a, const flight *back)
 /* The flight's next turn begins: everything but the model it works from. */
 static void begin(fli_async *a, flight *f, uint32_t client)
 {
-    fli_server_state *server = fli_exec_coordinator(a->spec.exec);
+    fli_server_state *server = fli_exec_server_state(a->spec.exec);
     f->version = f->read = a->version;
     f->number = a->sent++;
     f->x.ask = (fli_ask){
@@ -242,7 +242,7 @@ static void end_flight(fli_async *a, flight *f)
 /* Absorbs f's answer; the server goes forward when the buffer is full. */
 static fl_status absorb_answer(fli_async *a, flight *f)
 {
-    fli_server_state *server = fli_exec_coordinator(a->spec.exec);
+    fli_server_state *server = fli_exec_server_state(a->spec.exec);
     fl_status s = f->x.status;
     if (s) return fli_server_state_failed(server, &f->x);
     size_t staleness = a->version - f->read;
@@ -308,7 +308,7 @@ static void release_model(fli_async *a, sent_model *c)
 /* What goes out with the server's present model beside the vectors. */
 static void copy_scalars(fli_async *a, sent_model *c)
 {
-    const fli_message *now = fli_server_state_broadcast(fli_exec_coordinator(a->spec.exec));
+    const fli_message *now = fli_server_state_broadcast(fli_exec_server_state(a->spec.exec));
     memcpy(c->model.num, now->num, a->numbers * sizeof *now->num);
     c->model.start = now->start;
 }
@@ -316,7 +316,7 @@ static void copy_scalars(fli_async *a, sent_model *c)
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
 static sent_model *present_model(fli_async *a)
 {
-    void *const *server = fli_server_state_vectors(fli_exec_coordinator(a->spec.exec));
+    void *const *server = fli_server_state_vectors(fli_exec_server_state(a->spec.exec));
     if (!a->current || a->current->version != a->version) {
         if (a->current) release_model(a, a->current);
         sent_model *c = a->spare;
@@ -362,7 +362,7 @@ static fl_status work_all(fli_async *a)
     /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
     for (size_t i = 0; i < n; i++)
         if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED)
-            return fli_server_state_failed(fli_exec_coordinator(a->spec.exec), a->todo[i]);
+            return fli_server_state_failed(fli_exec_server_state(a->spec.exec), a->todo[i]);
     return FL_OK;
 }
 
@@ -435,7 +435,7 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_req
     a->stop_requested = stop_requested;
     fli_pool_run(fli_exec_workers(a->spec.exec)->pool, a->spec.at_work, real_client, a);
     /* the thread that ended it may only have seen that a function of the user failed on another one */
-    fl_status s = fli_server_state_status(fli_exec_coordinator(a->spec.exec));
+    fl_status s = fli_server_state_status(fli_exec_server_state(a->spec.exec));
     return s ? s : a->status;
 }
 
@@ -466,7 +466,7 @@ static void replace(fli_async *a, flight *f)
  * not the clients, and the run ends. */
 static fl_status drop_client(fli_async *a, flight *f)
 {
-    fli_server_state *server = fli_exec_coordinator(a->spec.exec);
+    fli_server_state *server = fli_exec_server_state(a->spec.exec);
     if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_server_state_failed(server, &f->x);
     fli_server_state_forget(server, &f->x.ask);
     end_flight(a, f);
@@ -529,7 +529,7 @@ static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_r
         if (!s) s = go_on(a, x, &on);
     }
     a->idle = fli_exec_rest(a->spec.exec);
-    return s ? s : fli_server_state_agree(fli_exec_coordinator(a->spec.exec));
+    return s ? s : fli_server_state_agree(fli_exec_server_state(a->spec.exec));
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -591,7 +591,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->algo = fli_exec_spec_of(spec->exec)->algo;
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
-    a->bytes = fli_server_state_broadcast_bytes(fli_exec_coordinator(spec->exec));
+    a->bytes = fli_server_state_broadcast_bytes(fli_exec_server_state(spec->exec));
     size_t threads = fli_exec_workers(spec->exec)->threads, m = spec->at_work;
     if (spec->real && !is_remote(a) && m > threads) m = a->spec.at_work = threads;
     s = fli_pace_check(ctx, &spec->pace, m);
@@ -633,7 +633,7 @@ void fli_async_free(fli_async *a)
 static void send_first_models(fli_async *a)
 {
     fli_step step = step_of(a);
-    fli_server_state_begin(fli_exec_coordinator(a->spec.exec), &step);
+    fli_server_state_begin(fli_exec_server_state(a->spec.exec), &step);
     if (a->latest) {
         fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
         for (size_t i = 0; i < a->copy_count; i++) copy_scalars(a, &a->copies[i]);
@@ -652,7 +652,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_reque
 {
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) send_first_models(a);
-    if ((a->status = fli_server_state_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
+    if ((a->status = fli_server_state_status(fli_exec_server_state(a->spec.exec)))) return a->status;
     a->status = is_remote(a)   ? run_remote(a, steps, stop_requested)
                 : a->spec.real ? run_real(a, steps, stop_requested)
                                : run_virtual(a, steps, stop_requested);
@@ -756,7 +756,7 @@ static void load_copies(fli_async *a, fli_loader *in)
         c->version = (size_t)fli_load_count(in, a->version);
         fli_load_piece(&a->space, c->model.vec[0], a->bytes, in);
         fli_load_reals(c->model.num, a->numbers, in);
-        c->model.start = fli_server_state_broadcast(fli_exec_coordinator(a->spec.exec))->start;
+        c->model.start = fli_server_state_broadcast(fli_exec_server_state(a->spec.exec))->start;
     }
 }
 
@@ -777,6 +777,6 @@ fl_status fli_async_load(fli_async *a, fli_loader *in)
     load_copies(a, in);
     if ((s = fli_loader_status(in)) || !a->sent) return s;
     fli_step step = step_of(a);
-    fli_server_state_resume(fli_exec_coordinator(a->spec.exec), &step);
+    fli_server_state_resume(fli_exec_server_state(a->spec.exec), &step);
     return FL_OK;
 }

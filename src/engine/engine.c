@@ -216,7 +216,7 @@ void fli_exec_free(fli_exec *e)
 }
 
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
-fli_server_state *fli_exec_coordinator(fli_exec *e) { return e->server; }
+fli_server_state *fli_exec_server_state(fli_exec *e) { return e->server; }
 fli_workers *fli_exec_workers(fli_exec *e) { return &e->workers; }
 const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
 

@@ -45,7 +45,7 @@ void fli_exec_free(fli_exec *e);
 /* What a client said when it joined, without a digest. */
 fli_card fli_exec_card(const fli_exec *e, uint32_t client);
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
-fli_server_state *fli_exec_coordinator(fli_exec *e);
+fli_server_state *fli_exec_server_state(fli_exec *e);
 fli_workers *fli_exec_workers(fli_exec *e);
 /* The space of all vectors in messages and state. */
 const fli_space *fli_exec_space(const fli_exec *e);

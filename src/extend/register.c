@@ -30,7 +30,7 @@ fl_status fl_objective_register(fl_ctx *ctx, const fl_objective *given)
     fl_objective o;
     fli_clear(ctx);
     if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no objective to register");
-    fl_status s = fli_take_sized(ctx, "fl_objective", given, given->size, &o, sizeof o);
+    fl_status s = fli_take_versioned(ctx, "fl_objective", given, given->size, &o, sizeof o);
     if (!s) s = check_name(ctx, "an objective", "model", o.name);
     if (!s) s = fli_user_objective_check(ctx, &o);
     if (!s) s = fli_metrics_add(ctx, o.metrics);
@@ -51,7 +51,7 @@ fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *given)
     fl_solver solver;
     fli_clear(ctx);
     if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no solver to register");
-    fl_status s = fli_take_sized(ctx, "fl_solver", given, given->size, &solver, sizeof solver);
+    fl_status s = fli_take_versioned(ctx, "fl_solver", given, given->size, &solver, sizeof solver);
     if (!s) s = check_solver_name(ctx, solver.name);
     return s ? s : fli_user_solver_add(ctx, &solver);
 }
@@ -61,7 +61,7 @@ fl_status fl_method_register(fl_ctx *ctx, const fl_method *given)
     fl_method m;
     fli_clear(ctx);
     if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no method to register");
-    fl_status s = fli_take_sized(ctx, "fl_method", given, given->size, &m, sizeof m);
+    fl_status s = fli_take_versioned(ctx, "fl_method", given, given->size, &m, sizeof m);
     if (!s) s = check_name(ctx, "a method", "algorithm", m.name);
     return s ? s : fli_user_method_add(ctx, &m);
 }

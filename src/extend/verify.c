@@ -569,14 +569,14 @@ static fl_status run_rounds(verifier *v, const json_t *rounds)
 static void begin_step(verifier *v, size_t step)
 {
     fli_step next = {.round = step, .cohort = 1, .cohort_weight = 1 / (double)clients(v)};
-    fli_server_state_begin(fli_exec_coordinator(v->exec), &next);
+    fli_server_state_begin(fli_exec_server_state(v->exec), &next);
 }
 
 /* One client, working from the model of `delay` server steps before the newest. `history` has the start model and the
  * model after every step so far, one after the other. */
 static fl_status run_event(verifier *v, const json_t *event, size_t step, void **history, fli_exchange *x)
 {
-    fli_server_state *server = fli_exec_coordinator(v->exec);
+    fli_server_state *server = fli_exec_server_state(v->exec);
     const json_t *delay = json_object_get(event, "delay"), *steps = json_object_get(event, "steps"),
                  *who = json_object_get(event, "client");
     json_int_t client = json_is_integer(who) ? json_integer_value(who) : -1;

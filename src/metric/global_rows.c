@@ -220,7 +220,7 @@ static double gradient2(fli_moment *m)
 static double regularizer(fli_moment *m)
 {
     int none = !fli_exec_spec_of(m->exec)->regularizer;
-    return none ? NAN : fli_server_state_regularizer(fli_exec_coordinator(m->exec));
+    return none ? NAN : fli_server_state_regularizer(fli_exec_server_state(m->exec));
 }
 
 const fli_metric fli_metric_train_loss = {
@@ -408,7 +408,7 @@ static double weighted(const fli_client_figures *f, size_t figure)
 static double slope(fli_moment *m, const fli_gap *g)
 {
     const void *gradient = g->ahead ? m->ahead : m->gradient;
-    double eta = g->eta ? fli_server_state_gap_eta(fli_exec_coordinator(m->exec)) : 0, weight = fli_train_weight(m);
+    double eta = g->eta ? fli_server_state_gap_eta(fli_exec_server_state(m->exec)) : 0, weight = fli_train_weight(m);
     if (g->eta) return eta > 0 ? pow(mapping_norm(m, gradient, eta), 2) : NAN;
     return fli_dot(m->space, gradient, gradient) / (weight * weight);
 }
@@ -549,7 +549,7 @@ static double potential(fli_moment *m)
     if (!potential_of(m->exec)->name || !m->count) return NAN;
     for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
         sum[k] = fli_moment_sum(m, weighted_term, k) / fli_moment_sum(m, weight, k);
-    double value = fli_server_state_potential(fli_exec_coordinator(m->exec), sum);
+    double value = fli_server_state_potential(fli_exec_server_state(m->exec), sum);
     return isfinite(value) ? value : NAN;
 }
 

@@ -67,14 +67,14 @@ static void ask_derivative(solver *s, const fli_message *down, uint32_t what, si
         x->ask = (fli_ask){
             .kind = FLI_ASK_LEVELS, .client = (uint32_t)(first + i), .flags = what | FLI_ASK_HAS_BODY | FLI_ASK_REPLY};
         x->down = down;
-        fli_server_state_address(fli_exec_coordinator(s->exec), &x->ask);
+        fli_server_state_address(fli_exec_server_state(s->exec), &x->ask);
         s->counts->evaluation_down += (double)fli_exec_bytes_down(s->exec, &x->ask);
         s->counts->evaluation_up += (double)fli_exec_bytes_up(s->exec, &x->ask);
     }
     fli_exec_run(s->exec, s->list, count);
     for (size_t i = 0; !s->status && i < count; i++)
         if (s->exchanges[i].status)
-            s->status = fli_server_state_failed(fli_exec_coordinator(s->exec), &s->exchanges[i]);
+            s->status = fli_server_state_failed(fli_exec_server_state(s->exec), &s->exchanges[i]);
     for (size_t i = 0; !s->status && i < count; i++) {
         const fli_exchange *x = &s->exchanges[i];
         double weight = s->weights ? s->weights[x->ask.client] : x->ask.weight;
@@ -305,7 +305,7 @@ static fl_status weights_new(fli_measure *m)
         double work = fli_ask_work(a, &card, (uint32_t)i);
         first = i ? first : work;
         differ |= work != first;
-        m->weights[i] = fli_server_state_weight(fli_exec_coordinator(m->exec), i) * work;
+        m->weights[i] = fli_server_state_weight(fli_exec_server_state(m->exec), i) * work;
         sum += m->weights[i];
     }
     for (size_t i = 0; i < m->clients; i++) m->weights[i] /= sum;
@@ -469,7 +469,7 @@ static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *c
     }
     ask.kind = FLI_ASK_FIGURES;
     ask.flags = m->flags | FLI_ASK_HAS_BODY | FLI_ASK_REPLY;
-    fli_server_state_address(fli_exec_coordinator(m->exec), &ask);
+    fli_server_state_address(fli_exec_server_state(m->exec), &ask);
     if (m->flags & FLI_FIGURES_POTENTIAL) tell_away(m, &ask);
     return ask;
 }
@@ -500,7 +500,7 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 {
     fl_status s = FL_OK;
     void *x = (void *)m->x; /* the vectors of a message down are only read */
-    fli_server_state *server = fli_exec_coordinator(m->exec);
+    fli_server_state *server = fli_exec_server_state(m->exec);
     if (m->flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_server_state_start(server);
     const fli_message *now = fli_server_state_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};

@@ -188,7 +188,7 @@ static void objective_free(void *item)
     fli_free(o);
 }
 
-static fli_registry objectives = FLI_OWN_LIST(objective_free);
+static fli_registry objectives = FLI_REGISTRY_INIT(objective_free);
 
 /* Names go into files as they are. */
 static fl_status check_tensor_name(fl_ctx *ctx, const fl_objective *o, size_t k)

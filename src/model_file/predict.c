@@ -173,7 +173,7 @@ fl_status fl_model_predict(fl_ctx *ctx, const fl_model *m, const fl_samples *sam
     fl_samples given;
     fli_clear(ctx);
     if (!m || !samples) return fli_fail(ctx, FL_ECONFIG, "predictions need a model and samples");
-    fl_status s = fli_take_sized(ctx, "fl_samples", samples, samples->size, &given, sizeof given);
+    fl_status s = fli_take_versioned(ctx, "fl_samples", samples, samples->size, &given, sizeof given);
     if (s) return s;
     call c = {.ctx = ctx, .m = m, .s = &given};
     if (!(s = check(&c, out)) && given.n) s = begin(&c);

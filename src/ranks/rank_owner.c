@@ -31,7 +31,7 @@ static int fewer(const void *a, const void *b)
 static void deal(fli_rank_owner *s, candidate *row, size_t n, candidate *ranks)
 {
     fli_rng tie_break;
-    fli_rng_init(&tie_break, 0, FLI_RNG_SHARDS, 0, row[0].which);
+    fli_rng_init(&tie_break, 0, FLI_RNG_RANK_OWNER, 0, row[0].which);
     for (uint32_t r = 0; r < s->ranks; r++) ranks[r] = (candidate){s->of[r].samples, fli_rng_u64(&tie_break), r};
     qsort(ranks, s->ranks, sizeof *ranks, fewer);
     qsort(row, n, sizeof *row, fewer);

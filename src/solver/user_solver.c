@@ -178,7 +178,7 @@ static void own_free(void *item)
     fli_free(o);
 }
 
-static fli_registry solvers = FLI_OWN_LIST(own_free);
+static fli_registry solvers = FLI_REGISTRY_INIT(own_free);
 
 static fl_status check(fl_ctx *ctx, const fl_solver *s)
 {

@@ -588,7 +588,7 @@ static fl_status read_own(fli_experiment *x, const fli_node *root, const fli_nod
 
 fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out)
 {
-    if (given) return fli_take_sized(ctx, "fl_study_options", given, given->size, out, sizeof *out);
+    if (given) return fli_take_versioned(ctx, "fl_study_options", given, given->size, out, sizeof *out);
     *out = (fl_study_options){.size = sizeof *out};
     return FL_OK;
 }

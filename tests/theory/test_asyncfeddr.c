@@ -21,7 +21,7 @@ typedef struct {
 static void begin_step(steps *s)
 {
     fli_step next = {.round = s->step, .cohort = 1, .cohort_weight = 1.0 / N};
-    fli_server_state_begin(fli_exec_coordinator(s->e.exec), &next);
+    fli_server_state_begin(fli_exec_server_state(s->e.exec), &next);
 }
 
 static void steps_begin(steps *s, fixture *f, const char *params, const term *g, const double *x0)
@@ -42,7 +42,7 @@ static void steps_end(steps *s)
 /* The client comes back with a turn that began `delay` server steps ago. */
 static void step(steps *s, uint32_t client, size_t delay)
 {
-    fli_server_state *c = fli_exec_coordinator(s->e.exec);
+    fli_server_state *c = fli_exec_server_state(s->e.exec);
     fli_exchange *x = &s->x;
     assert_true(delay <= s->step && s->step < STEPS);
     fli_message down = {.vec = (void *[]){s->history[s->step - delay]}, .start = fli_server_state_broadcast(c)->start};

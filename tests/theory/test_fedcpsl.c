@@ -111,7 +111,7 @@ static double gradient2(engine *e, const double *x)
     for (size_t i = 0; i < N; i++) {
         find_labels(e, i, x, nu);
         gradient(e, i, x, x, 1, nu, g);
-        for (size_t j = 0; j < P; j++) sum[j] += fli_server_state_weight(fli_exec_coordinator(e->exec), i) * g[j];
+        for (size_t j = 0; j < P; j++) sum[j] += fli_server_state_weight(fli_exec_server_state(e->exec), i) * g[j];
     }
     for (size_t j = 0; j < P; j++) norm2 += sum[j] * sum[j];
     return norm2;
@@ -168,14 +168,14 @@ static void round_by_hand(engine *e, plain *p, const uint32_t *cohort, size_t m)
         double qt = turn(e, p, i, e->steps[i], z);
         steps += (double)e->steps[i] / (double)m;
         for (size_t j = 0; j < P; j++)
-            step[j] += fli_server_state_weight(fli_exec_coordinator(e->exec), i) * (z[j] - p->x[j]) / qt;
+            step[j] += fli_server_state_weight(fli_exec_server_state(e->exec), i) * (z[j] - p->x[j]) / qt;
         for (size_t j = 0; j < P; j++) assert_near(seen_z[i][j], z[j], 1e-12);
     }
     for (size_t j = 0; j < P; j++) {
         p->x[j] += (p->server_lr > 0 ? p->server_lr : steps) * N / (double)m * step[j];
         p->c[j] = 0;
         for (size_t i = 0; i < N; i++)
-            p->c[j] += fli_server_state_weight(fli_exec_coordinator(e->exec), i) * p->c_i[i][j];
+            p->c[j] += fli_server_state_weight(fli_exec_server_state(e->exec), i) * p->c_i[i][j];
     }
 }
 
@@ -208,7 +208,7 @@ static void follow(fixture *f, double momentum, const char *params, double serve
         for (size_t j = 0; j < P; j++) {
             double sum = 0;
             for (size_t i = 0; i < N; i++)
-                sum += fli_server_state_weight(fli_exec_coordinator(e.exec), i) * seen_c[i][j];
+                sum += fli_server_state_weight(fli_exec_server_state(e.exec), i) * seen_c[i][j];
             assert_near(server(&e, 0)[j], p.x[j], 1e-11);
             assert_near(server(&e, 1)[j], p.c[j], 1e-11);
             assert_near(server(&e, 1)[j], sum, 1e-13); /* c = sum w_i c_i, whoever took part */

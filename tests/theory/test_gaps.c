@@ -140,7 +140,7 @@ static void clients_begin(const fl_run *run, followed *s)
     for (size_t i = 0; i < CLIENTS; i++) {
         assert_ok(run->ctx, fli_view_open(run->ctx, run->plan.fed, i, &s->c[i].v));
         assert_in_range(s->c[i].v.n_unlabelled, 2, MOST);
-        s->weight[i] = fli_server_state_weight(fli_exec_coordinator(run->exec), i);
+        s->weight[i] = fli_server_state_weight(fli_exec_server_state(run->exec), i);
         for (size_t k = 0; k < MOST * C; k++) ((double *)s->c[i].nu)[k] = 1.0 / C;
     }
 }
@@ -270,7 +270,7 @@ static void gradients_of_own_models(void **state)
             assert_ok(f->ctx, fli_view_open(f->ctx, run->plan.fed, i, &c->v));
             assert_ok(f->ctx, fli_exec_own_model(run->exec, (uint32_t)i, own, NULL));
             objective(run, c, c->nu, own, own, 1, g);
-            want += fli_server_state_weight(fli_exec_coordinator(run->exec), i) * square(PARAMETERS, g);
+            want += fli_server_state_weight(fli_exec_server_state(run->exec), i) * square(PARAMETERS, g);
             fli_view_close(&c->v);
         }
         near(fl_row_get(fl_run_row(run), "local_gradient2"), want, methods[m], 6);
@@ -334,7 +334,7 @@ static void weights_of_work(void **state)
             double q = (double)fli_local_steps(&run->plan.settings.local.work, 5, 0, (uint32_t)i, 0), length = 0;
             if (!cases[c].drawn) length = 1 + 0.5 * (q - 1);
             for (double e = 1; cases[c].drawn && e <= 3; e++) length += (1 + 0.5 * (e * (double)epoch - 1)) / 3;
-            sum += w[i] = fli_server_state_weight(fli_exec_coordinator(run->exec), i) * length;
+            sum += w[i] = fli_server_state_weight(fli_exec_server_state(run->exec), i) * length;
         }
         for (size_t i = 0; i < 5; i++) w[i] /= sum;
         fli_levels_solved by_p, by_w;

@@ -111,7 +111,7 @@ static fl_status check_shape(fl_ctx *ctx, const char *what, const fl_samples *s)
 
 static fl_status take_samples(fl_ctx *ctx, const char *what, const fl_samples *given, fl_samples *out)
 {
-    fl_status s = fli_take_sized(ctx, "fl_samples", given, given->size, out, sizeof *out);
+    fl_status s = fli_take_versioned(ctx, "fl_samples", given, given->size, out, sizeof *out);
     if (s) return s;
     if (!out->n || out->n >= UINT32_MAX)
         return fli_fail(ctx, FL_ECONFIG, "%s: n is %zu, but must be at least 1 and below %" PRIu32, what, out->n,
@@ -126,7 +126,7 @@ static fl_status take_samples(fl_ctx *ctx, const char *what, const fl_samples *g
 
 static fl_status take_holding(fl_ctx *ctx, const fl_holding *given, size_t n, fl_holding *out)
 {
-    fl_status s = fli_take_sized(ctx, "fl_holding", given, given->size, out, sizeof *out);
+    fl_status s = fli_take_versioned(ctx, "fl_holding", given, given->size, out, sizeof *out);
     if (s) return s;
     if (out->start && out->owner)
         return fli_fail(ctx, FL_ECONFIG, "fl_holding: only one of start and owner can be given");
@@ -147,7 +147,7 @@ fl_status fli_memory_take(fl_ctx *ctx, const fl_samples *train, const fl_samples
 {
     fli_memory m = {0};
     if (train && test && !train->n) { /* for a server, whose clients have their samples */
-        fl_status alone = fli_take_sized(ctx, "fl_samples", train, train->size, &m.train, sizeof m.train);
+        fl_status alone = fli_take_versioned(ctx, "fl_samples", train, train->size, &m.train, sizeof m.train);
         if (!alone) alone = take_samples(ctx, "test samples", test, &m.test);
         if (!alone && who) alone = fli_fail(ctx, FL_ECONFIG, "fl_holding: there are no training samples to hold");
         if (!alone) *out = m;

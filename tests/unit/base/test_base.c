@@ -413,19 +413,19 @@ static void takes_structs_of_other_versions(void **state)
     fl_ctx *ctx = *state;
     known got = {9, 9, 9};
     newer given = {{sizeof(known), 1, 2}, 3, 4};
-    assert_ok(ctx, fli_take_sized(ctx, "known", &given, given.old.size, &got, sizeof got));
+    assert_ok(ctx, fli_take_versioned(ctx, "known", &given, given.old.size, &got, sizeof got));
     assert_true(got.size == sizeof got && got.first == 1 && got.second == 2);
     given.old.size = 2 * sizeof(size_t); /* from before there was a second */
-    assert_ok(ctx, fli_take_sized(ctx, "known", &given, given.old.size, &got, sizeof got));
+    assert_ok(ctx, fli_take_versioned(ctx, "known", &given, given.old.size, &got, sizeof got));
     assert_true(got.first == 1 && got.second == 0);
     given.old.size = sizeof given;
-    assert_fails(ctx, fli_take_sized(ctx, "known", &given, given.old.size, &got, sizeof got), FL_ECONFIG,
+    assert_fails(ctx, fli_take_versioned(ctx, "known", &given, given.old.size, &got, sizeof got), FL_ECONFIG,
                  "known has 40 bytes, and something is set beyond the 24");
     assert_true(got.size == 0 && got.first == 0);
     given.third = 0;
-    assert_fails(ctx, fli_take_sized(ctx, "known", &given, given.old.size, &got, sizeof got), FL_ECONFIG, "beyond");
+    assert_fails(ctx, fli_take_versioned(ctx, "known", &given, given.old.size, &got, sizeof got), FL_ECONFIG, "beyond");
     given.fourth = 0;
-    assert_ok(ctx, fli_take_sized(ctx, "known", &given, given.old.size, &got, sizeof got));
+    assert_ok(ctx, fli_take_versioned(ctx, "known", &given, given.old.size, &got, sizeof got));
     assert_true(got.first == 1 && got.second == 2);
 }
 
@@ -435,7 +435,7 @@ static void refuses_sizes_that_are_none(void **state)
     known got, given = {.first = 1};
     const size_t sizes[] = {0, 1, sizeof(size_t), 17, 23, sizeof given + 1, 1 << 20, SIZE_MAX - 7, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        assert_fails(ctx, fli_take_sized(ctx, "known", &given, sizes[i], &got, sizeof got), FL_ECONFIG,
+        assert_fails(ctx, fli_take_versioned(ctx, "known", &given, sizes[i], &got, sizeof got), FL_ECONFIG,
                      "but must be sizeof(known), which is 24");
 }
 

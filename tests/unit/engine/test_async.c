@@ -335,7 +335,7 @@ static void shares(void **state)
             rig r;
             rig_init(&r, f->ctx, (plan){.clients = 1, .method = "fedasync", .params = params[k], .seconds = by_hand});
             double one = 1, zero = 0, *x = fli_exec_server(r.engine.exec)[0];
-            fli_server_state *server = fli_exec_coordinator(r.engine.exec);
+            fli_server_state *server = fli_exec_server_state(r.engine.exec);
             fli_exchange upload = {.up = {.vec = (void *[]){&zero}}};
             *x = one;
             fli_server_state_begin(server, &(fli_step){.cohort = 1, .cohort_weight = 1});
