@@ -121,11 +121,11 @@ static double train(bench *b, fli_engine_net *net, const network *w, size_t clie
 
 static double look(bench *b, fli_engine_net *net)
 {
-    fli_engine_look l = {.x = b->start, .samples = b->samples, .n = LOOK};
+    fli_engine_eval l = {.x = b->start, .samples = b->samples, .n = LOOK};
     double begin = 0;
     for (int i = 0; i <= REPEATS; i++) {
         if (i == 1) begin = fli_clock_now();
-        check(b->ctx, b->engine->does->look(b->ctx, net, b->data, &l, 1));
+        check(b->ctx, b->engine->does->evaluate(b->ctx, net, b->data, &l, 1));
     }
     return (fli_clock_now() - begin) * 1e6 / REPEATS;
 }

@@ -186,9 +186,9 @@ static fl_status fill(const fl_method *m, fli_user_method *o)
     return s;
 }
 
-static void own_free(void *own);
+static void method_free(void *own);
 
-static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
+static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
 {
     fli_arena arena;
     fli_arena_init(&arena, ctx);
@@ -198,14 +198,14 @@ static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out
     fl_status s = fill(m, o);
     o->arena.ctx = NULL; /* it may go before the method does */
     if (s)
-        own_free(o);
+        method_free(o);
     else
         *out = o;
     return s;
 }
 
-/* A copy, its descriptor filled but for what it does; to be freed by own_free. */
-static void own_free(void *own)
+/* A copy, its descriptor filled but for what it does; to be freed by method_free. */
+static void method_free(void *own)
 {
     fli_arena arena = ((fli_user_method *)own)->arena;
     fli_arena_fini(&arena);
@@ -217,7 +217,7 @@ static void own_free(void *own)
  * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
  * parameters, which begin with it. */
 
-static fli_registry methods = FLI_OWN_LIST(own_free);
+static fli_registry methods = FLI_OWN_LIST(method_free);
 
 static const fli_user_method *self_of(const void *params) { return ((const fli_user_params *)params)->self; }
 static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
@@ -243,8 +243,8 @@ static fl_ask ask_of(const fli_ask *a)
 
 /* What a client has of the server, numbered as there. What it is never sent is NaN. */
 typedef struct {
-    const void *vec[FLI_OWN_VECTORS];
-    double num[FLI_OWN_SCALARS];
+    const void *vec[FLI_USER_VECTORS];
+    double num[FLI_USER_SCALARS];
 } received;
 
 static void receive(const fli_user_method *o, const fli_turn *t, received *r)
@@ -494,7 +494,7 @@ fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m)
 {
     fli_user_method *own = NULL;
     fl_status s = fli_user_check(ctx, m);
-    if (!s) s = own_copy(ctx, m, &own);
+    if (!s) s = method_copy(ctx, m, &own);
     if (s) return s;
     give_calls(m, &own->algo);
     return fli_registry_add(ctx, &methods, m->name, own);

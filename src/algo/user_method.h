@@ -19,10 +19,10 @@ int fli_user_method_forget(const char *name);
 
 /* ==== own method ============================================================================================ */
 
-/* What a registered method is made of: between the files that check it (own_check.c), copy it (own_copy.c) and call it
+/* What a registered method is made of: between the files that check it (own_check.c), copy it (method_copy.c) and call it
  * (own.c). */
 
-enum { FLI_OWN_VECTORS = 64, FLI_OWN_SCALARS = 256 }; /* at most this many of a kind */
+enum { FLI_USER_VECTORS = 64, FLI_USER_SCALARS = 256 }; /* at most this many of a kind */
 
 /* What the user gave beside tables. */
 typedef struct {
@@ -43,7 +43,7 @@ typedef struct {
     fli_arena arena; /* in which all of it lies, this struct too */
     fli_user_calls does;
     size_t server;                                                      /* its vectors, */
-    unsigned char sent[FLI_OWN_VECTORS], sent_scalars[FLI_OWN_SCALARS]; /* and what clients ever get of the server's */
+    unsigned char sent[FLI_USER_VECTORS], sent_scalars[FLI_USER_SCALARS]; /* and what clients ever get of the server's */
     int hides;                      /* there are server vectors that they never get */
     const char *solver[FLI_STAGES]; /* of every phase */
 } fli_user_method;

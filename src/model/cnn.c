@@ -181,7 +181,7 @@ static void turn(builder *b, int last)
     if (b->last == last) return;
     b->last = last;
     if (b->shape[0] == 1 || pixels == 1) return;
-    fli_stage *t = add(b, FLI_STAGE_TURN, b->width);
+    fli_stage *t = add(b, FLI_STAGE_REORDER, b->width);
     t->rows = last ? b->shape[0] : pixels;
     t->cols = last ? pixels : b->shape[0];
 }
@@ -452,7 +452,7 @@ static void convnet_forward(const fli_pass *p)
         const fli_stage *t = &p->net->stage[l];
         const void *in = fli_stage_input(p, l);
         switch (t->kind) {
-        case FLI_STAGE_TURN: image->transpose(n, t->rows, t->cols, in, p->s.h[l]); break;
+        case FLI_STAGE_REORDER: image->transpose(n, t->rows, t->cols, in, p->s.h[l]); break;
         case FLI_STAGE_CONV: conv_forward(p, l); break;
         case FLI_STAGE_MAX: image->max_pool(&t->pool, n, in, p->s.which[l], p->s.h[l]); break;
         case FLI_STAGE_MEAN: image->mean_pool(&t->pool, n, in, p->s.h[l]); break;
@@ -509,7 +509,7 @@ static void backward(const fli_pass *p, void *g)
         void *below = l > p->net->first ? p->s.error[l & 1] : NULL;
         if (t->relu) p->ops->relu_mask(n * t->out, p->s.h[l], d);
         switch (t->kind) {
-        case FLI_STAGE_TURN: image->transpose(n, t->cols, t->rows, d, below); break;
+        case FLI_STAGE_REORDER: image->transpose(n, t->cols, t->rows, d, below); break;
         case FLI_STAGE_CONV: conv_backward(p, l, d, below, g); break;
         case FLI_STAGE_MAX: image->max_put(&t->pool, n, d, p->s.which[l], below); break;
         case FLI_STAGE_MEAN: image->mean_put(&t->pool, n, d, below); break;
@@ -644,7 +644,7 @@ static void forward(const r_pass *r)
         const void *in = l ? r->r.h[l - 1] : NULL;
         void *rh = r->r.h[l];
         switch (t->kind) {
-        case FLI_STAGE_TURN: image->transpose(n, t->rows, t->cols, in, rh); break;
+        case FLI_STAGE_REORDER: image->transpose(n, t->rows, t->cols, in, rh); break;
         case FLI_STAGE_CONV: conv_forward_r(r, l); break;
         case FLI_STAGE_MAX: image->max_pick(&t->pool, n, in, p->s.which[l], rh); break;
         case FLI_STAGE_MEAN: image->mean_pool(&t->pool, n, in, rh); break;
@@ -731,7 +731,7 @@ static void plain_backward(const fli_pass *p, size_t l, const void *d, void *bel
     const fli_image_ops *image = p->ops->image;
     const fli_stage *t = &p->net->stage[l];
     if (!below) return;
-    if (t->kind == FLI_STAGE_TURN) image->transpose(p->b->n, t->cols, t->rows, d, below);
+    if (t->kind == FLI_STAGE_REORDER) image->transpose(p->b->n, t->cols, t->rows, d, below);
     if (t->kind == FLI_STAGE_MAX) image->max_put(&t->pool, p->b->n, d, p->s.which[l], below);
     if (t->kind == FLI_STAGE_MEAN) image->mean_put(&t->pool, p->b->n, d, below);
 }

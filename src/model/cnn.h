@@ -38,7 +38,7 @@ fl_status fli_layers_read(fl_ctx *ctx, const char *line, fli_layer *out, size_t 
 /* ==== convnet =============================================================================================== */
 
 typedef enum {
-    FLI_STAGE_TURN, /* only the order changes: channels last before the first filter or pool, first after the last */
+    FLI_STAGE_REORDER, /* only the order changes: channels last before the first filter or pool, first after the last */
     FLI_STAGE_CONV, /* filters, with the max pool behind them if there is one, then bias and ReLU */
     FLI_STAGE_MAX,  /* any other max pool */
     FLI_STAGE_MEAN,

@@ -69,7 +69,7 @@ void fli_convnet_layers(const fli_model *m, fli_text *t)
     for (size_t l = 0; l < net->depth; l++) {
         const fli_stage *a = &net->stage[l];
         switch (a->kind) {
-        case FLI_STAGE_TURN: break;
+        case FLI_STAGE_REORDER: break;
         case FLI_STAGE_MAX: add_plain(t, "max_pool", a->pool.kernel); break;
         case FLI_STAGE_MEAN: add_plain(t, "mean_pool", a->pool.kernel); break;
         case FLI_STAGE_CONV: add_conv(t, weight, a); break;
@@ -145,7 +145,7 @@ static fli_net_layer *add_window(fli_network *net, fli_net_kind kind, const fli_
     return l;
 }
 
-static void network_conv(fli_network *net, const fli_stage *t)
+static void add_conv_layer(fli_network *net, const fli_stage *t)
 {
     fli_net_layer *l = add_window(net, FLI_NET_CONV, &t->conv.in, t->outs);
     set_parameters(l, t->relu, t->weight, t->bias);
@@ -159,8 +159,8 @@ int fli_convnet_network(const fli_model *m, fli_network *net)
     for (size_t i = 0; i < stages->depth; i++) {
         const fli_stage *t = &stages->stage[i];
         switch (t->kind) {
-        case FLI_STAGE_TURN: break; /* the order between layers is the device's own business */
-        case FLI_STAGE_CONV: network_conv(net, t); break;
+        case FLI_STAGE_REORDER: break; /* the order between layers is the device's own business */
+        case FLI_STAGE_CONV: add_conv_layer(net, t); break;
         case FLI_STAGE_MAX: add_window(net, FLI_NET_MAX_POOL, &t->pool, t->pool.channels); break;
         case FLI_STAGE_MEAN: add_window(net, FLI_NET_MEAN_POOL, &t->pool, t->pool.channels); break;
         case FLI_STAGE_FC: add_fc(net, t->in, t->out, t->relu, t->weight, t->bias); break;

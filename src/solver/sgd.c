@@ -106,7 +106,7 @@ const fli_solver fli_solver_sgd = {.name = "sgd",
  * Algorithm 3, [CPSL] (7a)-(7b)). The local problem's other terms are in x alone, so they are folded into the step as
  * ever. */
 
-static fl_status solve_two_blocks(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static fl_status solve_blocks_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
     void *y;
     fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
@@ -114,15 +114,15 @@ static fl_status solve_two_blocks(fl_ctx *ctx, fli_worker *w, fli_task *t)
     return s;
 }
 
-static void solve_all_two_blocks(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+static void solve_blocks(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
 {
-    fli_worker_each(ctx, instance, tasks, n, solve_two_blocks);
+    fli_worker_each(ctx, instance, tasks, n, solve_blocks_task);
 }
 
 const fli_solver fli_solver_blocks = {.name = "two-block",
                                       .second_block = 1,
                                       .augments = 1,
                                       .counts_steps = 1,
-                                      .solve = solve_all_two_blocks,
+                                      .solve = solve_blocks,
                                       FLI_WORKER_INSTANCE,
                                       FLI_LATENTS_KEPT};

@@ -105,7 +105,7 @@ static void make_images(stage *s, const net_case *c)
 
 static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
 {
-    static const fli_backend *const backends[SIDES] = {&fli_backend_twin, &fli_backend_cuda};
+    static const fli_backend *const backends[SIDES] = {&fli_backend_cpu, &fli_backend_cuda};
     const fli_model_desc *d = model_named(c->model);
     *s = (stage){.ctx = ctx,
                  .ops = w->ops,
@@ -338,19 +338,19 @@ enum { LOOKS = 7, LONG = 700 };
 
 /* Labelled, with and without gradient, one that is long; with a y; mixtures. Kinds are not in an order. */
 static void make_looks(const stage *s, int i, const vector *x, const vector *g, const uint32_t *samples, const void *y,
-                       fli_engine_look *out)
+                       fli_engine_eval *out)
 {
     int semi = s->m->latent != NULL, pair = s->m->desc->logits != NULL;
     const void *own = pair ? x[2].at[i] : NULL;
     y = semi ? y : NULL;
-    out[0] = (fli_engine_look){.x = x[0].at[i], .samples = samples, .n = 40, .gradient = g[0].at[i]};
+    out[0] = (fli_engine_eval){.x = x[0].at[i], .samples = samples, .n = 40, .gradient = g[0].at[i]};
     out[1] =
-        (fli_engine_look){.x = x[0].at[i], .samples = samples + 40, .n = 12, .y = y, .gradient = g[0].at[i], .add = 1};
-    out[2] = (fli_engine_look){.x = x[1].at[i], .samples = samples, .n = LONG};
-    out[3] = (fli_engine_look){.x = x[1].at[i], .own = own, .mix = 0.3, .samples = samples + 9, .n = 50};
-    out[4] = (fli_engine_look){.x = x[0].at[i], .own = own, .mix = 0.9, .samples = samples + 3, .n = 10, .y = y};
-    out[5] = (fli_engine_look){.x = x[2].at[i], .samples = samples, .n = 0, .gradient = g[1].at[i]};
-    out[6] = (fli_engine_look){.x = x[2].at[i], .samples = samples + 5, .n = 300, .y = y};
+        (fli_engine_eval){.x = x[0].at[i], .samples = samples + 40, .n = 12, .y = y, .gradient = g[0].at[i], .add = 1};
+    out[2] = (fli_engine_eval){.x = x[1].at[i], .samples = samples, .n = LONG};
+    out[3] = (fli_engine_eval){.x = x[1].at[i], .own = own, .mix = 0.3, .samples = samples + 9, .n = 50};
+    out[4] = (fli_engine_eval){.x = x[0].at[i], .own = own, .mix = 0.9, .samples = samples + 3, .n = 10, .y = y};
+    out[5] = (fli_engine_eval){.x = x[2].at[i], .samples = samples, .n = 0, .gradient = g[1].at[i]};
+    out[6] = (fli_engine_eval){.x = x[2].at[i], .samples = samples + 5, .n = 300, .y = y};
 }
 
 static void check_looks(stage *s)
@@ -358,14 +358,14 @@ static void check_looks(stage *s)
     vector x[3], g[2];
     uint32_t samples[LONG];
     void *y = random_labels(s, 300);
-    fli_engine_look look[SIDES][LOOKS];
+    fli_engine_eval look[SIDES][LOOKS];
     for (size_t i = 0; i < 3; i++) x[i] = random_vector(s, 0.7);
     for (size_t i = 0; i < 2; i++) g[i] = random_vector(s, 0.7);
     for (size_t i = 0; i < LONG; i++) samples[i] = (uint32_t)fli_rng_below(&s->rng, SAMPLES);
     for (size_t i = 0; i < SIDES; i++) {
         side *d = &s->side[i];
         make_looks(s, (int)i, x, g, samples, y, look[i]);
-        assert_ok(s->ctx, d->engine->does->look(s->ctx, d->net, d->data, look[i], LOOKS));
+        assert_ok(s->ctx, d->engine->does->evaluate(s->ctx, d->net, d->data, look[i], LOOKS));
     }
     for (size_t k = 0; k < LOOKS; k++) {
         assert_near(look[GPU][k].loss, look[TWIN][k].loss, s->tolerance * fmax(1, fabs(look[TWIN][k].loss)));

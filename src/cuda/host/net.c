@@ -73,8 +73,8 @@ fl_status fli_cuda_net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int t
 void fli_cuda_net_free(fli_engine_net *n)
 {
     if (!n) return;
-    fli_cuda_depot_fini(n->engine, &n->work);
-    fli_cuda_depot_fini(n->engine, &n->sums);
+    fli_cuda_workspace_fini(n->engine, &n->work);
+    fli_cuda_workspace_fini(n->engine, &n->sums);
     fli_free(n->lane);
     fli_free(n->own);
     fli_free(n->drawing);
@@ -110,22 +110,22 @@ static size_t conv_work(const fli_engine_net *n, size_t lanes, uint32_t room)
     return most;
 }
 
-void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_parcel *p,
+void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_layout *p,
                          fli_cuda_sweep *out)
 {
     size_t rows = lanes * room, column = rows * n->real;
     *out = (fli_cuda_sweep){.lanes = (uint32_t)lanes, .room = room};
-    for (size_t i = 0; i < (flags & FLI_SWEEP_LINK ? 2 : 1); i++)
-        out->x[i] = fli_cuda_parcel_room(p, column * n->network.features);
+    for (size_t i = 0; i < (flags & FLI_SWEEP_FUSED ? 2 : 1); i++)
+        out->x[i] = fli_cuda_layout_reserve(p, column * n->network.features);
     for (size_t l = 0; l < n->depth; l++) {
         const fli_cuda_stage *t = &n->stage[l];
-        out->h[l] = fli_cuda_parcel_room(p, column * t->out);
-        if (keeps_places(t)) out->which[l] = fli_cuda_parcel_room(p, rows * t->out);
+        out->h[l] = fli_cuda_layout_reserve(p, column * t->out);
+        if (keeps_places(t)) out->which[l] = fli_cuda_layout_reserve(p, rows * t->out);
     }
     for (size_t i = 0; i < 2 && flags & FLI_SWEEP_BACK; i++)
-        out->error[i] = fli_cuda_parcel_room(p, column * error_width(n, i));
-    if (flags & FLI_SWEEP_PAIR) out->p = fli_cuda_parcel_room(p, column * n->network.classes);
-    out->work = fli_cuda_parcel_room(p, conv_work(n, lanes, room));
+        out->error[i] = fli_cuda_layout_reserve(p, column * error_width(n, i));
+    if (flags & FLI_SWEEP_PAIR) out->p = fli_cuda_layout_reserve(p, column * n->network.classes);
+    out->work = fli_cuda_layout_reserve(p, conv_work(n, lanes, room));
 }
 
 double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, int momentum)
@@ -133,7 +133,7 @@ double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, i
     size_t rows = batch < n->piece ? batch : n->piece, vectors = (momentum != 0) + (batch > n->piece);
     uint32_t room = fli_cuda_room(rows);
     double reals = (double)n->network.features + (double)error_width(n, 0) + (double)error_width(n, 1), places = 0;
-    if (fli_cuda_fc_link_fits(n->type, n->stage[0].layer, (uint32_t)rows)) reals += (double)n->network.features;
+    if (fli_cuda_fc_fused_step_fits(n->type, n->stage[0].layer, (uint32_t)rows)) reals += (double)n->network.features;
     for (size_t l = 0; l < n->depth; l++) {
         reals += (double)n->stage[l].out;
         if (keeps_places(&n->stage[l])) places += (double)n->stage[l].out;

@@ -13,9 +13,9 @@
  * memory, as each value is read there once per tap. */
 #include "cuda/kernels/conv.cuh"
 
-/* ==== conv finish =========================================================================================== */
+/* ==== bias, ReLU, pool and mask =================================================================================== */
 
-/* What becomes of the sums of a convolution (conv_product.cu): bias, ReLU and pool in the forward pass, the mask of the
+/* What becomes of the sums of a convolution: bias, ReLU and pool in the forward pass, the mask of the
  * layer below in the backward pass. */
 
 /* The layer, in the one direction or the other. */
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void windows_out(const shape &p, const finish 
     }
 }
 
-/* ==== conv product ========================================================================================== */
+/* ==== the product ================================================================================================= */
 
 enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
 
