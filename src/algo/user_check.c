@@ -1,4 +1,4 @@
-/* Whether a method of the user's can be: a sentence for every mistake in its tables. */
+/* Checks a method that a user registers: a sentence for every mistake in its tables. */
 #include "algo/user_method.h"
 
 #include <math.h>

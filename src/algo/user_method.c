@@ -1,5 +1,5 @@
-/* A method of the user's becomes ours: everything it points to is copied, and its tables become those of a
- * descriptor. */
+/* Methods that users register: everything a method points to is copied, its tables become those of a descriptor, and the
+ * descriptor's functions call the user's. */
 #include "algo/user_method.h"
 
 #include "base/number.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== own copy ============================================================================================== */
+/* ==== the copy ============================================================================================ */
 
 _Static_assert((unsigned)FL_IN_WARM_UP == FLI_IN_WARM_UP && (unsigned)FL_AT_FIRST == FLI_AT_FIRST,
                "when parts are sent is the same here and in the public header");
@@ -186,8 +186,13 @@ static fl_status fill(const fl_method *m, fli_user_method *o)
     return s;
 }
 
-static void method_free(void *own);
+static void method_free(void *method)
+{
+    fli_arena arena = ((fli_user_method *)method)->arena;
+    fli_arena_fini(&arena);
+}
 
+/* A copy, its descriptor filled but for what it does; to be freed by method_free. */
 static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
 {
     fli_arena arena;
@@ -204,18 +209,10 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **
     return s;
 }
 
-/* A copy, its descriptor filled but for what it does; to be freed by method_free. */
-static void method_free(void *own)
-{
-    fli_arena arena = ((fli_user_method *)own)->arena;
-    fli_arena_fini(&arena);
-}
+/* ==== the calls =========================================================================================== */
 
-/* ==== own =================================================================================================== */
-
-/* Methods of the user's. Each is a descriptor like any other, whose functions here call the user's: what these see is
- * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
- * parameters, which begin with it. */
+/* What the user's functions see is made for every call, on the stack, from what a method of fedloom's own would see. The
+ * method itself is found by the parameters, which begin with it. */
 
 static fli_registry methods = FLI_OWN_LIST(method_free);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ==== memory ====================================================================================================== */
+/* ==== memory ============================================================================================== */
 
 /* Addresses that are handed out are of pages that can be neither read nor written, as those of a device: code that
  * follows one crashes, in the tests. */
@@ -92,7 +92,7 @@ static void *memory_at(const fli_cpu_device_memory *m, const void *there)
     return offset <= b->bytes ? b->here + offset : NULL;
 }
 
-/* ==== the backend ================================================================================================= */
+/* ==== the backend ========================================================================================= */
 
 typedef struct {
     fli_engine engine;

@@ -40,7 +40,7 @@ const fli_solver *fli_device_solver(const fli_solver *solver);
 /* What --version and manifests say, such as "NVIDIA H200, driver 13.0". */
 const char *fli_device_name(const fli_device *d);
 
-/* ==== recorder of operations on vectors =========================================================================== */
+/* ==== recorder of operations on vectors =================================================================== */
 
 /* The place of a device's vectors (vec/place.h): what is asked of it is written on a tape, which the engine plays when
  * somebody wants to know, or when something comes that does not go on that tape. Used by one thread at a time. */
@@ -58,7 +58,7 @@ void fli_recorder_play(fli_recorder *r);
  * uses no others. */
 void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t count);
 
-/* ==== internals =================================================================================================== */
+/* ==== internals =========================================================================================== */
 
 /* What a device is made of. For this folder alone. */
 

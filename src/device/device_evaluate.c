@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ==== pseudo labels =============================================================================================== */
+/* ==== pseudo labels ======================================================================================= */
 
 /* Logits come from the device; classes are few, and the rows are computed here as on the CPU. */
 
@@ -131,7 +131,7 @@ fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_la
     return s;
 }
 
-/* ==== losses, gradients, outputs ================================================================================== */
+/* ==== losses, gradients, outputs ========================================================================== */
 
 /* Evaluations return numbers: what befell them is asked for later. */
 static void note(fli_device *d, fl_status s)

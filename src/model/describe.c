@@ -1,4 +1,5 @@
-/* The layers of models as JSON, for those who make the same network elsewhere:
+/* The layers of models, in the words of devices (network.h), and as JSON for building the same network in another
+ * library:
  *
  *     [{"name": "conv1", "kind": "conv", "in": 1, "out": 32, "window": 5, "stride": 1, "pad": 2, "activation": "relu"},
  *      {"kind": "max_pool", "window": 2}, {"kind": "flatten"},
@@ -11,7 +12,7 @@
 
 #include <string.h>
 
-/* ==== describe ============================================================================================== */
+/* ==== layers as JSON ====================================================================================== */
 
 /* What a tensor is called before its ".weight". */
 static void begin(fli_text *t, const fli_tensor *weight, const char *kind)
@@ -28,7 +29,7 @@ static void add_linear(fli_text *t, const fli_tensor *weight, size_t in, size_t 
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"activation\": \"%s\"}", in, out, activation);
 }
 
-static void add_plain(fli_text *t, const char *kind, size_t window)
+static void add_unweighted(fli_text *t, const char *kind, size_t window)
 {
     fli_text_addf(t, "%s{\"kind\": \"%s\"", t->n ? ", " : "[", kind);
     if (window) fli_text_addf(t, ", \"window\": %zu", window);
@@ -58,7 +59,7 @@ static void add_conv(fli_text *t, const fli_tensor *weight, const fli_stage *a)
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"window\": %zu, \"stride\": %zu, \"pad\": %zu", w->channels,
                   a->outs, w->kernel, w->stride, w->pad);
     fli_text_addf(t, ", \"activation\": \"%s\"}", behind(a->relu));
-    if (a->pool.kernel) add_plain(t, "max_pool", a->pool.kernel);
+    if (a->pool.kernel) add_unweighted(t, "max_pool", a->pool.kernel);
 }
 
 void fli_convnet_layers(const fli_model *m, fli_text *t)
@@ -70,11 +71,11 @@ void fli_convnet_layers(const fli_model *m, fli_text *t)
         const fli_stage *a = &net->stage[l];
         switch (a->kind) {
         case FLI_STAGE_REORDER: break;
-        case FLI_STAGE_MAX: add_plain(t, "max_pool", a->pool.kernel); break;
-        case FLI_STAGE_MEAN: add_plain(t, "mean_pool", a->pool.kernel); break;
+        case FLI_STAGE_MAX: add_unweighted(t, "max_pool", a->pool.kernel); break;
+        case FLI_STAGE_MEAN: add_unweighted(t, "mean_pool", a->pool.kernel); break;
         case FLI_STAGE_CONV: add_conv(t, weight, a); break;
         case FLI_STAGE_FC:
-            if (!flat++) add_plain(t, "flatten", 0);
+            if (!flat++) add_unweighted(t, "flatten", 0);
             add_linear(t, weight, a->in, a->out, behind(a->relu));
             break;
         }
@@ -83,9 +84,7 @@ void fli_convnet_layers(const fli_model *m, fli_text *t)
     fli_text_add(t, "]");
 }
 
-/* ==== network =============================================================================================== */
-
-/* Models as layers, for devices: network.h. */
+/* ==== layers in the words of network.h ==================================================================== */
 
 static fli_net_layer *add(fli_network *net, fli_net_kind kind)
 {

@@ -1,4 +1,6 @@
-/* Lanczos' recurrence from a random vector, without reorthogonalisation: what it loses in orthogonality makes copies
+/* Curvature by products with a matrix that is never formed.
+ *
+ * Lanczos' recurrence starts from a random vector, without reorthogonalisation: what it loses in orthogonality makes copies
  * of eigenvalues that it has found already, which does not disturb the extreme ones, and it needs three vectors
  * whatever the number of steps (Paige, 1971). Power iteration would need as many steps as here squared where the
  * largest eigenvalues are close together, as those of Gram matrices of noise are. */
@@ -11,7 +13,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ==== lanczos =============================================================================================== */
+/* ==== Lanczos' recurrence ================================================================================= */
 
 enum {
     LANCZOS_STEPS = 240, /* products */
@@ -107,9 +109,9 @@ fl_status fli_lanczos(fl_ctx *ctx, size_t n, fli_product *product, void *arg, do
     return fli_fail(ctx, FL_EDIVERGED, "a client's Hessian has entries that are not finite");
 }
 
-/* ==== smoothness ============================================================================================ */
+/* ==== a client's objective ================================================================================ */
 
-/* Curvature of one client's objective: extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is
+/* Extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is
  * never formed.
  *
  * At a point products are exact where the model has them, else power iteration on differences of gradients. Of a

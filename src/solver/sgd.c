@@ -1,11 +1,9 @@
-/* Mini-batch SGD with momentum on the local problem. The terms of the problem (weight decay, shift, proximal) are
+/* Mini-batch SGD with momentum on the local problem, also with a second block. The terms of the problem (weight decay, shift, proximal) are
  * folded into the update: one pass over the parameters per step, or none of its own where the model can step while it
  * computes its gradient. */
 #include "solver/minibatch.h"
 
 #include <math.h>
-
-/* ==== sgd =================================================================================================== */
 
 /* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in
  * the first. Returns what that adds to the weight decay. */
@@ -100,9 +98,9 @@ const fli_solver fli_solver_sgd = {.name = "sgd",
                                    .solve = solve,
                                    FLI_WORKER_INSTANCE};
 
-/* ==== sgd two block ========================================================================================= */
+/* ==== with a second block ================================================================================= */
 
-/* SGD on f_i(x, y_i): first y_i at the model that the client starts from, then Q_i steps on x with that y_i ([VRA]
+/* On f_i(x, y_i): first y_i at the model that the client starts from, then Q_i steps on x with that y_i ([VRA]
  * Algorithm 3, [CPSL] (7a)-(7b)). The local problem's other terms are in x alone, so they are folded into the step as
  * ever. */
 

@@ -1,4 +1,5 @@
-/* Local work on a bilevel problem: which samples belong to which level, and derivatives over mini-batches of them.
+/* Local work on a bilevel problem: which samples belong to which level, derivatives over mini-batches of them or over
+ * all, and the kinds of work: steps on all blocks at once, and the single steps of nested loops.
  *
  * Every step takes one mini-batch of the training samples, for grad_y g and the products with g's second derivatives,
  * and one of the validation samples, for f. A client's split is the same in all its turns: a random order keyed by
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== bilevel work ========================================================================================== */
+/* ==== samples, mini-batches, costs ======================================================================== */
 
 enum { QV, ANSWERS }; /* of the task */
 
@@ -32,8 +33,8 @@ size_t fli_levels_split(const fli_model *m, const fli_view *v, uint64_t seed, ui
     return held;
 }
 
-/* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles
- * it anew. */
+/* Without validation samples of their own both levels see all of the client's, in passes of one order, which each
+ * of them shuffles again. */
 static void split(fli_bilevel_work *w, const fli_task *t)
 {
     const fli_sgd_spec all = {.batch = 0}, *spec = t->problem.levels.full ? &all : &w->worker->spec;
@@ -85,10 +86,10 @@ static void *work_direction(const fli_bilevel_work *w)
     return v;
 }
 
-static void work_f(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->validation, piece_f, z, NULL, d); }
-static void work_g(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->train, piece_g, z, NULL, d); }
 /* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), and
  * (g_xy v, g_yy v). */
+static void work_f(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->validation, piece_f, z, NULL, d); }
+static void work_g(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->train, piece_g, z, NULL, d); }
 static void work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
 {
     over(w, &w->train, fli_bilevel_product, z, v, out);
@@ -167,9 +168,9 @@ static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
 const fli_solver fli_solver_bilevel = {
     .name = "bilevel", .vectors = FLI_W_VECTORS, .answers = ANSWERS, .solve = solve, FLI_WORKER_INSTANCE};
 
-/* ==== bilevel derivative ==================================================================================== */
+/* ==== derivatives over all samples ======================================================================== */
 
-/* Derivatives of a bilevel problem over all of a client's samples: what metrics are made of. The samples of either
+/* What metrics are made of. The samples of either
  * level are those of the client's turns. */
 
 /* One piece of the samples; of an upper gradient, the mean of f. */
@@ -211,7 +212,7 @@ done:
     return s;
 }
 
-/* ==== bilevel joint ========================================================================================= */
+/* ==== all blocks at once ================================================================================== */
 
 /* All three sequences of a bilevel problem at once ([FBO], Algorithm 1, client): from (x, y, v) Q_i steps
  * k = 0, 1, ...
@@ -277,7 +278,7 @@ void fli_work_together(fli_bilevel_work *w)
     w->out->weight = fli_coef_sum(&l->coefs, p->steps);
 }
 
-/* ==== bilevel nested ======================================================================================== */
+/* ==== one block at a time ================================================================================= */
 
 /* The work of methods that go down one level and come back: single derivatives at (x, y), and steps on one block.
  *

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* ==== a mini-batch through the layers ============================================================================= */
+/* ==== a mini-batch through the layers ===================================================================== */
 
 static const void *input_of(const fli_cuda_pass *p, size_t l) { return l ? p->sweep->h[l - 1] : p->sweep->x[p->side]; }
 
@@ -98,7 +98,7 @@ void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
     if (top > p->net->first) down(p, top - 1, error, add);
 }
 
-/* ==== evaluation ================================================================================================== */
+/* ==== evaluation ========================================================================================== */
 
 /* Many evaluations at once, and long ones in parts that are lanes of their own, so that the
  * device is full. Sums are made in the order of the samples within a part and of the parts, and all of a call's are

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ==== memory of a block of lanes ================================================================================== */
+/* ==== memory of a block of lanes ========================================================================== */
 
 enum { LINE = 256 };
 #define FREE_SHARE 0.9 /* of the device's free memory: others may want some */
@@ -104,7 +104,7 @@ void fli_cuda_workspace_fini(fli_engine *e, fli_cuda_workspace *d)
     *d = (fli_cuda_workspace){0};
 }
 
-/* ==== data sets =================================================================================================== */
+/* ==== data sets =========================================================================================== */
 
 struct fli_engine_data {
     fli_engine *engine;

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* ==== an open device ============================================================================================== */
+/* ==== an open device ====================================================================================== */
 
 /* The stream on which all happens, for the calling thread, which uses the device from now on: cuda_engine.c. */
 fli_cuda_stream fli_cuda_engine_stream(fli_engine *e);
@@ -19,7 +19,7 @@ const fli_cuda_data *fli_cuda_engine_data(const fli_engine_data *d);
 /* Where samples are that are part of its list (fli_backend.data_list); NULL: they are not. */
 const uint32_t *fli_cuda_engine_list(const fli_engine_data *d, const uint32_t *samples, size_t n);
 
-/* ==== memory ====================================================================================================== */
+/* ==== memory ============================================================================================== */
 
 /* Memory on the device. CUDA takes its time to find some and waits for all work before it gives any back, so memory is
  * found in large pieces and what is given back is kept for the next that wants as much. All work is on one stream:
@@ -33,7 +33,7 @@ void fli_cuda_heap_free(fli_cuda_heap *h); /* and all memory that it has found *
 int fli_cuda_heap_take(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes, void **out);
 void fli_cuda_heap_give(fli_cuda_heap *h, void *p);
 
-/* ==== data sets =================================================================================================== */
+/* ==== data sets =========================================================================================== */
 
 /* Data sets on the device: the backend's slots data_new, data_list, data_free and data_bytes (device/engine.h). */
 
@@ -42,7 +42,7 @@ fl_status fli_cuda_data_list(fli_engine_data *d, fl_ctx *ctx, const uint32_t *sa
 void fli_cuda_data_free(fli_engine_data *d);
 double fli_cuda_data_bytes(const fli_dataset *ds);
 
-/* ==== memory of a block of lanes ================================================================================== */
+/* ==== memory of a block of lanes ========================================================================== */
 
 /* What a block of lanes needs on the device, in one piece of memory: room to compute in, and tables and lists that are
  * copied there, all in one go.

@@ -13,7 +13,7 @@
  * memory, as each value is read there once per tap. */
 #include "cuda/kernels/conv.cuh"
 
-/* ==== bias, ReLU, pool and mask =================================================================================== */
+/* ==== bias, ReLU, pool and mask =========================================================================== */
 
 /* What becomes of the sums of a convolution: bias, ReLU and pool in the forward pass, the mask of the
  * layer below in the backward pass. */
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void windows_out(const shape &p, const finish 
     }
 }
 
-/* ==== the product ================================================================================================= */
+/* ==== the product ========================================================================================= */
 
 enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
 

@@ -8,7 +8,7 @@
 #include "cuda/kernels/sample.cuh"
 #include "cuda/kernels/update.cuh"
 
-/* ==== double precision ============================================================================================ */
+/* ==== double precision ==================================================================================== */
 
 /* Layers of units without tensor cores: double precision. One product for the three of them, D = A B over k:
  *
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
     if (WHAT == FC_STEP && !n0 && l.biased) plain_bias(p, u, l.bias, m0);
 }
 
-/* ==== which kernel, how many blocks =============================================================================== */
+/* ==== which kernel, how many blocks ======================================================================= */
 
 static uint32_t pieces(size_t n, size_t size) { return (uint32_t)((n + size - 1) / size); }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }

@@ -272,7 +272,7 @@ void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
 }
 #endif
 
-/* ==== ways to cut up layers of units ============================================================================== */
+/* ==== ways to cut up layers of units ====================================================================== */
 
 /* How the products of layers of units are cut up into blocks of threads, for those who want to compare: dense.cu
  * chooses, fli_cuda_fc_forward and the like (kernels.h) ask it. */

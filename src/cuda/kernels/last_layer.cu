@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* ==== the layer below the last one ================================================================================ */
+/* ==== the layer below the last one ======================================================================== */
 
 /* What comes before and behind the last layer where the layer below it is computed in the same kernel. A block has a
  * lane, and all rows that the layer works on in shared memory. Its weights are not there: each is needed by one
@@ -184,7 +184,7 @@ static __device__ __forceinline__ void middle_bias(const fc_layer &l, const fli_
     u.template apply<1>(l.bias + threadIdx.x, &v, &now);
 }
 
-/* ==== the last layer ============================================================================================== */
+/* ==== the last layer ====================================================================================== */
 
 namespace
 {

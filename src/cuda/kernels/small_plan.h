@@ -7,7 +7,7 @@
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== the plan: what lies where =================================================================================== */
+/* ==== the plan: what lies where =========================================================================== */
 
 enum { SMALL_QUAD = 4, SMALL_TILE = 16, SMALL_WARP = 32, SMALL_WARP_LOG = 5 };
 #define SMALL_NOWHERE 0xffffffffu
@@ -131,7 +131,7 @@ static inline int small_plan_make(uint32_t real, const fli_network *net, const f
     return 1;
 }
 
-/* ==== what the kernels share ====================================================================================== */
+/* ==== what the kernels share ============================================================================== */
 
 namespace
 {

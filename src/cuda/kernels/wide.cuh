@@ -19,7 +19,7 @@
 #include "cuda/kernels/mma.cuh"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== the plan: what lies where =================================================================================== */
+/* ==== the plan: what lies where =========================================================================== */
 
 /* Made by the host, the same for all lanes and blocks. */
 
@@ -170,7 +170,7 @@ static inline int wide_plan_make(const fli_network *net, const fli_cuda_data *da
     return wide_plan_split(p, cluster, limit);
 }
 
-/* ==== the products of a hidden layer ============================================================================== */
+/* ==== the products of a hidden layer ====================================================================== */
 
 namespace
 {
@@ -604,7 +604,7 @@ static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide
 
 } // namespace
 
-/* ==== the last layer and softmax ================================================================================== */
+/* ==== the last layer and softmax ========================================================================== */
 
 /* A block has the weights of all classes from its own units of
  * the layer below, and the biases of all classes, as every other block has. */
