@@ -222,7 +222,7 @@ static void bench_step(problem *p, fli_cuda_type t)
 }
 static void bench_fused(problem *p, fli_cuda_type t)
 {
-    static const char *const name[] = {"link 1x4", "link 2x2", "link best"};
+    static const char *const name[] = {"fused 1x4", "fused 2x2", "fused best"};
     if (!fli_cuda_fc_fused_step_fits(t, &p->l, p->rows)) return;
     for (int how = 0; how <= FLI_FC_FUSED_CUTS; how++) {
         auto call = [&] {
@@ -278,14 +278,14 @@ static void bench_last(problem *p, fli_cuda_type t)
     if (!fli_cuda_fc_last_fits(t, &p->l, &loss, p->rows)) return;
     refill(p);
     double us = timed(p->s, [&] { fli_cuda_fc_last(p->s, &p->l, &loss, &p->batch, p->in, 1, p->below, 0); });
-    line(p, t, "tail", us, 0, 2);
+    line(p, t, "last", us, 0, 2);
 }
 
-/* Steps of whole networks, layers one after the other, without gathering samples. linked: 2: with bytes, 3: and the
+/* Steps of whole networks, layers one after the other, without gathering samples. fused: 2: with bytes, 3: and the
  * last two layers at once. */
-static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int linked)
+static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int fused)
 {
-    static const char *const name[] = {"", ", linked", ", linked, bytes", ", linked, bytes, last two at once"};
+    static const char *const name[] = {"", ", fused", ", fused, bytes", ", fused, bytes, last two at once"};
     problem a = problem_new(s, 784, 200, lanes, 50), m = problem_new(s, 200, 200, lanes, 50);
     problem z = problem_new(s, 200, 10, lanes, 50);
     problem both = problem_new(s, 200, 220, lanes, 50);
@@ -294,8 +294,8 @@ static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int m
     fli_cuda_loss loss = {FLI_NET_SOFTMAX, 10, z.label, 0, 0};
     const fli_cuda_data d = bytes_of(&a);
     double us = timed(s, [&] {
-        if (!linked) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
-        if (middle && linked == 3) {
+        if (!fused) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
+        if (middle && fused == 3) {
             fli_cuda_fc_last_two(s, t, &m.l, &top, &loss, &both.batch, m.in, 1, m.below, 0);
             return fli_cuda_fc_fused_step_bytes(s, t, &a.l, &a.batch, &a.batch, &d, m.below, m.in);
         }
@@ -306,15 +306,15 @@ static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int m
             fli_cuda_fc_step(s, t, &m.l, &m.batch, z.below, m.in, 0);
         }
         const float *error = middle ? m.below : z.below;
-        if (linked >= 2)
+        if (fused >= 2)
             fli_cuda_fc_fused_step_bytes(s, t, &a.l, &a.batch, &a.batch, &d, error, middle ? m.in : z.in);
-        else if (linked)
+        else if (fused)
             fli_cuda_fc_fused_step(s, t, &a.l, &a.batch, &a.batch, error, a.in, a.in, middle ? m.in : z.in);
         else
             fli_cuda_fc_step(s, t, &a.l, &a.batch, error, a.in, 0);
     });
     printf("%4u lanes  50 rows 784-200%s-10 %s all but gathering%s: %8.2f us %7.3f us/lane\n", lanes,
-           middle ? "-200" : "", type_name(t), name[linked], us, us / lanes);
+           middle ? "-200" : "", type_name(t), name[fused], us, us / lanes);
     MUST(cudaFree((void *)d.x));
     problem_free(&a), problem_free(&m), problem_free(&z), problem_free(&both);
 }

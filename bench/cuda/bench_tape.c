@@ -1,5 +1,5 @@
-/* Tapes on a GPU, by the engine as rounds use it (src/cuda/host/cuda_engine.c, tape.cu, reduce.cu): microseconds for each, and
- * the memory that is read and written in that time. */
+/* Tapes on a GPU, by the engine as rounds use it (src/cuda/host/cuda_engine.c, tape.cu, reduce.cu): microseconds for
+ * each, and the memory that is read and written in that time. */
 #include "base/os.h"
 #include "device/engine.h"
 

@@ -1,6 +1,6 @@
-/* Whole turns of networks by clusters of blocks (src/cuda/kernels/wide.cu): microseconds per client-step of batch 50, for
- * clusters and blocks of several sizes, and how far the result is from the same turn in double precision. Then which
- * clusters are chosen for how many lanes, 0 where it is layer by layer. From the repository's root:
+/* Whole turns of networks by clusters of blocks (src/cuda/kernels/wide.cu): microseconds per client-step of batch 50,
+ * for clusters and blocks of several sizes, and how far the result is from the same turn in double precision. Then
+ * which clusters are chosen for how many lanes, 0 where it is layer by layer. From the repository's root:
  *
  *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_wide.c src/cuda/kernels/wide.cu \
  *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_wide && ./bench_wide */

@@ -109,8 +109,8 @@ typedef struct {
     const char *name; /* as in "the potential is %s"; NULL: the method has none */
     /* Vectors and scalars that clients keep for it at the ends of their own, in runs that measure it. */
     size_t vectors, scalars;
-    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server_step.moves: the newest first, 0 for
-     * steps before the first one), at most FLI_REMEMBERED; more, or NULL: none. */
+    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server_step.moves: the newest first,
+     * 0 for steps before the first one), at most FLI_REMEMBERED; more, or NULL: none. */
     size_t (*remembers)(const void *params);
     /* Where f_i and its gradient, weight decay included, are wanted. On a worker thread, as is the next. */
     const void *(*point)(const fli_turn *t);

@@ -11,15 +11,15 @@
  *
  * own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c lr_local (eta_lc in its
  * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the
- * paper, whose Remark 5 leaves the choice open: see solver/sgd_personal.c. Nor is `mix: dissimilarity`, a reading of its
- * Remark 1, by which beta_i goes by how much the client differs from the others: c_i is its mean gradient and c that of
- * all, and
+ * paper, whose Remark 5 leaves the choice open: see solver/sgd_personal.c. Nor is `mix: dissimilarity`, a reading of
+ * its Remark 1, by which beta_i goes by how much the client differs from the others: c_i is its mean gradient and c
+ * that of all, and
  *     mix_i = ||c_i - c|| / (||c_i - c|| + ||c||),   0.75 while both are 0
  * grows to 1 where clients differ and the federation as a whole has settled.
  *
- * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i
- * alone, once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be
- * sent up, and nu_i stays where x puts it (by projected steps, where they lead).
+ * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i alone,
+ * once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be sent
+ * up, and nu_i stays where x puts it (by projected steps, where they lead).
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"

@@ -11,8 +11,8 @@
 
 /* ==== facts =============================================================================================== */
 
-/* What is known of a federation when a method's theorem is held against it, seen at one client. What was not measured is
- * NAN. `check` has all of it; `warn`, which is asked before a run, has neither what is measured nor `all`. */
+/* What is known of a federation when a method's theorem is held against it, seen at one client. What was not measured
+ * is NAN. `check` has all of it; `warn`, which is asked before a run, has neither what is measured nor `all`. */
 
 /* How an asynchronous server goes forward. */
 typedef struct {

@@ -1,5 +1,5 @@
-/* Methods that users register: everything a method points to is copied, its tables become those of a descriptor, and the
- * descriptor's functions call the user's. */
+/* Methods that users register: everything a method points to is copied, its tables become those of a descriptor, and
+ * the descriptor's functions call the user's. */
 #include "algo/user_method.h"
 
 #include "base/number.h"
@@ -211,8 +211,8 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **
 
 /* ==== the calls =========================================================================================== */
 
-/* What the user's functions see is made for every call, on the stack, from what a method of fedloom's own would see. The
- * method itself is found by the parameters, which begin with it. */
+/* What the user's functions see is made for every call, on the stack, from what a method of fedloom's own would see.
+ * The method itself is found by the parameters, which begin with it. */
 
 static fli_registry methods = FLI_OWN_LIST(method_free);
 

@@ -1,4 +1,5 @@
-/* What all bilevel problems share: their blocks and the l2 term of the lower level. And the problem of a single level. */
+/* What all bilevel problems share: their blocks and the l2 term of the lower level. And the problem of a single
+ * level. */
 #include "bilevel/bilevel.h"
 
 /* ==== a single level ====================================================================================== */

@@ -93,7 +93,7 @@ const fli_engine_data *fli_device_data(const fli_device *d, const fli_dataset *d
 void fli_device_eval_init(fli_device *d);
 void fli_device_eval_fini(fli_device *d);
 
-/* ---- the second block, by logits from there: device_evaluate.c ---------------------------------------------------- */
+/* ---- the second block, by logits from there: device_evaluate.c ------------------------------------------- */
 
 /* Rows of y, in plain memory, of a client's n samples at x. */
 typedef struct {

@@ -134,7 +134,7 @@ fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_la
 /* ==== losses, gradients, outputs ========================================================================== */
 
 /* Evaluations return numbers: what befell them is asked for later. */
-static void note(fli_device *d, fl_status s)
+static void note_failure(fli_device *d, fl_status s)
 {
     if (!s || d->failed) return;
     d->failed = s;
@@ -145,7 +145,7 @@ static void evaluate(fli_device *d, const fli_dataset *ds, fli_engine_eval *l, s
 {
     fli_recorder_play(d->recorder);
     fl_status s = d->failed ? d->failed : d->engine->does->evaluate(d->ctx, d->net, fli_device_data(d, ds), l, count);
-    note(d, s);
+    note_failure(d, s);
     for (size_t i = 0; s && i < count; i++) {
         l[i].loss = NAN;
         l[i].correct = 0;
@@ -154,7 +154,7 @@ static void evaluate(fli_device *d, const fli_dataset *ds, fli_engine_eval *l, s
 
 /* ---- evaluations that were foreseen ---------------------------------------------------------------------------- */
 
-static int same(const fli_peek *a, const fli_peek *b)
+static int same_peek(const fli_peek *a, const fli_peek *b)
 {
     return a->ds == b->ds && a->idx == b->idx && a->n == b->n && a->x == b->x && a->own == b->own &&
            (!a->own || a->mix == b->mix);
@@ -165,7 +165,7 @@ static const fli_foreseen *find_seen(fli_device *d, const fli_peek *at)
 {
     for (size_t i = 0; i < d->seen_count; i++) {
         const fli_foreseen *s = &d->seen[(d->seen_next + i) % d->seen_count];
-        if (!same(&s->at, at)) continue;
+        if (!same_peek(&s->at, at)) continue;
         d->seen_next = (d->seen_next + i + 1) % d->seen_count;
         return s;
     }
@@ -203,7 +203,7 @@ static void foresee(void *arg, const fli_peek *list, size_t n)
     if (!s && n > d->seen_room) {
         if (!(s = fli_grow(d->ctx, (void **)&d->seen, d->seen_room, n, sizeof *d->seen))) d->seen_room = n;
     }
-    note(d, s);
+    note_failure(d, s);
     if (!s) {
         foresee_set(d, d->fed->train, list, n, evals);
         if (d->fed->test) foresee_set(d, d->fed->test, list, n, evals);
@@ -251,7 +251,7 @@ static void logits(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t
     fli_engine_outputs o = {.x = x, .samples = idx, .n = n, .logits = 1, .out = out};
     if (!n) return;
     fli_recorder_play(d->recorder);
-    if (!d->failed) note(d, d->engine->does->outputs(d->ctx, d->net, fli_device_data(d, ds), &o, 1));
+    if (!d->failed) note_failure(d, d->engine->does->outputs(d->ctx, d->net, fli_device_data(d, ds), &o, 1));
     for (size_t i = 0; d->failed && i < n * d->model.classes; i++) out[i] = NAN;
 }
 
@@ -267,11 +267,11 @@ static void *rows_now(fli_device *d, const fli_view *v, const fli_objective_at *
     size_t n = v->n_unlabelled;
     void *rows = d->failed ? NULL : fli_alloc(d->ctx, 2 * n * m->latent->size(m), m->space.ops->size);
     if (!rows) {
-        note(d, FL_ENOMEM);
+        note_failure(d, FL_ENOMEM);
         return NULL;
     }
     if (!fli_latents_now(m, n, 0, n, at->kept, rows) || at->ahead)
-        note(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, rows}, 1));
+        note_failure(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, rows}, 1));
     if (!d->failed) return rows;
     fli_free(rows);
     return NULL;
@@ -320,7 +320,7 @@ static double second_block(void *arg, const fli_view *v, const fli_objective_at 
     if (!before) return NAN;
     void *after = fli_at(ops, before, n * size);
     memcpy(after, before, n * size * ops->size);
-    note(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, after}, 1));
+    note_failure(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, after}, 1));
     ops->axpy(n * size, -1, before, after);
     for (size_t i = 0; i < n; i += most) {
         const void *step = fli_cat(ops, after, i * size);

@@ -1,6 +1,6 @@
-/* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy. From
- * the line that describes the layers to the stages that are computed; forward and backward; the product with the Hessian;
- * the settings. Convolutions themselves are behind conv.h.
+/* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy.
+ * From the line that describes the layers to the stages that are computed; forward and backward; the product with the
+ * Hessian; the settings. Convolutions themselves are behind conv.h.
  *
  * Networks that papers name, as layers:
  *     McMahan et al. 2017, MNIST        conv 32x5 same, pool 2, conv 64x5 same, pool 2, fc 512

@@ -1,6 +1,5 @@
 /* Convolutional networks: convolutions and pools over images, then fully connected layers, ReLU between them,
- * cross-entropy behind the last. What cnn.c computes with and describe.c describes. For this folder and its
- * tests. */
+ * cross-entropy behind the last. What cnn.c computes with and describe.c describes. For this folder and its tests. */
 #ifndef FLI_MODEL_CNN_H
 #define FLI_MODEL_CNN_H
 
@@ -37,9 +36,9 @@ fl_status fli_layers_read(fl_ctx *ctx, const char *line, fli_layer *out, size_t 
 /* ==== stages, as they are computed ======================================================================== */
 
 typedef enum {
-    FLI_STAGE_REORDER, /* only the order of values changes: channels last before the first filter or pool, first after the last */
-    FLI_STAGE_CONV, /* filters, with the max pool behind them if there is one, then bias and ReLU */
-    FLI_STAGE_MAX,  /* any other max pool */
+    FLI_STAGE_REORDER, /* only the order changes: channels last before the first filter or pool, first after the last */
+    FLI_STAGE_CONV,    /* filters, with the max pool behind them if there is one, then bias and ReLU */
+    FLI_STAGE_MAX,     /* any other max pool */
     FLI_STAGE_MEAN,
     FLI_STAGE_FC
 } fli_stage_kind;

@@ -15,7 +15,7 @@
 /* ==== layers as JSON ====================================================================================== */
 
 /* What a tensor is called before its ".weight". */
-static void begin(fli_text *t, const fli_tensor *weight, const char *kind)
+static void begin_layer(fli_text *t, const fli_tensor *weight, const char *kind)
 {
     const char *dot = strrchr(weight->name, '.');
     fli_text_add(t, t->n ? ", {" : "[{");
@@ -25,7 +25,7 @@ static void begin(fli_text *t, const fli_tensor *weight, const char *kind)
 
 static void add_linear(fli_text *t, const fli_tensor *weight, size_t in, size_t out, const char *activation)
 {
-    begin(t, weight, "linear");
+    begin_layer(t, weight, "linear");
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"activation\": \"%s\"}", in, out, activation);
 }
 
@@ -55,7 +55,7 @@ void fli_dense_layers(const fli_model *m, fli_text *t)
 static void add_conv(fli_text *t, const fli_tensor *weight, const fli_stage *a)
 {
     const fli_window *w = &a->conv.in;
-    begin(t, weight, "conv");
+    begin_layer(t, weight, "conv");
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"window\": %zu, \"stride\": %zu, \"pad\": %zu", w->channels,
                   a->outs, w->kernel, w->stride, w->pad);
     fli_text_addf(t, ", \"activation\": \"%s\"}", behind(a->relu));

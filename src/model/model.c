@@ -90,16 +90,16 @@ fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_
 
 fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, uint64_t seed, void *x)
 {
-    int look = fed && m->desc->start_from;
+    int from_data = fed && m->desc->start_from;
     fl_status status = FL_OK;
     fli_zero(&m->space, x);
-    if (!look && !m->desc->init) return FL_OK;
+    if (!from_data && !m->desc->init) return FL_OK;
     /* Drawn in double whatever the precision, so that f32 and f64 runs start from the same point up to rounding. */
     double *wide = fli_alloc(ctx, m->space.n, sizeof *wide);
     if (!wide) return FL_ENOMEM;
     fli_rng r;
     fli_rng_init(&r, seed, FLI_RNG_INIT, 0, 0);
-    if (look)
+    if (from_data)
         status = m->desc->start_from(ctx, m, fed, &r, wide);
     else
         m->desc->init(m, &r, wide);

@@ -26,21 +26,21 @@ typedef struct {
     pthread_t thread; /* on which it failed: it knows where */
     fl_failure why;
     fl_failure sentence; /* once that thread has said it */
-} trouble;
+} failure_state;
 
 static const objective *objective_of(const fli_model *m) { return (const objective *)m->desc; }
-static trouble *trouble_of(const fli_model *m) { return (trouble *)m->priv; }
+static failure_state *failure_of(const fli_model *m) { return (failure_state *)m->priv; }
 
 int fli_model_by_client(const fli_model *m) { return m->desc->traits & FLI_MODEL_OWN && objective_of(m)->is.client; }
 
 /* ---- calling ---------------------------------------------------------------------------------------------- */
 
-static int has_failed(const fli_model *m) { return atomic_load(&trouble_of(m)->failed); }
+static int has_failed(const fli_model *m) { return atomic_load(&failure_of(m)->failed); }
 
 /* A function returned something else than 0. */
 static void note_failure(const fli_model *m, fl_failure *f)
 {
-    trouble *t = trouble_of(m);
+    failure_state *t = failure_of(m);
     if (!fli_has_failed(f)) fl_failed(f, NULL);
     pthread_mutex_lock(&t->lock);
     if (!fli_has_failed(&t->why)) {
@@ -53,7 +53,7 @@ static void note_failure(const fli_model *m, fl_failure *f)
 
 static int failed(const fli_model *m, const char *where, fl_failure *why)
 {
-    trouble *t = trouble_of(m);
+    failure_state *t = failure_of(m);
     if (!has_failed(m) || !why) return has_failed(m);
     pthread_mutex_lock(&t->lock);
     if (!fli_has_failed(&t->sentence) && pthread_equal(t->thread, pthread_self()))
@@ -163,7 +163,7 @@ static size_t scratch(const fli_model *m, size_t n) { return objective_of(m)->is
 static fl_status setup(fl_ctx *ctx, fli_model *m)
 {
     const objective *o = objective_of(m);
-    trouble *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
+    failure_state *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
     if (pthread_mutex_init(&t->lock, NULL)) return fli_fail(ctx, FL_ESYSTEM, "no lock for objective %s", o->is.name);
     m->priv = t;
@@ -175,7 +175,7 @@ static fl_status setup(fl_ctx *ctx, fli_model *m)
 
 static void fini(fli_model *m)
 {
-    if (m->priv) pthread_mutex_destroy(&trouble_of(m)->lock);
+    if (m->priv) pthread_mutex_destroy(&failure_of(m)->lock);
 }
 
 /* ---- registering ------------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* Curvature: the largest |eigenvalue| of a symmetric matrix that is known by its products alone, and how much one client's
- * objective curves, for theorems that ask. */
+/* Curvature: the largest |eigenvalue| of a symmetric matrix that is known by its products alone, and how much one
+ * client's objective curves, for theorems that ask. */
 #ifndef FLI_SOLVER_CURVATURE_H
 #define FLI_SOLVER_CURVATURE_H
 

@@ -1,5 +1,5 @@
-/* Evaluation of models on any number of samples, in bounded memory: losses and gradients, the solvers that answer with a
- * gradient over all samples, and a client's whole objective. */
+/* Evaluation of models on any number of samples, in bounded memory: losses and gradients, the solvers that answer with
+ * a gradient over all samples, and a client's whole objective. */
 #include "model/model.h"
 #include "model/semi.h"
 #include "solver/minibatch.h"

@@ -1,6 +1,5 @@
 /* The Gram matrix of a client's samples as curvature: H = c A'A/n + l2 I, with c A'A/n at least the Hessian of a
- * generalised linear model (model.h) and l2 its weight decay. For this folder, its tests and
- * benchmarks.
+ * generalised linear model (model.h) and l2 its weight decay. For this folder, its tests and benchmarks.
  *
  * H is k x k for k features. With fewer samples than features it is never formed: all is done with the n x n matrix
  * c AA'/n. */
@@ -39,7 +38,7 @@ void fli_gram_set_taken(fli_gram *g, size_t taken);
 /* About this many steps cost what the eigenvalues cost. */
 size_t fli_gram_patience(size_t samples, size_t features);
 
-/* ==== solvers with their choices laid open ================================================================ */
+/* ==== solvers, with their choices as arguments ============================================================ */
 
 /* The exact solver, with factors up to the order `limit`. */
 fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit);

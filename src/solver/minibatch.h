@@ -1,7 +1,7 @@
-/* What solvers go through a client's samples with: its second block, mini-batches, and pieces of a list. A pass goes through some of them, one mini-batch after the other, in a fresh
- * random order. A mini-batch of an objective has labelled samples and, with a second block (model/model.h), samples
- * that have a y: each kind has passes and a batch size of its own. For this folder, device/ and
- * client/. */
+/* What solvers go through a client's samples with: its second block, mini-batches, and pieces of a list. A pass goes
+ * through some samples, one mini-batch after the other, in a fresh random order. A mini-batch of an objective has
+ * labelled samples and, with a second block (model/model.h), samples that have a y: each kind has passes and a batch
+ * size of its own. For this folder, device/ and client/. */
 #ifndef FLI_SOLVER_MINIBATCH_H
 #define FLI_SOLVER_MINIBATCH_H
 
@@ -28,9 +28,9 @@ fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
 /* The client's own y, n rows: at first the centre of the simplex in every one. */
 fl_status fli_latents_kept(fl_ctx *ctx, const fli_model *m, size_t n, void **cache, void **y);
 
-/* Rows at .. at + n - 1 of the `all` rows of y, for evaluation between turns: what the client keeps in *kept, at first the
- * centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody may
- * look (kept is NULL). */
+/* Rows at .. at + n - 1 of the `all` rows of y, for evaluation between turns: what the client keeps in *kept, at first
+ * the centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody
+ * may look (kept is NULL). */
 int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *const *kept, void *rows);
 
 /* What a solver's descriptor says of its cache: a y that is kept is state. */

@@ -1,6 +1,6 @@
-/* Mini-batch SGD with momentum on the local problem, also with a second block. The terms of the problem (weight decay, shift, proximal) are
- * folded into the update: one pass over the parameters per step, or none of its own where the model can step while it
- * computes its gradient. */
+/* Mini-batch SGD with momentum on the local problem, also with a second block. The terms of the problem (weight decay,
+ * shift, proximal) are folded into the update: one pass over the parameters per step, or none of its own where the
+ * model can step while it computes its gradient. */
 #include "solver/minibatch.h"
 
 #include <math.h>

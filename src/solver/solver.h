@@ -160,8 +160,8 @@ typedef struct {
     double mix;
 } fli_peek;
 
-/* Evaluation on a device, in the place of this processor: device/. Vectors are there; all else is as in the functions of the same
- * names, which come here where an evaluation has one of these. */
+/* Evaluation on a device, in the place of this processor: device/. Vectors are there; all else is as in the functions
+ * of the same names, which come here where an evaluation has one of these. */
 typedef struct fli_device_eval {
     void *arg;
     fli_place *place;

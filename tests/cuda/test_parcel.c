@@ -68,7 +68,7 @@ static void lanes_fit_the_limit(void **state)
     fli_backend_cuda.close(e);
 }
 
-/* A parcel that no device has room for fails, and the next one that fits does not. */
+/* A layout that no device has room for fails, and the next one that fits does not. */
 static void pack_far_too_much(void *arg, size_t lanes, fli_cuda_layout *p)
 {
     *(void **)arg = fli_cuda_layout_reserve(p, (size_t)1 << 50);

@@ -14,7 +14,7 @@ void fli_cuda_pass_gather(const fli_cuda_pass *p)
     fli_cuda_gather(p->stream, p->net->type, p->data, &p->batch, image, p->sweep->x[p->side]);
 }
 
-static void forward(const fli_cuda_pass *p, size_t l)
+static void forward_stage(const fli_cuda_pass *p, size_t l)
 {
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
@@ -30,12 +30,12 @@ static void forward(const fli_cuda_pass *p, size_t l)
 
 void *fli_cuda_pass_forward(const fli_cuda_pass *p)
 {
-    for (size_t l = 0; l < p->net->depth; l++) forward(p, l);
+    for (size_t l = 0; l < p->net->depth; l++) forward_stage(p, l);
     return p->sweep->h[p->net->depth - 1];
 }
 
 /* The error at a stage's input. */
-static void below(const fli_cuda_pass *p, size_t l, const void *error)
+static void backward_stage(const fli_cuda_pass *p, size_t l, const void *error)
 {
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
@@ -51,7 +51,7 @@ static void below(const fli_cuda_pass *p, size_t l, const void *error)
         fli_cuda_pool_backward(p->stream, type, t->layer, &p->batch, error, t->chw, w->which[l], h, out);
 }
 
-static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
+static void step_stage(const fli_cuda_pass *p, size_t l, const void *error, int add)
 {
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
@@ -69,11 +69,11 @@ static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
 }
 
 /* Down from stage `top`, at whose output the error is. The error below is computed with the weights before the step. */
-static void down(const fli_cuda_pass *p, size_t top, const void *error, int add)
+static void backward_from(const fli_cuda_pass *p, size_t top, const void *error, int add)
 {
     for (size_t l = top + 1; l-- > p->net->first;) {
-        if (l > p->net->first) below(p, l, error);
-        step(p, l, error, add);
+        if (l > p->net->first) backward_stage(p, l, error);
+        step_stage(p, l, error, add);
         error = p->sweep->error[l & 1];
     }
 }
@@ -81,7 +81,7 @@ static void down(const fli_cuda_pass *p, size_t top, const void *error, int add)
 void fli_cuda_pass_backward(const fli_cuda_pass *p, int add)
 {
     size_t last = p->net->depth - 1;
-    down(p, last, p->sweep->h[last], add);
+    backward_from(p, last, p->sweep->h[last], add);
 }
 
 void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
@@ -89,13 +89,13 @@ void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
     size_t last = p->net->depth - 1, top = p->two ? last - 1 : last;
     const fli_cuda_stage *t = &p->net->stage[top], *end = &p->net->stage[last];
     void *error = top > p->net->first ? p->sweep->error[top & 1] : NULL;
-    for (size_t l = p->begun ? 1 : 0; l < top; l++) forward(p, l);
+    for (size_t l = p->begun ? 1 : 0; l < top; l++) forward_stage(p, l);
     if (p->two)
         fli_cuda_fc_last_two(p->stream, p->net->type, t->layer, end->layer, &p->loss, &p->batch, input_of(p, top),
                              t->masked, error, add);
     else
         fli_cuda_fc_last(p->stream, t->layer, &p->loss, &p->batch, input_of(p, top), t->masked, error, add);
-    if (top > p->net->first) down(p, top - 1, error, add);
+    if (top > p->net->first) backward_from(p, top - 1, error, add);
 }
 
 /* ==== evaluation ========================================================================================== */
@@ -178,14 +178,14 @@ static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 /* ---- one block ----------------------------------------------------------------------------------------- */
 
 /* Gradients are always added: those that are not wanted so begin with zeros. */
-static void begin(const block *b, size_t lanes)
+static void zero_gradients(const block *b, size_t lanes)
 {
-    fli_cuda_begin t = fli_cuda_begin_new(b->net);
+    fli_cuda_start_tape t = fli_cuda_start_tape_new(b->net);
     for (size_t i = 0; i < lanes; i++) {
-        fli_cuda_begin_lane(&t);
-        fli_cuda_begin_zero(&t, b->part[i].gradient);
+        fli_cuda_start_tape_lane(&t);
+        fli_cuda_start_tape_zero(&t, b->part[i].gradient);
     }
-    fli_cuda_begin_play(&t);
+    fli_cuda_start_tape_play(&t);
 }
 
 static void evaluate_piece(const block *b, fli_cuda_pass *p)
@@ -221,7 +221,7 @@ static void evaluate_block(const block *b, size_t lanes)
                                  .room = b->room,
                                  .lanes_at_start = (uint32_t)b->of_kind},
                        .loss = fli_cuda_loss_of(b->net, b->data, m->latent ? m->latent_params : NULL)};
-    if (b->kind == GRADIENT) begin(b, lanes);
+    if (b->kind == GRADIENT) zero_gradients(b, lanes);
     for (; p.batch.first < b->longest; p.batch.first += b->most) evaluate_piece(b, &p);
 }
 
@@ -237,7 +237,7 @@ typedef struct {
 } parts;
 
 /* Cuts a part that is longer than a lane wants to be; gradients are added up by one lane, piece by piece. */
-static void cut(const fli_engine_net *n, part whole, parts *out)
+static void cut_part(const fli_engine_net *n, part whole, parts *out)
 {
     size_t classes = n->network.classes, most = whole.gradient ? whole.n : PART;
     for (size_t at = 0; at < whole.n; at += most) {
@@ -271,7 +271,7 @@ static void free_parts(parts *p)
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* How many of the lanes may stand in one block: none of them adds to what another one writes. */
-static size_t apart(const part *t, size_t n)
+static size_t distinct_targets(const part *t, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         for (size_t j = 0; j < i && t[i].gradient; j++)
@@ -280,7 +280,7 @@ static size_t apart(const part *t, size_t n)
 }
 
 /* Parts of outputs go home from every block. */
-static fl_status fetch(fl_ctx *ctx, const block *b, size_t lanes)
+static fl_status fetch_outputs(fl_ctx *ctx, const block *b, size_t lanes)
 {
     size_t classes = b->net->network.classes, lane = b->room * classes;
     fli_engine *e = b->net->engine;
@@ -299,7 +299,7 @@ static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, s
     size_t piece = has_gradient(b->kind) ? b->net->piece : PART;
     b->of_kind = end - first;
     for (size_t lanes; first < end; first += lanes) {
-        lanes = apart(p->part + first, smaller(end - first, b->net->block));
+        lanes = distinct_targets(p->part + first, smaller(end - first, b->net->block));
         b->part = p->part + first;
         b->sums = sums + 2 * first;
         b->longest = 0;
@@ -311,13 +311,13 @@ static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, s
         if (!s) s = fli_cuda_workspace_send(ctx, b->net->engine, &b->net->work, pack, b, BLOCK_BYTES, &lanes);
         if (s) return s;
         evaluate_block(b, lanes);
-        s = fetch(ctx, b, lanes);
+        s = fetch_outputs(ctx, b, lanes);
         if (s) return s;
     }
     return FL_OK;
 }
 
-/* ---- losses and gradients --------------------------------------------------------------------------------------------- */
+/* ---- losses and gradients -------------------------------------------------------------------------------- */
 
 static eval_kind kind_of(const fli_engine_eval *l)
 {
@@ -331,16 +331,16 @@ static void part_evals(const fli_engine_net *n, const fli_engine_eval *evals, si
         for (size_t i = 0; i < count; i++) {
             const fli_engine_eval *l = &evals[i];
             if (kind_of(l) != k) continue;
-            cut(n,
-                (part){.x = l->x,
-                       .own = l->own,
-                       .y = l->y,
-                       .mix = l->mix,
-                       .samples = l->samples,
-                       .n = l->n,
-                       .eval = i,
-                       .gradient = l->gradient},
-                p);
+            cut_part(n,
+                     (part){.x = l->x,
+                            .own = l->own,
+                            .y = l->y,
+                            .mix = l->mix,
+                            .samples = l->samples,
+                            .n = l->n,
+                            .eval = i,
+                            .gradient = l->gradient},
+                     p);
         }
         p->end[k] = p->count;
     }
@@ -433,7 +433,8 @@ static void part_outputs(const fli_engine_net *n, const fli_engine_outputs *o, s
 {
     for (size_t i = 0; i < count; i++)
         if (!o[i].logits == !logits)
-            cut(n, (part){.x = o[i].x, .samples = o[i].samples, .n = o[i].n, .out = o[i].out, .logits = logits}, p);
+            cut_part(n, (part){.x = o[i].x, .samples = o[i].samples, .n = o[i].n, .out = o[i].out, .logits = logits},
+                     p);
 }
 
 static fl_status outputs_of_kind(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data,

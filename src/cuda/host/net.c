@@ -150,7 +150,7 @@ fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes)
     fl_status s = fli_grow(ctx, (void **)&n->lane, 0, lanes, sizeof *n->lane);
     if (!s) s = fli_grow(ctx, (void **)&n->own, 0, lanes, sizeof *n->own);
     if (!s) s = fli_grow(ctx, (void **)&n->drawing, 0, lanes, sizeof *n->drawing);
-    if (!s) s = fli_grow(ctx, (void **)&n->op, 0, FLI_BEGIN_OPS * lanes, sizeof *n->op);
+    if (!s) s = fli_grow(ctx, (void **)&n->op, 0, FLI_START_TAPE_OPS * lanes, sizeof *n->op);
     if (!s) s = fli_grow(ctx, (void **)&n->begin, 0, lanes + 1, sizeof *n->begin);
     if (!s) n->lanes_room = lanes;
     return s;
@@ -158,42 +158,42 @@ fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes)
 
 /* ---- beginnings ---------------------------------------------------------------------------------------- */
 
-fli_cuda_begin fli_cuda_begin_new(fli_engine_net *n)
+fli_cuda_start_tape fli_cuda_start_tape_new(fli_engine_net *n)
 {
     n->begin[0] = 0;
-    return (fli_cuda_begin){n,
-                            {.ops = n->model->space.ops,
-                             .n = n->network.parameters,
-                             .op = n->op,
-                             .room = FLI_BEGIN_OPS * n->lanes_room,
-                             .begin = n->begin,
-                             .lanes_room = n->lanes_room}};
+    return (fli_cuda_start_tape){n,
+                                 {.ops = n->model->space.ops,
+                                  .n = n->network.parameters,
+                                  .op = n->op,
+                                  .room = FLI_START_TAPE_OPS * n->lanes_room,
+                                  .begin = n->begin,
+                                  .lanes_room = n->lanes_room}};
 }
 
-void fli_cuda_begin_lane(fli_cuda_begin *b) { b->tape.begin[++b->tape.lanes] = (uint32_t)b->tape.count; }
+void fli_cuda_start_tape_lane(fli_cuda_start_tape *b) { b->tape.begin[++b->tape.lanes] = (uint32_t)b->tape.count; }
 
-static void record(fli_cuda_begin *b, fli_tape_op op)
+static void record(fli_cuda_start_tape *b, fli_tape_op op)
 {
     b->tape.op[b->tape.count++] = op;
     b->tape.begin[b->tape.lanes] = (uint32_t)b->tape.count;
 }
 
-void fli_cuda_begin_copy(fli_cuda_begin *b, const void *from, void *to)
+void fli_cuda_start_tape_copy(fli_cuda_start_tape *b, const void *from, void *to)
 {
     record(b, (fli_tape_op){.kind = FLI_TAPE_COPY, .x = from, .out = to});
 }
 
-void fli_cuda_begin_zero(fli_cuda_begin *b, void *to)
+void fli_cuda_start_tape_zero(fli_cuda_start_tape *b, void *to)
 {
     if (to) record(b, (fli_tape_op){.kind = FLI_TAPE_FILL, .out = to});
 }
 
-void fli_cuda_begin_sum(fli_cuda_begin *b, const void *x, double factor, const void *y, void *to)
+void fli_cuda_start_tape_sum(fli_cuda_start_tape *b, const void *x, double factor, const void *y, void *to)
 {
     record(b, (fli_tape_op){.kind = FLI_TAPE_LIN, .a = 1, .x = x, .b = factor, .y = y, .out = to});
 }
 
-void fli_cuda_begin_play(fli_cuda_begin *b)
+void fli_cuda_start_tape_play(fli_cuda_start_tape *b)
 {
     if (b->tape.count) b->net->engine->does->play(b->net->engine, &b->tape);
 }

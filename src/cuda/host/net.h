@@ -96,18 +96,18 @@ fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes);
 /* A vector's bytes there. */
 static inline size_t fli_cuda_vector(const fli_engine_net *n) { return n->network.parameters * n->real; }
 
-/* Operations on vectors, lane by lane, all of them by one tape: at most FLI_BEGIN_OPS per lane. */
-enum { FLI_BEGIN_OPS = 5 };
+/* Operations on vectors, lane by lane, all of them by one tape: at most FLI_START_TAPE_OPS per lane. */
+enum { FLI_START_TAPE_OPS = 5 };
 typedef struct {
     fli_engine_net *net;
     fli_tape tape;
-} fli_cuda_begin;
-fli_cuda_begin fli_cuda_begin_new(fli_engine_net *n);
-void fli_cuda_begin_lane(fli_cuda_begin *b);
-void fli_cuda_begin_copy(fli_cuda_begin *b, const void *from, void *to);
-void fli_cuda_begin_zero(fli_cuda_begin *b, void *to); /* NULL: nothing to do */
+} fli_cuda_start_tape;
+fli_cuda_start_tape fli_cuda_start_tape_new(fli_engine_net *n);
+void fli_cuda_start_tape_lane(fli_cuda_start_tape *b);
+void fli_cuda_start_tape_copy(fli_cuda_start_tape *b, const void *from, void *to);
+void fli_cuda_start_tape_zero(fli_cuda_start_tape *b, void *to); /* NULL: nothing to do */
 /* to = x + factor y */
-void fli_cuda_begin_sum(fli_cuda_begin *b, const void *x, double factor, const void *y, void *to);
-void fli_cuda_begin_play(fli_cuda_begin *b);
+void fli_cuda_start_tape_sum(fli_cuda_start_tape *b, const void *x, double factor, const void *y, void *to);
+void fli_cuda_start_tape_play(fli_cuda_start_tape *b);
 
 #endif

@@ -145,21 +145,21 @@ static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 static int starts_at_z(const block *b, const fli_engine_lane *l) { return !takes_whole(b) || !l->steps || !l->plain.n; }
 
 /* Vectors as they are before the first step. */
-static void begin(const block *b, size_t lanes)
+static void set_start_vectors(const block *b, size_t lanes)
 {
     fli_engine_net *n = b->net;
-    fli_cuda_begin t = fli_cuda_begin_new(n);
+    fli_cuda_start_tape t = fli_cuda_start_tape_new(n);
     for (size_t i = 0; i < lanes; i++) {
         const fli_engine_lane *l = &b->lane[i];
-        fli_cuda_begin_lane(&t);
-        if (starts_at_z(b, l)) fli_cuda_begin_copy(&t, l->start, n->lane[i].z);
-        fli_cuda_begin_zero(&t, n->lane[i].buffer);
-        if (has_both(l)) fli_cuda_begin_sum(&t, l->shift, -l->rho, l->anchor, (void *)n->lane[i].term);
+        fli_cuda_start_tape_lane(&t);
+        if (starts_at_z(b, l)) fli_cuda_start_tape_copy(&t, l->start, n->lane[i].z);
+        fli_cuda_start_tape_zero(&t, n->lane[i].buffer);
+        if (has_both(l)) fli_cuda_start_tape_sum(&t, l->shift, -l->rho, l->anchor, (void *)n->lane[i].term);
         if (!b->pair) continue;
-        fli_cuda_begin_copy(&t, l->own_start, n->own[i].z);
-        fli_cuda_begin_zero(&t, n->own[i].buffer);
+        fli_cuda_start_tape_copy(&t, l->own_start, n->own[i].z);
+        fli_cuda_start_tape_zero(&t, n->own[i].buffer);
     }
-    fli_cuda_begin_play(&t);
+    fli_cuda_start_tape_play(&t);
 }
 
 /* Errors and steps of one piece. */
@@ -314,7 +314,7 @@ fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns 
         if (!s) s = fli_cuda_workspace_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);
         if (s) return s;
         fli_cuda_draw(stream, b.drawing_there, (uint32_t)lanes);
-        begin(&b, lanes);
+        set_start_vectors(&b, lanes);
         train_lanes(&b, lanes, data, stream, (uint32_t)batch);
     }
     return n->engine->does->status(n->engine, ctx);

@@ -1,6 +1,6 @@
-/* What dense_fused_step.cuh does, for samples that are stored as bytes with one scale, if any: the step of the first layer
- * and, with the weights that it leaves, the outputs for the next mini-batch. Samples are read where they are stored, a
- * quarter of what they are as floats; nothing gathers them.
+/* What dense_fused_step.cuh does, for samples that are stored as bytes with one scale, if any: the step of the first
+ * layer and, with the weights that it leaves, the outputs for the next mini-batch. Samples are read where they are
+ * stored, a quarter of what they are as floats; nothing gathers them.
  *
  * A byte is a number of tf32 as it is, so in single precision a product is two of those of mma.cuh, not three. The
  * scale of samples is applied to sums; what is added to each value comes in by sums, too: of a unit's errors in the

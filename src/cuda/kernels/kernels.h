@@ -52,8 +52,8 @@ typedef struct {
 } fli_cuda_batch;
 
 /* How many lanes there were at the beginning, before some were done, and before they were put into blocks that fit the
- * memory. Kernels that cut sums to keep the device busy go by this: else a lane's bits would depend on the memory that is
- * free. 0: as many as there are. */
+ * memory. Kernels that cut sums to keep the device busy go by this: else a lane's bits would depend on the memory that
+ * is free. 0: as many as there are. */
 static inline uint32_t fli_cuda_lanes_at_start(const fli_cuda_batch *b)
 {
     return b->lanes_at_start ? b->lanes_at_start : b->lanes;
@@ -187,9 +187,9 @@ void fli_cuda_fc_fused_step_bytes(fli_cuda_stream s, fli_cuda_type type, const f
                                   const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
                                   const void *error, void *out);
 
-/* last_layer.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the
- * error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether
- * it is made for this type, never double precision, this layer and pieces of this many rows. */
+/* last_layer.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors,
+ * the error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits:
+ * whether it is made for this type, never double precision, this layer and pieces of this many rows. */
 int fli_cuda_fc_last_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
 void fli_cuda_fc_last(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                       const void *in, int masked, void *below, int add);
@@ -256,9 +256,9 @@ void fli_cuda_small_turns(fli_cuda_stream s, fli_cuda_type type, const fli_netwo
 /* ---- wide.cu: the same by a cluster of blocks per lane, each with some of the units ---- */
 /* Networks of one or two hidden FC layers and softmax on samples that are bytes and have one scale, if any; batches of
  * at most 64; GPUs with clusters. TF32 rounds the weights and errors in products. */
-/* With how many blocks in a cluster so many lanes, those of the whole call (fli_cuda_lanes_at_start), are computed fastest: as
- * many as keep all lanes under way at a time. 0: there is no such kernel, or lanes are so many that layer by layer is
- * faster. */
+/* With how many blocks in a cluster so many lanes, those of the whole call (fli_cuda_lanes_at_start), are computed
+ * fastest: as many as keep all lanes under way at a time. 0: there is no such kernel, or lanes are so many that layer
+ * by layer is faster. */
 uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
                                uint32_t lanes);
 /* cluster: as asked above. Results of some lanes do not depend on the others. */
@@ -274,8 +274,8 @@ void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
 
 /* ==== ways to cut up layers of units ====================================================================== */
 
-/* How the products of layers of units are cut up into blocks of threads, for those who want to compare: dense.cu
- * chooses, fli_cuda_fc_forward and the like (kernels.h) ask it. */
+/* How the products of layers of units are cut up into blocks of threads, for comparisons: fli_cuda_fc_forward and
+ * the like choose for themselves. */
 
 #ifdef __cplusplus
 extern "C" {

@@ -234,7 +234,7 @@ __device__ __forceinline__ shared shared_of(const layout &y, float *memory)
 }
 
 /* `rows` rows there are, `all` have room: the others become zeros. A warp has every 16th row. */
-__device__ __forceinline__ void bring(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
+__device__ __forceinline__ void load_matrix(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
 {
     const int vec = y.inputs % 4 == 0 && (size_t)from % 16 == 0;
 #pragma unroll 1
@@ -286,9 +286,9 @@ __device__ __forceinline__ fli_frag_b<1> frag_b(const float *at, uint32_t along)
 }
 
 /* Labels of rows and the bias, which are not in a hurry. */
-__device__ __forceinline__ void bring_rest(const layout &y, const shared &s, const fli_cuda_batch &b,
-                                           const fli_cuda_lane *lane, const int32_t *labels, const float *bias,
-                                           uint32_t count)
+__device__ __forceinline__ void load_rest(const layout &y, const shared &s, const fli_cuda_batch &b,
+                                          const fli_cuda_lane *lane, const int32_t *labels, const float *bias,
+                                          uint32_t count)
 {
     const uint32_t *order = lane->order + (size_t)b.step * lane->stride + b.first;
 #pragma unroll 1
@@ -443,10 +443,10 @@ __global__ void __launch_bounds__(THREADS) last_layer(fli_cuda_batch b, fc_layer
     fli_update<float> u;
     u.init(lane, b.step, add);
     fli_overlap();
-    bring(s.in, in + first, count, y.high, y);
-    bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
+    load_matrix(s.in, in + first, count, y.high, y);
+    load_matrix(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
-    bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    load_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
     terms_ahead(u, l.weight, y.classes * y.inputs);
     const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
     fli_async_wait<0>();
@@ -475,10 +475,10 @@ __global__ void __launch_bounds__(THREADS)
     fli_update<float> u;
     u.init(lane, b.step, add);
     fli_overlap();
-    bring(x, in + first, count, C::ROWS, of_x);
-    bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
+    load_matrix(x, in + first, count, C::ROWS, of_x);
+    load_matrix(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
-    bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    load_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
     terms_ahead(u, l.weight, y.classes * y.inputs);
     terms_ahead(u, m.weight, m.units * m.inputs);
     for (uint32_t i = C::ROWS * y.wide + threadIdx.x; i < y.high * y.wide; i += THREADS) s.in[i] = 0;

@@ -1,5 +1,5 @@
-/* What one block of a cluster does in a whole turn of a network with one or two hidden layers (wide.cu): the plan of its
- * shared memory, the products of a hidden layer, of which it has some units, and the last layer.
+/* What one block of a cluster does in a whole turn of a network with one or two hidden layers (wide.cu): the plan of
+ * its shared memory, the products of a hidden layer, of which it has some units, and the last layer.
  *
  *     forward    rows x units     over inputs: warps share the rows, and the inputs in WIDE_GROUPS groups
  *     step       inputs x units   over rows: warps share the inputs, 16 at a time

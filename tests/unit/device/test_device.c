@@ -284,7 +284,7 @@ static void test_logits(void **state)
 /* ---- failures -------------------------------------------------------------------------------------------- */
 
 static fl_status broken_evaluate(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_eval *evals,
-                             size_t count)
+                                 size_t count)
 {
     (void)n;
     (void)data;

@@ -282,7 +282,7 @@ static void test_lanes(void **state)
 
 /* ---- addresses ------------------------------------------------------------------------------------------ */
 
-/* Whoever follows an address of the twin's dies of it. */
+/* Code that follows an address of the backend `twin` crashes. */
 static void test_addresses(void **state)
 {
     bench b;
