@@ -221,17 +221,17 @@ static void bench_step(problem *p, fli_cuda_type t)
     MUST(cudaFree(before));
     line(p, t, "step", timed(p->s, call), wrong, 2);
 }
-static void bench_link(problem *p, fli_cuda_type t)
+static void bench_fused(problem *p, fli_cuda_type t)
 {
-    static const char *const name[] = {"link 1x4", "link 2x2", "link best"};
-    if (!fli_cuda_fc_link_fits(t, &p->l, p->rows)) return;
-    for (int how = 0; how <= FLI_FC_LINKS; how++) {
+    static const char *const name[] = {"fused 1x4", "fused 2x2", "fused best"};
+    if (!fli_cuda_fc_fused_step_fits(t, &p->l, p->rows)) return;
+    for (int how = 0; how <= FLI_FC_FUSED_CUTS; how++) {
         auto call = [&] {
-            if (how < FLI_FC_LINKS)
-                fli_cuda_fc_link_how(p->s, t, &p->l, &p->batch, &p->batch, p->error, p->in, p->in, p->out,
-                                     (fli_fc_link)how);
+            if (how < FLI_FC_FUSED_CUTS)
+                fli_cuda_fc_fused_step_cut(p->s, t, &p->l, &p->batch, &p->batch, p->error, p->in, p->in, p->out,
+                                           (fli_fc_fused_cut)how);
             else
-                fli_cuda_fc_link(p->s, t, &p->l, &p->batch, &p->batch, p->error, p->in, p->in, p->out);
+                fli_cuda_fc_fused_step(p->s, t, &p->l, &p->batch, &p->batch, p->error, p->in, p->in, p->out);
         };
         refill(p);
         fli_cuda_fc_step(p->s, FLI_CUDA_F64, &p->l, &p->wide_batch, p->wide_error, p->wide_in, 0);
@@ -253,13 +253,13 @@ static void bench_bytes(problem *p, fli_cuda_type t)
 {
     static const char *const name[][2] = {{"bytes 1x4", "bytes 1x4 shift"}, {"bytes 2x2", "bytes 2x2 shift"}};
     const fli_cuda_data d = bytes_of(p);
-    if (!fli_cuda_fc_link_bytes_fits(t, &p->l, &d, p->rows)) return;
+    if (!fli_cuda_fc_fused_step_bytes_fits(t, &p->l, &d, p->rows)) return;
     refill(p);
-    for (int i = 0; i < 2 * FLI_FC_LINKS; i++) {
+    for (int i = 0; i < 2 * FLI_FC_FUSED_CUTS; i++) {
         fli_cuda_batch b = p->batch;
         if (i % 2) b.lane = p->shifted; /* with one more vector to read: see below */
         auto call = [&] {
-            fli_cuda_fc_link_bytes_how(p->s, t, &p->l, &b, &b, &d, p->error, p->out, (fli_fc_link)(i / 2));
+            fli_cuda_fc_fused_step_bytes_cut(p->s, t, &p->l, &b, &b, &d, p->error, p->out, (fli_fc_fused_cut)(i / 2));
         };
         line(p, t, name[i / 2][i % 2], timed(p->s, call), 0, 2 + i % 2);
     }
@@ -273,20 +273,20 @@ static void bench_shifted(problem *p, fli_cuda_type t)
     refill(p);
     line(p, t, "step shifted", timed(p->s, [&] { fli_cuda_fc_step(p->s, t, &p->l, &b, p->error, p->in, 0); }), 0, 3);
 }
-static void bench_tail(problem *p, fli_cuda_type t)
+static void bench_last(problem *p, fli_cuda_type t)
 {
     fli_cuda_loss loss = {FLI_NET_SOFTMAX, (uint32_t)p->l.out[0], p->label, 0, 0};
-    if (!fli_cuda_fc_tail_fits(t, &p->l, &loss, p->rows)) return;
+    if (!fli_cuda_fc_last_fits(t, &p->l, &loss, p->rows)) return;
     refill(p);
-    double us = timed(p->s, [&] { fli_cuda_fc_tail(p->s, &p->l, &loss, &p->batch, p->in, 1, p->below, 0); });
-    line(p, t, "tail", us, 0, 2);
+    double us = timed(p->s, [&] { fli_cuda_fc_last(p->s, &p->l, &loss, &p->batch, p->in, 1, p->below, 0); });
+    line(p, t, "last", us, 0, 2);
 }
 
-/* Steps of whole networks, layers one after the other, without gathering samples. linked: 2: with bytes, 3: and the
+/* Steps of whole networks, layers one after the other, without gathering samples. fused: 2: with bytes, 3: and the
  * last two layers at once. */
-static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int linked)
+static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int fused)
 {
-    static const char *const name[] = {"", ", linked", ", linked, bytes", ", linked, bytes, last two at once"};
+    static const char *const name[] = {"", ", fused", ", fused, bytes", ", fused, bytes, last two at once"};
     problem a = problem_new(s, 784, 200, lanes, 50), m = problem_new(s, 200, 200, lanes, 50);
     problem z = problem_new(s, 200, 10, lanes, 50);
     problem both = problem_new(s, 200, 220, lanes, 50);
@@ -295,27 +295,27 @@ static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int m
     fli_cuda_loss loss = {FLI_NET_SOFTMAX, 10, z.label, 0, 0};
     const fli_cuda_data d = bytes_of(&a);
     double us = timed(s, [&] {
-        if (!linked) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
-        if (middle && linked == 3) {
-            fli_cuda_fc_tail_two(s, t, &m.l, &top, &loss, &both.batch, m.in, 1, m.below, 0);
-            return fli_cuda_fc_link_bytes(s, t, &a.l, &a.batch, &a.batch, &d, m.below, m.in);
+        if (!fused) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
+        if (middle && fused == 3) {
+            fli_cuda_fc_last_two(s, t, &m.l, &top, &loss, &both.batch, m.in, 1, m.below, 0);
+            return fli_cuda_fc_fused_step_bytes(s, t, &a.l, &a.batch, &a.batch, &d, m.below, m.in);
         }
         if (middle) fli_cuda_fc_forward(s, t, &m.l, &m.batch, m.in, z.in);
-        fli_cuda_fc_tail(s, &z.l, &loss, &z.batch, z.in, 1, z.below, 0);
+        fli_cuda_fc_last(s, &z.l, &loss, &z.batch, z.in, 1, z.below, 0);
         if (middle) {
             fli_cuda_fc_backward(s, t, &m.l, &m.batch, z.below, m.in, m.below);
             fli_cuda_fc_step(s, t, &m.l, &m.batch, z.below, m.in, 0);
         }
         const float *error = middle ? m.below : z.below;
-        if (linked >= 2)
-            fli_cuda_fc_link_bytes(s, t, &a.l, &a.batch, &a.batch, &d, error, middle ? m.in : z.in);
-        else if (linked)
-            fli_cuda_fc_link(s, t, &a.l, &a.batch, &a.batch, error, a.in, a.in, middle ? m.in : z.in);
+        if (fused >= 2)
+            fli_cuda_fc_fused_step_bytes(s, t, &a.l, &a.batch, &a.batch, &d, error, middle ? m.in : z.in);
+        else if (fused)
+            fli_cuda_fc_fused_step(s, t, &a.l, &a.batch, &a.batch, error, a.in, a.in, middle ? m.in : z.in);
         else
             fli_cuda_fc_step(s, t, &a.l, &a.batch, error, a.in, 0);
     });
     printf("%4u lanes  50 rows 784-200%s-10 %s all but gathering%s: %8.2f us %7.3f us/lane\n", lanes,
-           middle ? "-200" : "", type_name(t), name[linked], us, us / lanes);
+           middle ? "-200" : "", type_name(t), name[fused], us, us / lanes);
     MUST(cudaFree((void *)d.x));
     problem_free(&a), problem_free(&m), problem_free(&z), problem_free(&both);
 }
@@ -328,8 +328,8 @@ static void bench_layer(cudaStream_t s, size_t in, size_t out, uint32_t lanes, u
         bench_backward(&p, (fli_cuda_type)t);
         bench_step(&p, (fli_cuda_type)t);
         bench_shifted(&p, (fli_cuda_type)t);
-        if (in == 784) bench_link(&p, (fli_cuda_type)t), bench_bytes(&p, (fli_cuda_type)t);
-        if (out <= 64) bench_tail(&p, (fli_cuda_type)t);
+        if (in == 784) bench_fused(&p, (fli_cuda_type)t), bench_bytes(&p, (fli_cuda_type)t);
+        if (out <= 64) bench_last(&p, (fli_cuda_type)t);
     }
     problem_free(&p);
 }

@@ -1,7 +1,7 @@
 /* Turns of many clients on a GPU (src/cuda/host/train.c), without a method around them: microseconds per client-step of
  * batch 50, drawing and the copies of the start models included. Beside them the same with a linear term in every step
  * (what SCAFFOLD or FedVRA pose), and with fewer lanes at a time than there are, so that their weights may stay in the
- * cache. Then a look at 10,000 samples, in microseconds.
+ * cache. Then an evaluation on 10,000 samples, in microseconds.
  *
  *     bench_net [words: only networks whose names have one of them] */
 #include "base/os.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 50, SAMPLES = 600, CLIENTS = 100, CLASSES = 10, LOOK = 10000, REPEATS = 5 };
+enum { BATCH = 50, SAMPLES = 600, CLIENTS = 100, CLASSES = 10, SAMPLES_EVALUATED = 10000, REPEATS = 5 };
 
 typedef struct {
     const char *name, *layers;
@@ -119,13 +119,13 @@ static double train(bench *b, fli_engine_net *net, const network *w, size_t clie
     return seconds * 1e6 / ((double)clients * w->steps);
 }
 
-static double look(bench *b, fli_engine_net *net)
+static double evaluate(bench *b, fli_engine_net *net)
 {
-    fli_engine_look l = {.x = b->start, .samples = b->samples, .n = LOOK};
+    fli_engine_eval l = {.x = b->start, .samples = b->samples, .n = SAMPLES_EVALUATED};
     double begin = 0;
     for (int i = 0; i <= REPEATS; i++) {
         if (i == 1) begin = fli_clock_now();
-        check(b->ctx, b->engine->does->look(b->ctx, net, b->data, &l, 1));
+        check(b->ctx, b->engine->does->evaluate(b->ctx, net, b->data, &l, 1));
     }
     return (fli_clock_now() - begin) * 1e6 / REPEATS;
 }
@@ -141,7 +141,8 @@ static void bench_type(bench *b, const network *w, int tf32)
                w->name, tf32 ? "tf32" : "fp32", n, train(b, net, w, n, NULL, n), train(b, net, w, n, b->shift, n),
                train(b, net, w, n, NULL, (n + 1) / 2), train(b, net, w, n, NULL, (n + 3) / 4));
     }
-    printf("%-15s %s look at %d samples %8.1f us\n", w->name, tf32 ? "tf32" : "fp32", LOOK, look(b, net));
+    printf("%-15s %s evaluation of %d samples %8.1f us\n", w->name, tf32 ? "tf32" : "fp32", SAMPLES_EVALUATED,
+           evaluate(b, net));
     fflush(stdout);
     b->engine->does->net_free(net);
 }

@@ -98,9 +98,9 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
 
 fli_ask fli_algo_tell(const fli_algo *a, const fli_ask *ask)
 {
-    fli_ask told = *ask;
-    if (!(a->traits & FLI_ALGO_TELLS_WEIGHT)) told.weight = NAN;
-    return told;
+    fli_ask sent = *ask;
+    if (!(a->traits & FLI_ALGO_TELLS_WEIGHT)) sent.weight = NAN;
+    return sent;
 }
 
 int fli_algo_shows_start(const fli_algo *a)

@@ -14,8 +14,6 @@
 #include "solver/solver.h"
 #include "vec/space.h"
 
-/* ==== algo ================================================================================================== */
-
 /* Traits. */
 enum {
     /* all clients must take part in every round; they keep what they need of the model where a round ends without an
@@ -30,7 +28,7 @@ enum {
     FLI_ALGO_BYSTANDERS = 32,
     /* trains on labelled samples alone, whatever there is beside them */
     FLI_ALGO_LABELLED = 64,
-    /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
+    /* made for objectives with a second block y_i (model/model.h); without one it works, but is another method */
     FLI_ALGO_BLOCKS = 128,
     /* for two-level problems, and only for them: see bilevel/bilevel.h */
     FLI_ALGO_BILEVEL = 256,
@@ -111,8 +109,8 @@ typedef struct {
     const char *name; /* as in "the potential is %s"; NULL: the method has none */
     /* Vectors and scalars that clients keep for it at the ends of their own, in runs that measure it. */
     size_t vectors, scalars;
-    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server_step.moves: the newest
-     * first, 0 for steps before the first one), at most FLI_REMEMBERED; more, or NULL: none. */
+    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server_step.moves: the newest first,
+     * 0 for steps before the first one), at most FLI_REMEMBERED; more, or NULL: none. */
     size_t (*remembers)(const void *params);
     /* Where f_i and its gradient, weight decay included, are wanted. On a worker thread, as is the next. */
     const void *(*point)(const fli_turn *t);
@@ -171,7 +169,7 @@ typedef struct {
     void (*check_all)(const void *params, const fli_facts_all *all, fli_conditions *out);
     /* Its number of rounds. `start` NULL: all but the numbers. */
     void (*promise)(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out);
-    /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no
+    /* Settings that would satisfy it, for the worst constants over all clients: rows of theory.h. A condition that no
      * row names is one that no setting satisfies. Asked again with what comes of it, a few times. */
     void (*fix)(const void *params, const fli_facts *worst, fli_fixes *out);
     /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight
@@ -311,7 +309,7 @@ extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
 #define FLI_LOCAL_REMEDY "a smaller local.lr"
 const char *fli_algo_remedy(const fli_algo *a);         /* never NULL */
-const fli_tune_range *fli_algo_tune(const fli_algo *a); /* likewise */
+const fli_tune_range *fli_algo_tune(const fli_algo *a); /* never NULL */
 /* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage
  * uses. `own` takes the place of SGD; NULL: nobody does. */
 typedef struct {
@@ -341,9 +339,9 @@ size_t fli_names_count(const char *const *names); /* NULL counts as empty */
 size_t fli_algo_client_vectors(const fli_algo *a, int watched);
 size_t fli_algo_client_scalars(const fli_algo *a, int watched);
 
-/* ==== list ================================================================================================== */
+/* ==== the algorithms there are ============================================================================ */
 
-/* The algorithms there are. To add one: its file, a line here, a line in list.c. */
+/* To add one: its file, a line here, a line in list.c. */
 
 extern const fli_algo fli_algo_fedavg;
 extern const fli_algo fli_algo_local_sgd;

@@ -17,9 +17,9 @@
  *     mix_i = ||c_i - c|| / (||c_i - c|| + ||c||),   0.75 while both are 0
  * grows to 1 where clients differ and the federation as a whole has settled.
  *
- * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i
- * alone, once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be
- * sent up, and nu_i stays where x puts it (by projected steps, where they lead).
+ * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i alone,
+ * once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be sent
+ * up, and nu_i stays where x puts it (by projected steps, where they lead).
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"

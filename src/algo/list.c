@@ -1,6 +1,6 @@
+/* The algorithms that come with fedloom, one per line. */
 #include "algo/algo.h"
 
-/* One per line. */
 /* clang-format off */
 const fli_algo *const fli_algo_list[] = {
     &fli_algo_fedavg,

@@ -1,3 +1,4 @@
+/* Asks as bytes, and which parts of a table are sent when. */
 #include "algo/message.h"
 
 #include "base/bytes.h"

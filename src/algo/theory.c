@@ -1,3 +1,4 @@
+/* Collects what a theorem asks for, and the settings that would satisfy it. */
 #include "algo/theory.h"
 
 #include "base/number.h"
@@ -5,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== conditions ============================================================================================ */
+/* ==== conditions ========================================================================================== */
 
 double fli_condition_excess(double have, double most)
 {
@@ -125,7 +126,7 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
                   1 / f->g_modulus, step, remedy);
 }
 
-/* ==== fixes ================================================================================================= */
+/* ==== fixes =============================================================================================== */
 
 void fli_fix_word(fli_fixes *out, const char *conditions, const char *key, const char *value, const char *why)
 {

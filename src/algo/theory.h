@@ -1,5 +1,5 @@
-/* What is known of a federation when a method's theorem is held against it, seen at one client. What was not measured
- * is NAN. `check` has all of it; `warn`, which is asked before a run, has neither what is measured nor `all`. */
+/* What a method says of its theorem: the facts about a federation that it goes by, the conditions that the theorem asks
+ * for, and settings that satisfy them. Measuring, printing and applying are elsewhere: plan/constants.h, theory/. */
 #ifndef FLI_ALGO_THEORY_H
 #define FLI_ALGO_THEORY_H
 
@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ==== facts ================================================================================================= */
+/* ==== facts =============================================================================================== */
+
+/* What is known of a federation when a method's theorem is held against it, seen at one client. What was not measured
+ * is NAN. `check` has all of it; `warn`, which is asked before a run, has neither what is measured nor `all`. */
 
 /* How an asynchronous server goes forward. */
 typedef struct {
@@ -81,7 +84,7 @@ struct fli_facts {
     const fli_facts_all *all;
 };
 
-/* ==== conditions ============================================================================================ */
+/* ==== conditions ========================================================================================== */
 
 /* What a method's theorem asks for, collected over clients: for each condition, the client where it is tightest. */
 
@@ -146,7 +149,7 @@ void fli_ask_strong_convexity(fli_conditions *c, const fli_facts *f);
  * length. */
 void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
 
-/* ==== fixes ================================================================================================= */
+/* ==== fixes =============================================================================================== */
 
 /* Settings that satisfy what a theorem asks for: what `check` advises, and what `check --fix` writes. */
 

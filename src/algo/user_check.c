@@ -1,4 +1,4 @@
-/* Whether a method of the user's can be: a sentence for every mistake in its tables. */
+/* Checks a method that a user registers: a sentence for every mistake in its tables. */
 #include "algo/user_method.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 static fl_status check_names(fl_ctx *ctx, const fl_method *m, const char *what, const char *const *names)
 {
     size_t n = fli_names_count(names);
-    if (n > FLI_OWN_VECTORS)
+    if (n > FLI_USER_VECTORS)
         return fli_fail(ctx, FL_ECONFIG, "method '%s' has %zu %s vectors, but may have at most %d", m->name, n, what,
-                        FLI_OWN_VECTORS);
+                        FLI_USER_VECTORS);
     for (size_t i = 0; i < n; i++) {
         if (!*names[i]) return fli_fail(ctx, FL_ECONFIG, "method '%s': %s vector %zu has no name", m->name, what, i);
         for (size_t k = 0; k < i; k++)
@@ -39,7 +39,7 @@ static fl_status check_vectors(fl_ctx *ctx, const fl_method *m)
         (s = check_names(ctx, m, "sum", m->sums)))
         return s;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        size_t most = i < 3 ? FLI_OWN_SCALARS : FLI_OWN_VECTORS;
+        size_t most = i < 3 ? FLI_USER_SCALARS : FLI_USER_VECTORS;
         if (counts[i].n > most)
             return fli_fail(ctx, FL_ECONFIG, "method '%s': %s is %zu, but at most %zu are allowed", m->name,
                             counts[i].what, counts[i].n, most);
@@ -102,7 +102,7 @@ static fl_status check_down(fl_ctx *ctx, const fl_method *m, const fl_part *p)
 
 static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
 {
-    size_t most = p->what == FL_PART_VECTOR ? FLI_OWN_VECTORS : FLI_OWN_SCALARS;
+    size_t most = p->what == FL_PART_VECTOR ? FLI_USER_VECTORS : FLI_USER_SCALARS;
     if (p->what == FL_PART_START)
         return fli_fail(ctx, FL_ECONFIG, "method '%s', up, part '%s': the start model is only sent down", m->name,
                         p->name);
@@ -113,7 +113,7 @@ static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
     if (p->at >= most || p->count > most - p->at)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', up, part '%s' goes beyond what an upload may have: %d vectors and %d scalars",
-                        m->name, p->name, FLI_OWN_VECTORS, FLI_OWN_SCALARS);
+                        m->name, p->name, FLI_USER_VECTORS, FLI_USER_SCALARS);
     return FL_OK;
 }
 

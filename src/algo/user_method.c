@@ -1,5 +1,5 @@
-/* A method of the user's becomes ours: everything it points to is copied, and its tables become those of a
- * descriptor. */
+/* Methods that users register: everything a method points to is copied, its tables become those of a descriptor, and
+ * the descriptor's functions call the user's. */
 #include "algo/user_method.h"
 
 #include "base/number.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== own copy ============================================================================================== */
+/* ==== the copy ============================================================================================ */
 
 _Static_assert((unsigned)FL_IN_WARM_UP == FLI_IN_WARM_UP && (unsigned)FL_AT_FIRST == FLI_AT_FIRST,
                "when parts are sent is the same here and in the public header");
@@ -186,9 +186,14 @@ static fl_status fill(const fl_method *m, fli_user_method *o)
     return s;
 }
 
-static void own_free(void *own);
+static void method_free(void *method)
+{
+    fli_arena arena = ((fli_user_method *)method)->arena;
+    fli_arena_fini(&arena);
+}
 
-static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
+/* A copy, its descriptor filled but for what it does; to be freed by method_free. */
+static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
 {
     fli_arena arena;
     fli_arena_init(&arena, ctx);
@@ -198,26 +203,18 @@ static fl_status own_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out
     fl_status s = fill(m, o);
     o->arena.ctx = NULL; /* it may go before the method does */
     if (s)
-        own_free(o);
+        method_free(o);
     else
         *out = o;
     return s;
 }
 
-/* A copy, its descriptor filled but for what it does; to be freed by own_free. */
-static void own_free(void *own)
-{
-    fli_arena arena = ((fli_user_method *)own)->arena;
-    fli_arena_fini(&arena);
-}
+/* ==== the calls =========================================================================================== */
 
-/* ==== own =================================================================================================== */
+/* What the user's functions see is made for every call, on the stack, from what a method of fedloom's own would see.
+ * The method itself is found by the parameters, which begin with it. */
 
-/* Methods of the user's. Each is a descriptor like any other, whose functions here call the user's: what these see is
- * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
- * parameters, which begin with it. */
-
-static fli_registry methods = FLI_REGISTRY_INIT(own_free);
+static fli_registry methods = FLI_OWN_LIST(method_free);
 
 static const fli_user_method *self_of(const void *params) { return ((const fli_user_params *)params)->self; }
 static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
@@ -243,8 +240,8 @@ static fl_ask ask_of(const fli_ask *a)
 
 /* What a client has of the server, numbered as there. What it is never sent is NaN. */
 typedef struct {
-    const void *vec[FLI_OWN_VECTORS];
-    double num[FLI_OWN_SCALARS];
+    const void *vec[FLI_USER_VECTORS];
+    double num[FLI_USER_SCALARS];
 } received;
 
 static void receive(const fli_user_method *o, const fli_turn *t, received *r)
@@ -494,7 +491,7 @@ fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m)
 {
     fli_user_method *own = NULL;
     fl_status s = fli_user_check(ctx, m);
-    if (!s) s = own_copy(ctx, m, &own);
+    if (!s) s = method_copy(ctx, m, &own);
     if (s) return s;
     give_calls(m, &own->algo);
     return fli_registry_add(ctx, &methods, m->name, own);

@@ -1,28 +1,26 @@
-/* Methods of the user's (fedloom_extend.h), as descriptors like those of list.h. */
+/* Methods that users register (fedloom_extend.h), as descriptors like those of list.c. */
 #ifndef FLI_ALGO_USER_METHOD_H
 #define FLI_ALGO_USER_METHOD_H
 
 #include "algo/algo.h"
 
-/* ==== own =================================================================================================== */
-
 /* Number i of those that come with fedloom and then of those that users registered; NULL past the last. *own: it is one
  * of the latter. */
 const fli_algo *fli_algo_at(size_t i, int *own);
 const fli_algo *fli_user_method_named(const char *name); /* a user's; NULL: there is none */
-/* Refuses what is not whole, else adds a copy to the list. The name is the caller's to check. */
+/* Refuses an incomplete method, else adds a copy to the list. The caller checks the name. */
 fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m);
 /* The solver that a method names so, one of fedloom's or a user's; NULL: there is none. */
 const fli_solver *fli_user_solver_named(const char *name);
 /* Takes a user's method out of the list; 0: there was none of that name. */
 int fli_user_method_forget(const char *name);
 
-/* ==== own method ============================================================================================ */
+/* ==== internals =========================================================================================== */
 
-/* What a registered method is made of: between the files that check it (own_check.c), copy it (own_copy.c) and call it
- * (own.c). */
+/* What a registered method is made of. For user_check.c, which checks it, and user_method.c, which copies it and calls
+ * its functions. */
 
-enum { FLI_OWN_VECTORS = 64, FLI_OWN_SCALARS = 256 }; /* at most this many of a kind */
+enum { FLI_USER_VECTORS = 64, FLI_USER_SCALARS = 256 }; /* at most this many of a kind */
 
 /* What the user gave beside tables. */
 typedef struct {
@@ -39,20 +37,21 @@ typedef struct {
 } fli_user_calls;
 
 typedef struct {
-    fli_algo algo;   /* first: whoever has this has the method */
+    fli_algo algo;   /* first: a pointer to it is one to the method */
     fli_arena arena; /* in which all of it lies, this struct too */
     fli_user_calls does;
-    size_t server;                                                      /* its vectors, */
-    unsigned char sent[FLI_OWN_VECTORS], sent_scalars[FLI_OWN_SCALARS]; /* and what clients ever get of the server's */
-    int hides;                      /* there are server vectors that they never get */
-    const char *solver[FLI_STAGES]; /* of every phase */
+    size_t server; /* its vectors, */
+    unsigned char sent[FLI_USER_VECTORS],
+        sent_scalars[FLI_USER_SCALARS]; /* and what clients ever get of the server's */
+    int hides;                          /* there are server vectors that they never get */
+    const char *solver[FLI_STAGES];     /* of every phase */
 } fli_user_method;
 
 /* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
 typedef struct {
     const fli_user_method *self;
     void *arg; /* what the functions are handed */
-    int begun; /* that is the run's own, and its end is to come */
+    int begun; /* that is the run's own, and `end` is still to be called */
     double value[];
 } fli_user_params;
 

@@ -1,16 +1,17 @@
-/* What all bilevel problems share: their blocks and the l2 term of the lower level. */
+/* What all bilevel problems share: their blocks and the l2 term of the lower level. And the problem of a single
+ * level. */
 #include "bilevel/bilevel.h"
 
-/* ==== none ================================================================================================== */
+/* ==== a single level ====================================================================================== */
 
-/* A single level: what every method but the bilevel ones is for. */
+/* What every method but the bilevel ones is for. */
 
 const fli_bilevel_desc fli_bilevel_none = {
     .name = "none",
     .title = "one level: an ordinary problem",
 };
 
-/* ==== bilevel =============================================================================================== */
+/* ==== two levels ========================================================================================== */
 
 fl_status fli_blocks_check(fl_ctx *ctx, size_t n, fli_range upper, fli_range lower)
 {

@@ -47,7 +47,7 @@ struct fli_bilevel {
 };
 
 extern const fli_bilevel_desc *const fli_bilevel_list[]; /* NULL-terminated */
-/* The quadratic that has everything in closed form; for tests and golden cases. See bilevel_quadratic.c. */
+/* The quadratic that has everything in closed form; for tests and golden cases. See quadratic.c. */
 extern const fli_bilevel_desc fli_bilevel_quadratic;
 extern const fli_model_desc fli_model_quadratic_bilevel; /* the model that goes with it */
 

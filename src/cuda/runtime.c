@@ -1,4 +1,4 @@
-/* runtime.h by CUDA. */
+/* runtime.h on CUDA. */
 #include "cuda/runtime.h"
 #include "base/number.h"
 

@@ -1,3 +1,6 @@
+/* The backend `twin`: the CPU as a device, for tests. It takes what a device takes, and computes it by the functions of
+ * the CPU's own path, one lane after the other within a step. What comes out has that path's bits, so that the rest of
+ * this folder, and its users, can be held to them where there is no device. */
 #include "base/number.h"
 #include "base/os.h"
 #include "device/cpu_memory.h"
@@ -8,7 +11,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ==== twin memory =========================================================================================== */
+/* ==== memory ============================================================================================== */
+
+/* Addresses that are handed out are of pages that can be neither read nor written, as those of a device: code that
+ * follows one crashes, in the tests. */
 
 static size_t pages(size_t bytes)
 {
@@ -46,7 +52,8 @@ static void block_free(const fli_cpu_device_block *b)
     fli_free(b->here);
 }
 
-static void *fli_cpu_device_alloc(fli_cpu_device_memory *m, fl_ctx *ctx, size_t bytes)
+/* Zeroed; NULL: FL_ENOMEM. */
+static void *memory_alloc(fli_cpu_device_memory *m, fl_ctx *ctx, size_t bytes)
 {
     fli_cpu_device_block b;
     if (m->count == m->room) {
@@ -60,7 +67,7 @@ static void *fli_cpu_device_alloc(fli_cpu_device_memory *m, fl_ctx *ctx, size_t 
     return b.there;
 }
 
-static void fli_cpu_device_release(fli_cpu_device_memory *m, void *there)
+static void memory_release(fli_cpu_device_memory *m, void *there)
 {
     size_t at = before(m, there);
     if (!at || m->block[at - 1].there != there) return;
@@ -68,8 +75,7 @@ static void fli_cpu_device_release(fli_cpu_device_memory *m, void *there)
     memmove(m->block + at - 1, m->block + at, (m->count-- - at) * sizeof *m->block);
 }
 
-/* Zeroed; NULL: FL_ENOMEM. */
-static void twin_memory_fini(fli_cpu_device_memory *m)
+static void memory_fini(fli_cpu_device_memory *m)
 {
     for (size_t i = 0; i < m->count; i++) block_free(&m->block[i]);
     fli_free(m->block);
@@ -77,7 +83,7 @@ static void twin_memory_fini(fli_cpu_device_memory *m)
 }
 
 /* Where an address there, or one behind it in the same piece, really lies; NULL for NULL and for what is not there. */
-static void *twin_here(const fli_cpu_device_memory *m, const void *there)
+static void *memory_at(const fli_cpu_device_memory *m, const void *there)
 {
     size_t at = before(m, there);
     if (!at) return NULL;
@@ -86,19 +92,15 @@ static void *twin_here(const fli_cpu_device_memory *m, const void *there)
     return offset <= b->bytes ? b->here + offset : NULL;
 }
 
-/* ==== twin ================================================================================================== */
-
-/* The plain twin of a device: it takes what a device takes, and computes it by the functions of the CPU's own path, one
- * lane after the other within a step. What comes out has that path's bits, so that all the rest of this folder, and
- * whoever uses it, can be held to them where there is no device. Its addresses cannot be followed, either. */
+/* ==== the backend ========================================================================================= */
 
 typedef struct {
     fli_engine engine;
     fli_cpu_device_memory memory;
-} twin;
+} cpu_engine;
 
 struct fli_engine_net {
-    twin *t;
+    cpu_engine *t;
     fli_model model; /* as the caller's */
     fli_eval eval;
 };
@@ -107,7 +109,7 @@ struct fli_engine_data {
     const fli_dataset *ds;
 };
 
-static void *here(const twin *t, const void *there) { return there ? twin_here(&t->memory, there) : NULL; }
+static void *here(const cpu_engine *t, const void *there) { return there ? memory_at(&t->memory, there) : NULL; }
 
 /* ---- a device ------------------------------------------------------------------------------------------- */
 
@@ -128,42 +130,42 @@ static fl_status describe(fl_ctx *ctx, size_t which, fli_engine_info *out)
     return FL_OK;
 }
 
-static fl_status twin_open(fl_ctx *ctx, size_t which, fli_engine **out)
+static fl_status cpu_open(fl_ctx *ctx, size_t which, fli_engine **out)
 {
     (void)which;
-    twin *t = fli_alloc(ctx, 1, sizeof *t);
+    cpu_engine *t = fli_alloc(ctx, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
-    t->engine.does = &fli_backend_twin;
+    t->engine.does = &fli_backend_cpu;
     *out = &t->engine;
     return FL_OK;
 }
 
-static void twin_close(fli_engine *e)
+static void cpu_close(fli_engine *e)
 {
-    twin *t = (twin *)e;
+    cpu_engine *t = (cpu_engine *)e;
     if (!t) return;
-    twin_memory_fini(&t->memory);
+    memory_fini(&t->memory);
     fli_free(t);
 }
 
-static void *twin_alloc(fli_engine *e, fl_ctx *ctx, size_t bytes)
+static void *cpu_alloc(fli_engine *e, fl_ctx *ctx, size_t bytes)
 {
-    return fli_cpu_device_alloc(&((twin *)e)->memory, ctx, bytes);
+    return memory_alloc(&((cpu_engine *)e)->memory, ctx, bytes);
 }
 
-static void twin_release(fli_engine *e, void *v)
+static void cpu_release(fli_engine *e, void *v)
 {
-    if (v) fli_cpu_device_release(&((twin *)e)->memory, v);
+    if (v) memory_release(&((cpu_engine *)e)->memory, v);
 }
 
-static void twin_read(fli_engine *e, size_t bytes, const void *v, void *plain)
+static void cpu_read(fli_engine *e, size_t bytes, const void *v, void *plain)
 {
-    memcpy(plain, here((twin *)e, v), bytes);
+    memcpy(plain, here((cpu_engine *)e, v), bytes);
 }
 
-static void twin_write(fli_engine *e, size_t bytes, const void *plain, void *v)
+static void cpu_write(fli_engine *e, size_t bytes, const void *plain, void *v)
 {
-    memcpy(here((twin *)e, v), plain, bytes);
+    memcpy(here((cpu_engine *)e, v), plain, bytes);
 }
 
 static fl_status status(fli_engine *e, fl_ctx *ctx)
@@ -175,13 +177,13 @@ static fl_status status(fli_engine *e, fl_ctx *ctx)
 
 static double dot(fli_engine *e, const fli_ops *ops, size_t n, const void *x, const void *y)
 {
-    return ops->dot(n, here((twin *)e, x), here((twin *)e, y));
+    return ops->dot(n, here((cpu_engine *)e, x), here((cpu_engine *)e, y));
 }
 
 static void finite(fli_engine *e, const fli_ops *ops, size_t n, size_t vectors, const void *const *x,
                    unsigned char *out)
 {
-    for (size_t i = 0; i < vectors; i++) out[i] = ops->finite(n, here((twin *)e, x[i])) != 0;
+    for (size_t i = 0; i < vectors; i++) out[i] = ops->finite(n, here((cpu_engine *)e, x[i])) != 0;
 }
 
 /* ---- tapes ---------------------------------------------------------------------------------------------- */
@@ -190,7 +192,7 @@ static void finite(fli_engine *e, const fli_ops *ops, size_t n, size_t vectors, 
 enum { CHUNK = 1024 };
 
 /* Entries at .. at + n - 1. */
-static void play_op(const twin *t, const fli_tape *tape, const fli_tape_op *op, size_t at, size_t n)
+static void play_op(const cpu_engine *t, const fli_tape *tape, const fli_tape_op *op, size_t at, size_t n)
 {
     const fli_ops *ops = tape->ops;
     void *out = fli_at(ops, here(t, op->out), at);
@@ -214,7 +216,7 @@ static void play(fli_engine *e, const fli_tape *tape)
     for (size_t i = tape->lanes; i-- > 0;)
         for (size_t at = 0; at < tape->n; at += CHUNK)
             for (size_t k = tape->begin[i]; k < tape->begin[i + 1]; k++)
-                play_op((twin *)e, tape, &tape->op[k], at, tape->n - at < CHUNK ? tape->n - at : CHUNK);
+                play_op((cpu_engine *)e, tape, &tape->op[k], at, tape->n - at < CHUNK ? tape->n - at : CHUNK);
 }
 
 /* ---- models and data ------------------------------------------------------------------------------------ */
@@ -224,7 +226,7 @@ static fl_status net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int tf3
     (void)tf32;
     fli_engine_net *n = fli_alloc(ctx, 1, sizeof *n);
     if (!n) return FL_ENOMEM;
-    n->t = (twin *)e;
+    n->t = (cpu_engine *)e;
     n->model = *m;
     n->model.space.place = NULL;
     fl_status s = fli_eval_init(ctx, &n->model, &n->eval);
@@ -296,7 +298,7 @@ static double net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, int
     return (double)lanes * lane_bytes(n, &(fli_sgd_spec){.momentum = momentum ? 0.5 : 0});
 }
 
-static void steps_init(const twin *t, const fli_engine_lane *l, double momentum, work *k)
+static void steps_init(const cpu_engine *t, const fli_engine_lane *l, double momentum, work *k)
 {
     k->step = (fli_sgd_step){.lr = l->lr,
                              .wd = l->wd,
@@ -381,10 +383,10 @@ static fl_status train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns *t
     return s;
 }
 
-/* ---- looks ---------------------------------------------------------------------------------------------- */
+/* ---- evaluation ---------------------------------------------------------------------------------------------- */
 
 /* The mean over the piece under way, whose gradient goes to the evaluation's vector if one is wanted. */
-static double piece_loss(fli_engine_net *n, const fli_engine_look *l, const fli_pieces *p, size_t *hits)
+static double piece_loss(fli_engine_net *n, const fli_engine_eval *l, const fli_pieces *p, size_t *hits)
 {
     const fli_model *m = &n->model;
     fli_eval *e = &n->eval;
@@ -396,7 +398,7 @@ static double piece_loss(fli_engine_net *n, const fli_engine_look *l, const fli_
     return m->desc->grad(m, x, &e->batch, g, hits, e->scratch);
 }
 
-static void look_one(fli_engine_net *n, const fli_dataset *ds, fli_engine_look *l)
+static void evaluate_one(fli_engine_net *n, const fli_dataset *ds, fli_engine_eval *l)
 {
     void *g = here(n->t, l->gradient);
     fli_pieces p = fli_pieces_of(&n->eval, ds, l->samples, l->n);
@@ -411,10 +413,11 @@ static void look_one(fli_engine_net *n, const fli_dataset *ds, fli_engine_look *
     }
 }
 
-static fl_status look(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_look *list, size_t looks)
+static fl_status evaluate(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_eval *list,
+                          size_t evals)
 {
     (void)ctx;
-    for (size_t i = 0; i < looks; i++) look_one(n, data->ds, &list[i]);
+    for (size_t i = 0; i < evals; i++) evaluate_one(n, data->ds, &list[i]);
     return FL_OK;
 }
 
@@ -442,17 +445,17 @@ static fl_status outputs(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *
     return FL_OK;
 }
 
-const fli_backend fli_backend_twin = {
+const fli_backend fli_backend_cpu = {
     .name = "twin",
     .title = "the same in plain C, for tests",
     .count = count,
     .describe = describe,
-    .open = twin_open,
-    .close = twin_close,
-    .alloc = twin_alloc,
-    .release = twin_release,
-    .read = twin_read,
-    .write = twin_write,
+    .open = cpu_open,
+    .close = cpu_close,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .read = cpu_read,
+    .write = cpu_write,
     .play = play,
     .dot = dot,
     .finite = finite,
@@ -465,6 +468,6 @@ const fli_backend fli_backend_twin = {
     .data_free = data_free,
     .data_bytes = data_bytes,
     .train = train,
-    .look = look,
+    .evaluate = evaluate,
     .outputs = outputs,
 };

@@ -1,4 +1,4 @@
-/* Memory of the twin: addresses that nobody can follow, as those of a device, and where it really lies. */
+/* Memory of the CPU backend: addresses that cannot be followed, as those of a device, and where it really lies. */
 #ifndef FLI_DEVICE_CPU_MEMORY_H
 #define FLI_DEVICE_CPU_MEMORY_H
 

@@ -193,10 +193,8 @@ const fli_engine_data *fli_device_data(const fli_device *d, const fli_dataset *d
 
 fli_site fli_device_site(fli_device *d)
 {
-    return (fli_site){.place = fli_device_space(d)->place,
-                      .elsewhere = &d->elsewhere,
-                      .solver = fli_device_solver,
-                      .lanes = d->lanes};
+    return (fli_site){
+        .place = fli_device_space(d)->place, .elsewhere = &d->eval, .solver = fli_device_solver, .lanes = d->lanes};
 }
 
 const char *fli_device_name(const fli_device *d) { return d->name; }

@@ -1,6 +1,6 @@
 /* Runs on a device: `device: cuda`. Vectors live there (a fli_place that records what is asked of it), local problems
  * of many clients are solved there at once (solvers that stand in for those of the CPU), and models are evaluated there
- * (fli_device_eval, local.h). Algorithms do not notice. */
+ * (fli_device_eval, solver/solver.h). Algorithms do not notice. */
 #ifndef FLI_DEVICE_DEVICE_H
 #define FLI_DEVICE_DEVICE_H
 
@@ -8,8 +8,6 @@
 #include "device/engine.h"
 #include "solver/solver.h"
 #include "vec/place.h"
-
-/* ==== device ================================================================================================ */
 
 typedef struct fli_device fli_device;
 
@@ -42,7 +40,7 @@ const fli_solver *fli_device_solver(const fli_solver *solver);
 /* What --version and manifests say, such as "NVIDIA H200, driver 13.0". */
 const char *fli_device_name(const fli_device *d);
 
-/* ==== recorder ============================================================================================== */
+/* ==== recorder of operations on vectors =================================================================== */
 
 /* The place of a device's vectors (vec/place.h): what is asked of it is written on a tape, which the engine plays when
  * somebody wants to know, or when something comes that does not go on that tape. Used by one thread at a time. */
@@ -60,16 +58,16 @@ void fli_recorder_play(fli_recorder *r);
  * uses no others. */
 void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t count);
 
-/* ==== inside ================================================================================================ */
+/* ==== internals =========================================================================================== */
 
-/* What a device is made of. Private to this folder. */
+/* What a device is made of. For this folder alone. */
 
-/* A look that was foreseen. */
+/* An evaluation that was foreseen. */
 typedef struct {
     fli_peek at;
     double loss;
     size_t correct;
-} fli_seen;
+} fli_foreseen;
 
 struct fli_device {
     fl_ctx *ctx;
@@ -81,21 +79,21 @@ struct fli_device {
     fli_model model;    /* the caller's, with vectors there */
     size_t lanes;
     char name[264];
-    fli_device_eval elsewhere;
+    fli_device_eval eval;
     fl_status failed; /* of an evaluation, which could not say so itself */
     char why[512];
-    fli_seen *seen;
+    fli_foreseen *seen;
     size_t seen_count, seen_room, seen_next;
 };
 
 /* The data set there that this one was made from. */
 const fli_engine_data *fli_device_data(const fli_device *d, const fli_dataset *ds);
 
-/* Slots of d->elsewhere. */
+/* Sets d->eval. */
 void fli_device_eval_init(fli_device *d);
 void fli_device_eval_fini(fli_device *d);
 
-/* ---- the second block, by logits from there: labels.c ---------------------------------------------------- */
+/* ---- the second block, by logits from there: device_evaluate.c ------------------------------------------- */
 
 /* Rows of y, in plain memory, of a client's n samples at x. */
 typedef struct {

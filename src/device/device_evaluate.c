@@ -1,11 +1,13 @@
-/* Pseudo labels: logits come from the device, classes are few, and the rows are computed here as on the CPU. */
+/* Evaluation on a device: pseudo labels, and what solver/evaluate.c does on the CPU. */
 #include "base/number.h"
 #include "device/device.h"
 #include "solver/minibatch.h"
 
 #include <math.h>
 
-/* ==== labels ================================================================================================ */
+/* ==== pseudo labels ======================================================================================= */
+
+/* Logits come from the device; classes are few, and the rows are computed here as on the CPU. */
 
 /* Some rows of a client's y. */
 typedef struct {
@@ -129,67 +131,65 @@ fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_la
     return s;
 }
 
-/* ==== elsewhere ============================================================================================= */
-
-/* Evaluations on a device: what solver/evaluate.c and solver/evaluate.c do, there. */
+/* ==== losses, gradients, outputs ========================================================================== */
 
 /* Evaluations return numbers: what befell them is asked for later. */
-static void note(fli_device *d, fl_status s)
+static void note_failure(fli_device *d, fl_status s)
 {
     if (!s || d->failed) return;
     d->failed = s;
     fli_snprintf(d->why, sizeof d->why, "%s", fl_ctx_error(d->ctx));
 }
 
-static void look_at(fli_device *d, const fli_dataset *ds, fli_engine_look *l, size_t count)
+static void evaluate(fli_device *d, const fli_dataset *ds, fli_engine_eval *l, size_t count)
 {
     fli_recorder_play(d->recorder);
-    fl_status s = d->failed ? d->failed : d->engine->does->look(d->ctx, d->net, fli_device_data(d, ds), l, count);
-    note(d, s);
+    fl_status s = d->failed ? d->failed : d->engine->does->evaluate(d->ctx, d->net, fli_device_data(d, ds), l, count);
+    note_failure(d, s);
     for (size_t i = 0; s && i < count; i++) {
         l[i].loss = NAN;
         l[i].correct = 0;
     }
 }
 
-/* ---- looks that were foreseen ---------------------------------------------------------------------------- */
+/* ---- evaluations that were foreseen ---------------------------------------------------------------------------- */
 
-static int same(const fli_peek *a, const fli_peek *b)
+static int same_peek(const fli_peek *a, const fli_peek *b)
 {
     return a->ds == b->ds && a->idx == b->idx && a->n == b->n && a->x == b->x && a->own == b->own &&
            (!a->own || a->mix == b->mix);
 }
 
 /* They come in the order in which they were foreseen, mostly. */
-static const fli_seen *find_seen(fli_device *d, const fli_peek *at)
+static const fli_foreseen *find_seen(fli_device *d, const fli_peek *at)
 {
     for (size_t i = 0; i < d->seen_count; i++) {
-        const fli_seen *s = &d->seen[(d->seen_next + i) % d->seen_count];
-        if (!same(&s->at, at)) continue;
+        const fli_foreseen *s = &d->seen[(d->seen_next + i) % d->seen_count];
+        if (!same_peek(&s->at, at)) continue;
         d->seen_next = (d->seen_next + i + 1) % d->seen_count;
         return s;
     }
     return NULL;
 }
 
-static fli_engine_look look_of(const fli_peek *g)
+static fli_engine_eval eval_of(const fli_peek *g)
 {
-    return (fli_engine_look){.x = g->x, .own = g->own, .mix = g->mix, .samples = g->idx, .n = g->n};
+    return (fli_engine_eval){.x = g->x, .own = g->own, .mix = g->mix, .samples = g->idx, .n = g->n};
 }
 
 /* Those of one data set. */
-static void foresee_set(fli_device *d, const fli_dataset *ds, const fli_peek *list, size_t n, fli_engine_look *look)
+static void foresee_set(fli_device *d, const fli_dataset *ds, const fli_peek *list, size_t n, fli_engine_eval *evals)
 {
     size_t count = 0, first = d->seen_count;
     for (size_t i = 0; i < n; i++) {
         if (list[i].ds != ds || !list[i].n) continue;
-        look[count++] = look_of(&list[i]);
+        evals[count++] = eval_of(&list[i]);
         d->seen[d->seen_count++].at = list[i];
     }
-    if (count) look_at(d, ds, look, count);
+    if (count) evaluate(d, ds, evals, count);
     for (size_t i = 0; i < count; i++) {
-        d->seen[first + i].loss = look[i].loss;
-        d->seen[first + i].correct = look[i].correct;
+        d->seen[first + i].loss = evals[i].loss;
+        d->seen[first + i].correct = evals[i].correct;
     }
 }
 
@@ -198,26 +198,26 @@ static void foresee(void *arg, const fli_peek *list, size_t n)
     fli_device *d = arg;
     d->seen_count = d->seen_next = 0;
     if (!n || d->failed) return;
-    fli_engine_look *look = fli_alloc(d->ctx, n, sizeof *look);
-    fl_status s = look ? FL_OK : FL_ENOMEM;
+    fli_engine_eval *evals = fli_alloc(d->ctx, n, sizeof *evals);
+    fl_status s = evals ? FL_OK : FL_ENOMEM;
     if (!s && n > d->seen_room) {
         if (!(s = fli_grow(d->ctx, (void **)&d->seen, d->seen_room, n, sizeof *d->seen))) d->seen_room = n;
     }
-    note(d, s);
+    note_failure(d, s);
     if (!s) {
-        foresee_set(d, d->fed->train, list, n, look);
-        if (d->fed->test) foresee_set(d, d->fed->test, list, n, look);
+        foresee_set(d, d->fed->train, list, n, evals);
+        if (d->fed->test) foresee_set(d, d->fed->test, list, n, evals);
     }
-    fli_free(look);
+    fli_free(evals);
 }
 
 /* ---- models on samples ----------------------------------------------------------------------------------- */
 
-static double glance(fli_device *d, const fli_peek *at, size_t *correct)
+static double evaluate_peek(fli_device *d, const fli_peek *at, size_t *correct)
 {
-    const fli_seen *s = find_seen(d, at);
-    fli_engine_look l = look_of(at);
-    if (!s) look_at(d, at->ds, &l, 1);
+    const fli_foreseen *s = find_seen(d, at);
+    fli_engine_eval l = eval_of(at);
+    if (!s) evaluate(d, at->ds, &l, 1);
     if (correct) *correct = s ? s->correct : l.correct;
     return s ? s->loss : l.loss;
 }
@@ -230,10 +230,10 @@ static double loss(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t
     if (correct) *correct = 0;
     if (!n && g) fli_zero(fli_device_space(d), g);
     if (!n) return 0;
-    if (!g) return glance(d, &at, correct);
-    fli_engine_look l = look_of(&at);
+    if (!g) return evaluate_peek(d, &at, correct);
+    fli_engine_eval l = eval_of(&at);
     l.gradient = g;
-    look_at(d, ds, &l, 1);
+    evaluate(d, ds, &l, 1);
     if (correct) *correct = l.correct;
     return l.loss;
 }
@@ -242,7 +242,7 @@ static double pair(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t
                    double mix, size_t *correct)
 {
     *correct = 0;
-    return n ? glance(arg, &(fli_peek){ds, idx, n, x, own, mix}, correct) : 0;
+    return n ? evaluate_peek(arg, &(fli_peek){ds, idx, n, x, own, mix}, correct) : 0;
 }
 
 static void logits(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, double *out)
@@ -251,7 +251,7 @@ static void logits(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t
     fli_engine_outputs o = {.x = x, .samples = idx, .n = n, .logits = 1, .out = out};
     if (!n) return;
     fli_recorder_play(d->recorder);
-    if (!d->failed) note(d, d->engine->does->outputs(d->ctx, d->net, fli_device_data(d, ds), &o, 1));
+    if (!d->failed) note_failure(d, d->engine->does->outputs(d->ctx, d->net, fli_device_data(d, ds), &o, 1));
     for (size_t i = 0; d->failed && i < n * d->model.classes; i++) out[i] = NAN;
 }
 
@@ -267,11 +267,11 @@ static void *rows_now(fli_device *d, const fli_view *v, const fli_objective_at *
     size_t n = v->n_unlabelled;
     void *rows = d->failed ? NULL : fli_alloc(d->ctx, 2 * n * m->latent->size(m), m->space.ops->size);
     if (!rows) {
-        note(d, FL_ENOMEM);
+        note_failure(d, FL_ENOMEM);
         return NULL;
     }
     if (!fli_latents_now(m, n, 0, n, at->kept, rows) || at->ahead)
-        note(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, rows}, 1));
+        note_failure(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, rows}, 1));
     if (!d->failed) return rows;
     fli_free(rows);
     return NULL;
@@ -280,7 +280,7 @@ static void *rows_now(fli_device *d, const fli_view *v, const fli_objective_at *
 static double over_latents(fli_device *d, const fli_view *v, const fli_objective_at *at, void *g)
 {
     void *rows = rows_now(d, v, at);
-    fli_engine_look l = {.x = mixes(at) ? at->x : only(at),
+    fli_engine_eval l = {.x = mixes(at) ? at->x : only(at),
                          .own = mixes(at) ? at->own : NULL,
                          .mix = at->mix,
                          .samples = v->unlabelled,
@@ -289,7 +289,7 @@ static double over_latents(fli_device *d, const fli_view *v, const fli_objective
                          .gradient = g,
                          .add = 1};
     if (!rows) return NAN;
-    look_at(d, v->ds, &l, 1);
+    evaluate(d, v->ds, &l, 1);
     fli_free(rows);
     return l.loss;
 }
@@ -320,7 +320,7 @@ static double second_block(void *arg, const fli_view *v, const fli_objective_at 
     if (!before) return NAN;
     void *after = fli_at(ops, before, n * size);
     memcpy(after, before, n * size * ops->size);
-    note(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, after}, 1));
+    note_failure(d, labels_improve(d->ctx, d, &(fli_device_labels){v->ds, at->x, v->unlabelled, n, after}, 1));
     ops->axpy(n * size, -1, before, after);
     for (size_t i = 0; i < n; i += most) {
         const void *step = fli_cat(ops, after, i * size);
@@ -340,15 +340,15 @@ static fl_status status(void *arg, fl_ctx *ctx)
 
 void fli_device_eval_init(fli_device *d)
 {
-    d->elsewhere = (fli_device_eval){.arg = d,
-                                     .place = fli_device_space(d)->place,
-                                     .loss = loss,
-                                     .pair = pair,
-                                     .objective = objective,
-                                     .second_block = second_block,
-                                     .logits = logits,
-                                     .foresee = foresee,
-                                     .status = status};
+    d->eval = (fli_device_eval){.arg = d,
+                                .place = fli_device_space(d)->place,
+                                .loss = loss,
+                                .pair = pair,
+                                .objective = objective,
+                                .second_block = second_block,
+                                .logits = logits,
+                                .foresee = foresee,
+                                .status = status};
 }
 
 void fli_device_eval_fini(fli_device *d) { fli_free(d->seen); }

@@ -1,9 +1,9 @@
 /* What a device must be able to do: the narrow waist between the logic of this folder, which is plain C and the same
- * everywhere, and what computes. `twin` (twin.c) does it in plain C with the very functions of the CPU's path, so that
- * this folder's logic is held to that path bit for bit where there is no device; `cuda` does it on a GPU.
+ * everywhere, and what computes. `twin` (cpu_backend.c) does it in plain C with the very functions of the CPU's
+ * path, so that this folder's logic is held to that path bit for bit where there is no device; `cuda` does it on a GPU.
  *
  * Addresses called "there" are the device's; all others are plain memory. Work may be put off: an engine does things in
- * the order in which they are asked for, and `read`, `dot`, `finite` and `look` wait for their answers. */
+ * the order in which they are asked for, and `read`, `dot`, `finite` and `evaluate` wait for their answers. */
 #ifndef FLI_DEVICE_ENGINE_H
 #define FLI_DEVICE_ENGINE_H
 
@@ -69,7 +69,7 @@ typedef struct {
     /* set: */
     double loss;    /* mean over the samples */
     size_t correct; /* of labelled ones */
-} fli_engine_look;
+} fli_engine_eval;
 
 /* Class probabilities of the samples, classes doubles each, or where `logits` says so the logits: for choices that are
  * made in plain C (mixtures, pseudo labels). */
@@ -119,14 +119,15 @@ typedef struct fli_backend {
     /* All of a data set. */
     fl_status (*data_new)(fli_engine *e, fl_ctx *ctx, const fli_dataset *ds, fli_engine_data **out);
     /* A list of samples that stays as it is, and where it is, as long as the data set is there: samples of passes and
-     * looks that are part of it need not be brought again. */
+     * evaluations that are part of it need not be brought again. */
     fl_status (*data_list)(fli_engine_data *d, fl_ctx *ctx, const uint32_t *samples, size_t n);
     void (*data_free)(fli_engine_data *d);
     double (*data_bytes)(const fli_dataset *ds);
 
     /* Out of memory and the like: a status, with a sentence. The turns' own numbers may be anything. */
     fl_status (*train)(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns *turns);
-    fl_status (*look)(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_look *look, size_t count);
+    fl_status (*evaluate)(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_eval *list,
+                          size_t count);
     fl_status (*outputs)(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_outputs *o,
                          size_t count);
 } fli_backend;
@@ -136,7 +137,7 @@ struct fli_engine {
     const fli_backend *does;
 };
 
-extern const fli_backend fli_backend_twin;
+extern const fli_backend fli_backend_cpu;
 extern const fli_backend fli_backend_cuda;          /* where it was built: FEDLOOM_CUDA is defined */
 extern const fli_backend *const fli_backend_list[]; /* NULL-terminated */
 

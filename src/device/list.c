@@ -5,6 +5,6 @@ const fli_backend *const fli_backend_list[] = {
 #ifdef FEDLOOM_CUDA
     &fli_backend_cuda,
 #endif
-    &fli_backend_twin,
+    &fli_backend_cpu,
     NULL,
 };

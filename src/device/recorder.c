@@ -1,4 +1,4 @@
-/* Recording operations on vectors.
+/* The place of vectors on a device: operations are recorded, and played later.
  *
  * A table says who last read and wrote an address on this tape. It answers two questions, however many operations lie
  * between.
@@ -14,14 +14,14 @@
 
 #include <string.h>
 
-enum { NOBODY = 0 };  /* instead of the number of an operation, which count from 1 */
+enum { NO_OP = 0 };   /* instead of the number of an operation, which count from 1 */
 enum { NO_LANE = 0 }; /* lane i of the caller's is i + 1 */
 #define SEVERAL UINT32_MAX
 
 typedef struct {
     const void *at;
     uint32_t tape;           /* the number of the tape that this is about: entries of former ones are empty */
-    uint32_t read, write;    /* the last operation that did; NOBODY */
+    uint32_t read, write;    /* the last operation that did; NO_OP */
     uint32_t reader, writer; /* their lanes; SEVERAL have read it */
 } touch;
 
@@ -86,7 +86,7 @@ static int room_for_lane(fli_recorder *r)
 
 /* ---- who touched what ----------------------------------------------------------------------------------- */
 
-static touch *look_up(const fli_recorder *r, const void *at)
+static touch *find_touch(const fli_recorder *r, const void *at)
 {
     size_t mask = r->touched_room - 1;
     size_t i = (size_t)(((uint64_t)(uintptr_t)at >> 6) * 0x9e3779b97f4a7c15u >> 32) & mask;
@@ -106,7 +106,7 @@ static int rehash(fli_recorder *r)
     r->touched = more;
     r->touched_room = 2 * room;
     for (size_t i = 0; i < room; i++)
-        if (old[i].tape == r->number) *look_up(r, old[i].at) = old[i];
+        if (old[i].tape == r->number) *find_touch(r, old[i].at) = old[i];
     fli_free(old);
     return 1;
 }
@@ -115,7 +115,7 @@ static int rehash(fli_recorder *r)
  * operation begins, which has room for its own. */
 static touch *touch_of(fli_recorder *r, const void *at)
 {
-    touch *t = at ? look_up(r, at) : NULL;
+    touch *t = at ? find_touch(r, at) : NULL;
     if (t && t->tape != r->number) {
         *t = (touch){.at = at, .tape = r->number};
         r->touched_count++;
@@ -126,7 +126,7 @@ static touch *touch_of(fli_recorder *r, const void *at)
 static void note_read(fli_recorder *r, touch *t, uint32_t op)
 {
     if (!t) return;
-    t->reader = t->read == NOBODY || t->reader == r->lane ? r->lane : SEVERAL;
+    t->reader = t->read == NO_OP || t->reader == r->lane ? r->lane : SEVERAL;
     if (t->read < op) t->read = op;
 }
 
@@ -137,10 +137,10 @@ static void note_write(fli_recorder *r, touch *t, uint32_t op)
 }
 
 /* Whether the lane under way may read or write it on this tape. */
-static int may_read(const fli_recorder *r, const touch *t) { return !t || t->write == NOBODY || t->writer == r->lane; }
+static int may_read(const fli_recorder *r, const touch *t) { return !t || t->write == NO_OP || t->writer == r->lane; }
 static int may_write(const fli_recorder *r, const touch *t)
 {
-    return may_read(r, t) && (t->read == NOBODY || t->reader == r->lane);
+    return may_read(r, t) && (t->read == NO_OP || t->reader == r->lane);
 }
 
 /* ---- the tape ------------------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t
 {
     int touched = r->tape.count && r->tape.n != n;
     for (size_t i = 0; r->tape.count && !touched && i < count; i++)
-        touched = v[i] && look_up(r, v[i])->tape == r->number;
+        touched = v[i] && find_touch(r, v[i])->tape == r->number;
     if (touched) fli_recorder_play(r);
 }
 
@@ -260,7 +260,7 @@ static void add_term(fli_recorder *r, uint32_t number, double a, const void *x)
 static int may_join(const fli_recorder *r, const touches *t)
 {
     uint32_t number = t->out->write;
-    if (number == NOBODY || t->out->read > number || t->x->write >= number) return 0;
+    if (number == NO_OP || t->out->read > number || t->x->write >= number) return 0;
     const fli_tape_op *op = &r->op[number - 1];
     return op->kind == FLI_TAPE_AXPY || op->kind == FLI_TAPE_SUM;
 }

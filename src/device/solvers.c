@@ -154,22 +154,22 @@ static fl_status find_gradients(block *b)
 {
     fli_device *d = b->in->d;
     if (!has_gradient(b->in) || !b->count) return FL_OK;
-    fli_engine_look *look = fli_arena_alloc(&b->arena, b->count, sizeof *look);
-    if (!look) return FL_ENOMEM;
+    fli_engine_eval *evals = fli_arena_alloc(&b->arena, b->count, sizeof *evals);
+    if (!evals) return FL_ENOMEM;
     for (size_t i = 0; i < b->count; i++) {
         const fli_task *t = b->turns[i].t;
-        look[i] = (fli_engine_look){.x = t->problem.start,
-                                    .samples = t->view->train,
-                                    .n = t->view->n_train,
-                                    .gradient = fli_task_vector(t, FIRST)};
+        evals[i] = (fli_engine_eval){.x = t->problem.start,
+                                     .samples = t->view->train,
+                                     .n = t->view->n_train,
+                                     .gradient = fli_task_vector(t, FIRST)};
     }
     fli_recorder_play(d->recorder);
-    fl_status s = d->engine->does->look(b->ctx, d->net, fli_device_data(d, b->turns->t->view->ds), look, b->count);
+    fl_status s = d->engine->does->evaluate(b->ctx, d->net, fli_device_data(d, b->turns->t->view->ds), evals, b->count);
     if (s || !(d->model.weight_decay > 0)) return s;
     fli_place *p = fli_device_space(d)->place;
     for (size_t i = 0; i < b->count; i++) {
         p->does->lane(p, i);
-        fli_axpy(fli_device_space(d), fli_model_decay(&d->model, look[i].n), look[i].x, look[i].gradient);
+        fli_axpy(fli_device_space(d), fli_model_decay(&d->model, evals[i].n), evals[i].x, evals[i].gradient);
     }
     p->does->join(p);
     return FL_OK;

@@ -1,5 +1,6 @@
-/* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy. The
- * computing is in convnet.c; here are its settings and its start values.
+/* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy.
+ * From the line that describes the layers to the stages that are computed; forward and backward; the product with the
+ * Hessian; the settings. Convolutions themselves are behind conv.h.
  *
  * Networks that papers name, as layers:
  *     McMahan et al. 2017, MNIST        conv 32x5 same, pool 2, conv 64x5 same, pool 2, fc 512
@@ -14,11 +15,7 @@
 
 #include <string.h>
 
-/* ==== convnet setup ========================================================================================= */
-
-/* From layers as described to the stages that are computed: shapes, places in the parameter vector, convolvers. */
-
-/* ==== layers ================================================================================================ */
+/* ==== reading the layers ================================================================================== */
 
 /* Reads the line that describes a network. Every complaint says which layer it is about. */
 
@@ -145,8 +142,9 @@ fl_status fli_layers_read(fl_ctx *ctx, const char *line, fli_layer *out, size_t 
     }
 }
 
-/* ==== convnet setup ========================================================================================= */
+/* ==== from layers to stages =============================================================================== */
 
+/* Shapes, places in the parameter vector, convolvers. */
 typedef struct {
     fl_ctx *ctx;
     fli_model *m;
@@ -175,13 +173,13 @@ static void add_parameters(builder *b, fli_stage *t, size_t outs, size_t fan_in)
     b->at += t->weights + outs;
 }
 
-static void turn(builder *b, int last)
+static void reorder(builder *b, int last)
 {
     size_t pixels = b->shape[1] * b->shape[2];
     if (b->last == last) return;
     b->last = last;
     if (b->shape[0] == 1 || pixels == 1) return;
-    fli_stage *t = add(b, FLI_STAGE_TURN, b->width);
+    fli_stage *t = add(b, FLI_STAGE_REORDER, b->width);
     t->rows = last ? b->shape[0] : pixels;
     t->cols = last ? pixels : b->shape[0];
 }
@@ -211,7 +209,7 @@ static fl_status add_conv(builder *b, const fli_layer *l, size_t number)
     fli_convnet *net = b->net;
     fl_status s = window_fits(b, l, number, l->kernel, l->pad);
     if (s) return s;
-    turn(b, 1);
+    reorder(b, 1);
     fli_stage *t = add(b, FLI_STAGE_CONV, 0);
     t->relu = 1;
     t->conv.outs = l->size;
@@ -235,7 +233,7 @@ static fl_status add_pool(builder *b, const fli_layer *l, size_t number)
     fli_window w;
     fl_status s = window_fits(b, l, number, l->size, 0);
     if (s) return s;
-    turn(b, 1);
+    reorder(b, 1);
     fli_window_init(&w, b->shape[0], b->shape[1], b->shape[2], l->size, l->size, 0);
     size_t out = w.channels * w.out_height * w.out_width;
     fli_stage *t = b->net->depth ? &b->net->stage[b->net->depth - 1] : NULL;
@@ -250,7 +248,7 @@ static fl_status add_pool(builder *b, const fli_layer *l, size_t number)
 
 static void add_fc(builder *b, size_t units, int relu)
 {
-    if (b->images) turn(b, 0);
+    if (b->images) reorder(b, 0);
     b->images = 0;
     size_t fan_in = b->width;
     fli_stage *t = add(b, FLI_STAGE_FC, units);
@@ -303,6 +301,8 @@ static fl_status add_layers(builder *b, const fli_layer *layers, size_t count)
  * more of them. */
 enum { PIECE = 64 };
 
+/* Stages for images of m->shape; sets m->space.n, m->priv, the tensors and m->piece. convnet_fini undoes it, also when
+ * it failed. */
 static fl_status convnet_setup(fl_ctx *ctx, fli_model *m, const fli_layer *layers, size_t count)
 {
     fli_convnet *net = fli_arena_alloc(&m->arena, 1, sizeof *net);
@@ -322,8 +322,6 @@ static fl_status convnet_setup(fl_ctx *ctx, fli_model *m, const fli_layer *layer
     return FL_OK;
 }
 
-/* Stages for images of m->shape; sets m->space.n, m->priv, the tensors and m->piece. convnet_fini undoes it, also
- * when it failed. */
 static void convnet_fini(fli_model *m)
 {
     const fli_convnet *net = m->priv;
@@ -331,11 +329,9 @@ static void convnet_fini(fli_model *m)
         if (net->stage[l].kind == FLI_STAGE_CONV) net->kind->free(net->stage[l].convolver);
 }
 
-/* ==== convnet =============================================================================================== */
+/* ==== forward and backward ================================================================================ */
 
-/* Convolutional networks: forward and backward.
- *
- * Stages l = 1 .. L, H_0 the batch; a stage with filters is Z = H_(l-1) * W_l (a convolution), P = max pool of Z, or Z
+/* Stages l = 1 .. L, H_0 the batch; a stage with filters is Z = H_(l-1) * W_l (a convolution), P = max pool of Z, or Z
  * itself, H_l = max(0, P + b_l) with one bias per channel. Every step but ReLU and the choice of the maxima is linear
  * in its input and in its weights, so each has an adjoint, and the chain of the adjoints is the gradient: with D_l the
  * error at H_l, masked where H_l is 0,
@@ -345,8 +341,6 @@ static void convnet_fini(fli_model *m)
  *
  * Fully connected stages are as in dense.c. A convolution goes through the batch in pieces, from filter to ReLU: what
  * lies between filter and pool is large, is needed only once, and so never leaves the cache. */
-
-/* ==== convnet =============================================================================================== */
 
 /* ---- scratch -------------------------------------------------------------------------------------------- */
 
@@ -408,7 +402,8 @@ static void convnet_pass(const fli_model *m, const void *x, const fli_batch *b, 
     p->work = fli_at(ops, at, fli_scratch_pad(k * net->image));
 }
 
-static void convnet_second(const fli_pass *p, fli_sweep *r)
+/* A second sweep, for R-values, from what the pass has left of scratch. */
+static void r_sweep_init(const fli_pass *p, fli_sweep *r)
 {
     sweep_init(p->net, p->ops, p->b->n, fli_at(p->ops, p->work, p->net->work), r);
 }
@@ -443,7 +438,6 @@ static void fc_forward(const fli_pass *p, size_t l)
         ops->add_bias(p->b->n, t->outs, bias, p->s.h[l]);
 }
 
-/* A second sweep, for R-values, from what the pass has left of scratch. */
 static void convnet_forward(const fli_pass *p)
 {
     const fli_image_ops *image = p->ops->image;
@@ -452,7 +446,7 @@ static void convnet_forward(const fli_pass *p)
         const fli_stage *t = &p->net->stage[l];
         const void *in = fli_stage_input(p, l);
         switch (t->kind) {
-        case FLI_STAGE_TURN: image->transpose(n, t->rows, t->cols, in, p->s.h[l]); break;
+        case FLI_STAGE_REORDER: image->transpose(n, t->rows, t->cols, in, p->s.h[l]); break;
         case FLI_STAGE_CONV: conv_forward(p, l); break;
         case FLI_STAGE_MAX: image->max_pool(&t->pool, n, in, p->s.which[l], p->s.h[l]); break;
         case FLI_STAGE_MEAN: image->mean_pool(&t->pool, n, in, p->s.h[l]); break;
@@ -499,7 +493,7 @@ static void fc_backward(const fli_pass *p, size_t l, const void *d, void *below,
 }
 
 /* From the error of the logits in the last h. */
-static void backward(const fli_pass *p, void *g)
+static void convnet_backward(const fli_pass *p, void *g)
 {
     const fli_image_ops *image = p->ops->image;
     size_t n = p->b->n;
@@ -509,7 +503,7 @@ static void backward(const fli_pass *p, void *g)
         void *below = l > p->net->first ? p->s.error[l & 1] : NULL;
         if (t->relu) p->ops->relu_mask(n * t->out, p->s.h[l], d);
         switch (t->kind) {
-        case FLI_STAGE_TURN: image->transpose(n, t->cols, t->rows, d, below); break;
+        case FLI_STAGE_REORDER: image->transpose(n, t->cols, t->rows, d, below); break;
         case FLI_STAGE_CONV: conv_backward(p, l, d, below, g); break;
         case FLI_STAGE_MAX: image->max_put(&t->pool, n, d, p->s.which[l], below); break;
         case FLI_STAGE_MEAN: image->mean_put(&t->pool, n, d, below); break;
@@ -533,7 +527,7 @@ static void convnet_pullback(const fli_model *m, const void *x, const fli_batch 
 {
     fli_pass p;
     convnet_pass(m, x, b, scratch, &p);
-    backward(&p, g);
+    convnet_backward(&p, g);
 }
 
 static double convnet_grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct,
@@ -553,13 +547,11 @@ static double convnet_grad(const fli_model *m, const void *x, const fli_batch *b
     return loss / n;
 }
 
-/* ==== convnet hvp =========================================================================================== */
+/* ==== the product with the Hessian ======================================================================== */
 
-/* Convolutional networks: the exact product with the Hessian.
- *
- * It is the derivative R{.} of the whole gradient along v = (V_l, c_l), as in dense.c. Filters are linear in input and
+/* It is the derivative R{.} of the whole gradient along v = (V_l, c_l), as in dense.c. Filters are linear in input and
  * weights, pools in their input once the maxima are chosen, and neither they nor ReLU have curvature, so with the
- * notation of convnet.c
+ * notation above
  *
  *     RZ = H_(l-1) * V_l + RH_(l-1) * W_l,   RH_l = (RZ where the maxima are + c_l) masked by H_l > 0
  *     R{df/db_l} = sum of RD_l,   R{df/dW_l} = correlation of H_(l-1) with RdZ and of RH_(l-1) with dZ
@@ -634,7 +626,7 @@ static void fc_forward_r(const r_pass *r, size_t l)
     ops->add_bias(n, t->outs, fli_cat(ops, r->v, t->bias), rh);
 }
 
-static void forward(const r_pass *r)
+static void forward_r(const r_pass *r)
 {
     const fli_pass *p = r->p;
     const fli_image_ops *image = p->ops->image;
@@ -644,7 +636,7 @@ static void forward(const r_pass *r)
         const void *in = l ? r->r.h[l - 1] : NULL;
         void *rh = r->r.h[l];
         switch (t->kind) {
-        case FLI_STAGE_TURN: image->transpose(n, t->rows, t->cols, in, rh); break;
+        case FLI_STAGE_REORDER: image->transpose(n, t->rows, t->cols, in, rh); break;
         case FLI_STAGE_CONV: conv_forward_r(r, l); break;
         case FLI_STAGE_MAX: image->max_pick(&t->pool, n, in, p->s.which[l], rh); break;
         case FLI_STAGE_MEAN: image->mean_pool(&t->pool, n, in, rh); break;
@@ -731,7 +723,7 @@ static void plain_backward(const fli_pass *p, size_t l, const void *d, void *bel
     const fli_image_ops *image = p->ops->image;
     const fli_stage *t = &p->net->stage[l];
     if (!below) return;
-    if (t->kind == FLI_STAGE_TURN) image->transpose(p->b->n, t->cols, t->rows, d, below);
+    if (t->kind == FLI_STAGE_REORDER) image->transpose(p->b->n, t->cols, t->rows, d, below);
     if (t->kind == FLI_STAGE_MAX) image->max_put(&t->pool, p->b->n, d, p->s.which[l], below);
     if (t->kind == FLI_STAGE_MEAN) image->mean_put(&t->pool, p->b->n, d, below);
 }
@@ -768,14 +760,14 @@ static void convnet_hvp(const fli_model *m, const void *x, const fli_batch *b, c
         fli_zero(&m->space, out);
         return;
     }
-    convnet_second(&p, &r.r);
+    r_sweep_init(&p, &r.r);
     convnet_forward(&p);
-    forward(&r);
+    forward_r(&r);
     fli_dense_output_r(p.ops, b->n, m->classes, b->label, p.s.h[last], r.r.h[last]);
     backward_r(&r, out);
 }
 
-/* ==== cnn =================================================================================================== */
+/* ==== the model =========================================================================================== */
 
 typedef struct {
     char *layers;

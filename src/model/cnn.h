@@ -1,5 +1,5 @@
 /* Convolutional networks: convolutions and pools over images, then fully connected layers, ReLU between them,
- * cross-entropy behind the last. What cnn.c describes and computes with. Private to this folder. */
+ * cross-entropy behind the last. What cnn.c computes with and describe.c describes. For this folder and its tests. */
 #ifndef FLI_MODEL_CNN_H
 #define FLI_MODEL_CNN_H
 
@@ -7,7 +7,7 @@
 #include "model/conv.h"
 #include "model/model.h"
 
-/* ==== layers ================================================================================================ */
+/* ==== layers, as the configuration has them =============================================================== */
 
 /* The layers of a convolutional network, read from a line such as
  *
@@ -16,9 +16,7 @@
  *     conv CxK [stride S] [pad P | same]    C filters of K x K; ReLU behind it
  *     pool K      the largest of each K x K; what does not fill a window at the right and the bottom is left out
  *     avgpool K   the mean of each K x K
- *     fc N        fully connected, N units; ReLU behind it
- *
- * Private to this folder. */
+ *     fc N        fully connected, N units; ReLU behind it */
 
 typedef enum { FLI_LAYER_CONV, FLI_LAYER_MAX_POOL, FLI_LAYER_MEAN_POOL, FLI_LAYER_FC } fli_layer_kind;
 
@@ -35,12 +33,12 @@ typedef struct {
 /* At most FLI_LAYERS_MAX of them. Only the line itself is judged here, not whether the layers fit the images. */
 fl_status fli_layers_read(fl_ctx *ctx, const char *line, fli_layer *out, size_t *count);
 
-/* ==== convnet =============================================================================================== */
+/* ==== stages, as they are computed ======================================================================== */
 
 typedef enum {
-    FLI_STAGE_TURN, /* only the order changes: channels last before the first filter or pool, first after the last */
-    FLI_STAGE_CONV, /* filters, with the max pool behind them if there is one, then bias and ReLU */
-    FLI_STAGE_MAX,  /* any other max pool */
+    FLI_STAGE_REORDER, /* only the order changes: channels last before the first filter or pool, first after the last */
+    FLI_STAGE_CONV,    /* filters, with the max pool behind them if there is one, then bias and ReLU */
+    FLI_STAGE_MAX,     /* any other max pool */
     FLI_STAGE_MEAN,
     FLI_STAGE_FC
 } fli_stage_kind;
@@ -54,13 +52,13 @@ typedef struct {
     size_t weight, bias; /* CONV, FC: where they start in the parameter vector */
     size_t weights;      /* CONV, FC: how many there are; weights / outs feed one output */
     int relu;
-    size_t rows, cols;   /* TURN */
+    size_t rows, cols;   /* REORDER */
     fli_conv_shape conv; /* CONV */
     void *convolver;     /* CONV: of the network's kind */
     fli_window pool;     /* MAX, MEAN; CONV: kernel 0 if there is none */
 } fli_stage;
 
-/* A turn before and one behind, the output layer. */
+/* Beside the layers: a reordering before and one behind, the output layer. */
 enum { FLI_STAGES_MAX = FLI_LAYERS_MAX + 3 };
 
 typedef struct {

@@ -1,4 +1,5 @@
-/* The layers of models as JSON, for those who make the same network elsewhere:
+/* The layers of models, in the words of devices (network.h), and as JSON for building the same network in another
+ * library:
  *
  *     [{"name": "conv1", "kind": "conv", "in": 1, "out": 32, "window": 5, "stride": 1, "pad": 2, "activation": "relu"},
  *      {"kind": "max_pool", "window": 2}, {"kind": "flatten"},
@@ -11,10 +12,10 @@
 
 #include <string.h>
 
-/* ==== describe ============================================================================================== */
+/* ==== layers as JSON ====================================================================================== */
 
 /* What a tensor is called before its ".weight". */
-static void begin(fli_text *t, const fli_tensor *weight, const char *kind)
+static void begin_layer(fli_text *t, const fli_tensor *weight, const char *kind)
 {
     const char *dot = strrchr(weight->name, '.');
     fli_text_add(t, t->n ? ", {" : "[{");
@@ -24,11 +25,11 @@ static void begin(fli_text *t, const fli_tensor *weight, const char *kind)
 
 static void add_linear(fli_text *t, const fli_tensor *weight, size_t in, size_t out, const char *activation)
 {
-    begin(t, weight, "linear");
+    begin_layer(t, weight, "linear");
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"activation\": \"%s\"}", in, out, activation);
 }
 
-static void add_plain(fli_text *t, const char *kind, size_t window)
+static void add_unweighted(fli_text *t, const char *kind, size_t window)
 {
     fli_text_addf(t, "%s{\"kind\": \"%s\"", t->n ? ", " : "[", kind);
     if (window) fli_text_addf(t, ", \"window\": %zu", window);
@@ -54,11 +55,11 @@ void fli_dense_layers(const fli_model *m, fli_text *t)
 static void add_conv(fli_text *t, const fli_tensor *weight, const fli_stage *a)
 {
     const fli_window *w = &a->conv.in;
-    begin(t, weight, "conv");
+    begin_layer(t, weight, "conv");
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"window\": %zu, \"stride\": %zu, \"pad\": %zu", w->channels,
                   a->outs, w->kernel, w->stride, w->pad);
     fli_text_addf(t, ", \"activation\": \"%s\"}", behind(a->relu));
-    if (a->pool.kernel) add_plain(t, "max_pool", a->pool.kernel);
+    if (a->pool.kernel) add_unweighted(t, "max_pool", a->pool.kernel);
 }
 
 void fli_convnet_layers(const fli_model *m, fli_text *t)
@@ -69,12 +70,12 @@ void fli_convnet_layers(const fli_model *m, fli_text *t)
     for (size_t l = 0; l < net->depth; l++) {
         const fli_stage *a = &net->stage[l];
         switch (a->kind) {
-        case FLI_STAGE_TURN: break;
-        case FLI_STAGE_MAX: add_plain(t, "max_pool", a->pool.kernel); break;
-        case FLI_STAGE_MEAN: add_plain(t, "mean_pool", a->pool.kernel); break;
+        case FLI_STAGE_REORDER: break;
+        case FLI_STAGE_MAX: add_unweighted(t, "max_pool", a->pool.kernel); break;
+        case FLI_STAGE_MEAN: add_unweighted(t, "mean_pool", a->pool.kernel); break;
         case FLI_STAGE_CONV: add_conv(t, weight, a); break;
         case FLI_STAGE_FC:
-            if (!flat++) add_plain(t, "flatten", 0);
+            if (!flat++) add_unweighted(t, "flatten", 0);
             add_linear(t, weight, a->in, a->out, behind(a->relu));
             break;
         }
@@ -83,9 +84,7 @@ void fli_convnet_layers(const fli_model *m, fli_text *t)
     fli_text_add(t, "]");
 }
 
-/* ==== network =============================================================================================== */
-
-/* Models as layers, for devices: network.h. */
+/* ==== layers in the words of network.h ==================================================================== */
 
 static fli_net_layer *add(fli_network *net, fli_net_kind kind)
 {
@@ -145,7 +144,7 @@ static fli_net_layer *add_window(fli_network *net, fli_net_kind kind, const fli_
     return l;
 }
 
-static void network_conv(fli_network *net, const fli_stage *t)
+static void add_conv_layer(fli_network *net, const fli_stage *t)
 {
     fli_net_layer *l = add_window(net, FLI_NET_CONV, &t->conv.in, t->outs);
     set_parameters(l, t->relu, t->weight, t->bias);
@@ -159,8 +158,8 @@ int fli_convnet_network(const fli_model *m, fli_network *net)
     for (size_t i = 0; i < stages->depth; i++) {
         const fli_stage *t = &stages->stage[i];
         switch (t->kind) {
-        case FLI_STAGE_TURN: break; /* the order between layers is the device's own business */
-        case FLI_STAGE_CONV: network_conv(net, t); break;
+        case FLI_STAGE_REORDER: break; /* the order between layers is the device's own business */
+        case FLI_STAGE_CONV: add_conv_layer(net, t); break;
         case FLI_STAGE_MAX: add_window(net, FLI_NET_MAX_POOL, &t->pool, t->pool.channels); break;
         case FLI_STAGE_MEAN: add_window(net, FLI_NET_MEAN_POOL, &t->pool, t->pool.channels); break;
         case FLI_STAGE_FC: add_fc(net, t->in, t->out, t->relu, t->weight, t->bias); break;

@@ -1,4 +1,5 @@
-/* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
+/* What all models share: making one, its start values, the weight decay that the models themselves leave out, and what
+ * a trained model says of samples. */
 #include "model/model.h"
 
 #include "base/number.h"
@@ -6,8 +7,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-
-/* ==== model ================================================================================================= */
 
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
@@ -91,16 +90,16 @@ fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_
 
 fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, uint64_t seed, void *x)
 {
-    int look = fed && m->desc->start_from;
+    int from_data = fed && m->desc->start_from;
     fl_status status = FL_OK;
     fli_zero(&m->space, x);
-    if (!look && !m->desc->init) return FL_OK;
+    if (!from_data && !m->desc->init) return FL_OK;
     /* Drawn in double whatever the precision, so that f32 and f64 runs start from the same point up to rounding. */
     double *wide = fli_alloc(ctx, m->space.n, sizeof *wide);
     if (!wide) return FL_ENOMEM;
     fli_rng r;
     fli_rng_init(&r, seed, FLI_RNG_INIT, 0, 0);
-    if (look)
+    if (from_data)
         status = m->desc->start_from(ctx, m, fed, &r, wide);
     else
         m->desc->init(m, &r, wide);
@@ -187,7 +186,7 @@ void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const 
     if (m->weight_decay != 0) fli_axpy(&m->space, fli_model_decay(m, b->n), v, out);
 }
 
-/* ==== init ================================================================================================== */
+/* ==== start values of a layer ============================================================================= */
 
 void fli_init_layer(fli_init_rule rule, size_t fan_in, size_t fan_out, size_t weights, size_t biases, fli_rng *r,
                     double *w, double *bias)
@@ -209,7 +208,7 @@ void fli_init_layer(fli_init_rule rule, size_t fan_in, size_t fan_out, size_t we
     }
 }
 
-/* ==== linear ================================================================================================ */
+/* ==== models with one weight per feature ================================================================== */
 
 fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m)
 {
@@ -223,9 +222,7 @@ fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m)
     return FL_OK;
 }
 
-/* ==== predict =============================================================================================== */
-
-/* What a trained model says of samples. */
+/* ==== predictions ========================================================================================= */
 
 size_t fli_model_outputs(const fli_model *m)
 {

@@ -14,10 +14,8 @@
 #include "model/network.h"
 #include "vec/space.h"
 
-/* ==== model ================================================================================================= */
-
 typedef struct fli_model fli_model;
-typedef struct fli_latent fli_latent; /* latent.h */
+typedef struct fli_latent fli_latent; /* the second block, below */
 typedef struct fli_bilevel fli_bilevel;
 
 /* traits */
@@ -31,7 +29,7 @@ enum {
     FLI_MODEL_GLM = 32, /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
     FLI_MODEL_UNSUPERVISED = 128, /* takes any data and reads neither labels nor targets; has `clusters` */
     FLI_MODEL_IMAGES = 256,       /* its samples are images: fli_model_new_for */
-    FLI_MODEL_OWN = 512,          /* a user's (own.h): takes any data, also samples without features */
+    FLI_MODEL_OWN = 512,          /* a user's (user_objective.h): takes any data, also samples without features */
     FLI_MODEL_NONNEGATIVE = 1024  /* the loss of no sample is negative */
 };
 
@@ -179,9 +177,9 @@ void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const 
 /* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */
 size_t fli_pair_scratch(const fli_model *m, size_t n);
 
-/* ==== latent ================================================================================================ */
+/* ==== the second block ==================================================================================== */
 
-/* The second block: objectives f_i(x, y_i) in which every sample of some kind has an unknown of its own, a point of the
+/* Objectives f_i(x, y_i) in which every sample of some kind has an unknown of its own, a point of the
  * simplex: pseudo labels of unlabelled samples, memberships in clusters. A client holds its y_i, brings it up to date
  * at the global model, and then trains x with y_i as it is.
  *
@@ -222,9 +220,9 @@ static inline void *fli_latent_extra(const fli_model *m, size_t n, void *scratch
     return fli_at(m->space.ops, scratch, fli_scratch_pad(m->desc->scratch(m, n)));
 }
 
-/* ==== init ================================================================================================== */
+/* ==== start values of a layer ============================================================================= */
 
-/* Start values of a network's layer. Private to this folder. */
+/* For this folder alone. */
 
 typedef enum { FLI_INIT_PYTORCH, FLI_INIT_HE, FLI_INIT_GLOROT } fli_init_rule;
 
@@ -238,9 +236,9 @@ typedef enum { FLI_INIT_PYTORCH, FLI_INIT_HE, FLI_INIT_GLOROT } fli_init_rule;
 void fli_init_layer(fli_init_rule rule, size_t fan_in, size_t fan_out, size_t weights, size_t biases, fli_rng *r,
                     double *w, double *bias);
 
-/* ==== linear ================================================================================================ */
+/* ==== models with one weight per feature ================================================================== */
 
-/* What the two models with one weight per feature and no intercept share: their parameters. Private to this folder. */
+/* What least_squares and logistic share: their parameters, without an intercept. For this folder alone. */
 
 /* fli_model_desc.setup: a vector "weight" of `features` reals. */
 fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m);

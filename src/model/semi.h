@@ -32,7 +32,7 @@ void fli_semi_improve(const fli_model *m, size_t n, const double *logits, size_t
                       double *work);
 
 /* The two gradients of a personalised pair on one batch ([CPSL] (6b), (6c)): g of f_i at x, and own_g of f_i with h
- * replaced by the mixture mix h(own) + (1 - mix) h(x), by `own`. Rows as in latent.h; y NULL if all are plain; g NULL:
+ * replaced by the mixture mix h(own) + (1 - mix) h(x), by `own`. Rows as in model.h; y NULL if all are plain; g NULL:
  * own_g alone. Scratch as for the model. */
 void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
                    const void *y, void *g, void *own_g, void *scratch);

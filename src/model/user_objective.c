@@ -26,21 +26,21 @@ typedef struct {
     pthread_t thread; /* on which it failed: it knows where */
     fl_failure why;
     fl_failure sentence; /* once that thread has said it */
-} trouble;
+} failure_state;
 
-static const objective *own(const fli_model *m) { return (const objective *)m->desc; }
-static trouble *trouble_of(const fli_model *m) { return (trouble *)m->priv; }
+static const objective *objective_of(const fli_model *m) { return (const objective *)m->desc; }
+static failure_state *failure_of(const fli_model *m) { return (failure_state *)m->priv; }
 
-int fli_model_by_client(const fli_model *m) { return m->desc->traits & FLI_MODEL_OWN && own(m)->is.client; }
+int fli_model_by_client(const fli_model *m) { return m->desc->traits & FLI_MODEL_OWN && objective_of(m)->is.client; }
 
 /* ---- calling ---------------------------------------------------------------------------------------------- */
 
-static int has_failed(const fli_model *m) { return atomic_load(&trouble_of(m)->failed); }
+static int has_failed(const fli_model *m) { return atomic_load(&failure_of(m)->failed); }
 
 /* A function returned something else than 0. */
 static void note_failure(const fli_model *m, fl_failure *f)
 {
-    trouble *t = trouble_of(m);
+    failure_state *t = failure_of(m);
     if (!fli_has_failed(f)) fl_failed(f, NULL);
     pthread_mutex_lock(&t->lock);
     if (!fli_has_failed(&t->why)) {
@@ -53,7 +53,7 @@ static void note_failure(const fli_model *m, fl_failure *f)
 
 static int failed(const fli_model *m, const char *where, fl_failure *why)
 {
-    trouble *t = trouble_of(m);
+    failure_state *t = failure_of(m);
     if (!has_failed(m) || !why) return has_failed(m);
     pthread_mutex_lock(&t->lock);
     if (!fli_has_failed(&t->sentence) && pthread_equal(t->thread, pthread_self()))
@@ -80,7 +80,7 @@ static fl_batch batch_of(const fli_batch *b)
 static int over_clients(const fli_model *m, const void *x, const fli_batch *b, void *g, double *loss, void *scratch,
                         fl_failure *f)
 {
-    const fl_objective *o = &own(m)->is;
+    const fl_objective *o = &objective_of(m)->is;
     double share = 1 / (double)b->n, sum = 0;
     if (b->n == 1) return o->client(o->arg, b->sample[0], m->space.ops->size, x, g, loss, f);
     if (g) fli_zero(&m->space, g);
@@ -96,7 +96,7 @@ static int over_clients(const fli_model *m, const void *x, const fli_batch *b, v
 static int over_batch(const fli_model *m, const void *x, const fli_batch *b, void *g, double *loss, size_t *hits,
                       fl_failure *f)
 {
-    const fl_objective *o = &own(m)->is;
+    const fl_objective *o = &objective_of(m)->is;
     fl_batch batch = batch_of(b);
     int failed = o->batch(o->arg, &batch, x, g, loss, hits, f);
     if (failed || *hits <= b->n) return failed;
@@ -108,7 +108,7 @@ static int over_batch(const fli_model *m, const void *x, const fli_batch *b, voi
 
 static double grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch)
 {
-    const objective *o = own(m);
+    const objective *o = objective_of(m);
     double loss = NAN;
     size_t hits = 0;
     fl_failure f = {{0}};
@@ -127,7 +127,7 @@ static double grad(const fli_model *m, const void *x, const fli_batch *b, void *
 
 static void hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch)
 {
-    const objective *o = own(m);
+    const objective *o = objective_of(m);
     fl_failure f = {{0}};
     fl_batch batch = batch_of(b);
     (void)scratch;
@@ -139,7 +139,7 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
 
 static void init(const fli_model *m, fli_rng *r, double *x)
 {
-    const objective *o = own(m);
+    const objective *o = objective_of(m);
     fl_failure f = {{0}};
     uint64_t seed = fli_rng_u64(r);
     fli_registry_enter(o->is.traits);
@@ -149,7 +149,7 @@ static void init(const fli_model *m, fli_rng *r, double *x)
 
 static void measure(const fli_model *m, const void *x, double *out)
 {
-    const objective *o = own(m);
+    const objective *o = objective_of(m);
     fl_failure f = {{0}};
     for (size_t i = 0; o->is.metrics[i]; i++) out[i] = NAN;
     fli_registry_enter(o->is.traits);
@@ -158,12 +158,12 @@ static void measure(const fli_model *m, const void *x, double *out)
     fli_registry_leave(o->is.traits);
 }
 
-static size_t scratch(const fli_model *m, size_t n) { return own(m)->is.client && n > 1 ? m->space.n : 0; }
+static size_t scratch(const fli_model *m, size_t n) { return objective_of(m)->is.client && n > 1 ? m->space.n : 0; }
 
 static fl_status setup(fl_ctx *ctx, fli_model *m)
 {
-    const objective *o = own(m);
-    trouble *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
+    const objective *o = objective_of(m);
+    failure_state *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
     if (pthread_mutex_init(&t->lock, NULL)) return fli_fail(ctx, FL_ESYSTEM, "no lock for objective %s", o->is.name);
     m->priv = t;
@@ -175,7 +175,7 @@ static fl_status setup(fl_ctx *ctx, fli_model *m)
 
 static void fini(fli_model *m)
 {
-    if (m->priv) pthread_mutex_destroy(&trouble_of(m)->lock);
+    if (m->priv) pthread_mutex_destroy(&failure_of(m)->lock);
 }
 
 /* ---- registering ------------------------------------------------------------------------------------------ */

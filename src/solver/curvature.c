@@ -1,5 +1,7 @@
-/* Lanczos' recurrence from a random vector, without reorthogonalisation: what it loses in orthogonality makes copies
- * of eigenvalues that it has found already, which does not disturb the extreme ones, and it needs three vectors
+/* Curvature by products with a matrix that is never formed.
+ *
+ * Lanczos' recurrence starts from a random vector, without reorthogonalisation: what it loses in orthogonality makes
+ * copies of eigenvalues that it has found already, which does not disturb the extreme ones, and it needs three vectors
  * whatever the number of steps (Paige, 1971). Power iteration would need as many steps as here squared where the
  * largest eigenvalues are close together, as those of Gram matrices of noise are. */
 #include "solver/curvature.h"
@@ -11,7 +13,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ==== lanczos =============================================================================================== */
+/* ==== Lanczos' recurrence ================================================================================= */
 
 enum {
     LANCZOS_STEPS = 240, /* products */
@@ -52,7 +54,7 @@ static double largest_of(const tridiagonal *t, double sign, double least)
 }
 
 /* w = M v - beta v_before, t gets its next row; returns ||w|| after the part along v is gone. */
-static double advance(tridiagonal *t, size_t n, const double *v, const double *before, double *w)
+static double lanczos_step(tridiagonal *t, size_t n, const double *v, const double *before, double *w)
 {
     int k = (int)n;
     if (t->size) cblas_daxpy(k, -t->b[t->size - 1], before, 1, w, 1);
@@ -71,13 +73,13 @@ static double estimate(const tridiagonal *t, double before)
     return fmax(up, largest_of(t, -1, up));
 }
 
-static double iterate(size_t n, fli_product *product, void *arg, double tolerance, double *v, double *before, double *w)
+static double lanczos(size_t n, fli_product *product, void *arg, double tolerance, double *v, double *before, double *w)
 {
     tridiagonal t = {0};
     double found = 0, scale = 0;
     while (t.size < LANCZOS_STEPS) {
         product(arg, v, w);
-        double left = advance(&t, n, v, before, w);
+        double left = lanczos_step(&t, n, v, before, w);
         scale = fmax(scale, fmax(fabs(t.a[t.size - 1]), left));
         int over = !(left > 1e-14 * scale); /* the space of all directions reached is exhausted */
         if (over || t.size % EVERY == 0 || t.size == LANCZOS_STEPS) {
@@ -101,15 +103,15 @@ fl_status fli_lanczos(fl_ctx *ctx, size_t n, fli_product *product, void *arg, do
     if (!memory) return FL_ENOMEM;
     for (size_t i = 0; i < n; i++) memory[i] = fli_rng_normal(rng);
     cblas_dscal((int)n, 1 / cblas_dnrm2((int)n, memory, 1), memory, 1);
-    *largest = iterate(n, product, arg, tolerance, memory, memory + n, memory + 2 * n);
+    *largest = lanczos(n, product, arg, tolerance, memory, memory + n, memory + 2 * n);
     fli_free(memory);
     if (isfinite(*largest)) return FL_OK;
     return fli_fail(ctx, FL_EDIVERGED, "a client's Hessian has entries that are not finite");
 }
 
-/* ==== smoothness ============================================================================================ */
+/* ==== a client's objective ================================================================================ */
 
-/* Curvature of one client's objective: extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is
+/* Extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is
  * never formed.
  *
  * At a point products are exact where the model has them, else power iteration on differences of gradients. Of a
@@ -209,7 +211,8 @@ static fl_status by_powers(fl_ctx *ctx, const hessian *h, fli_rng *rng, double t
 }
 
 /* With memory for the products. The seed's stream 0 is for the largest eigenvalue, 1 for the smallest. */
-static fl_status largest(fl_ctx *ctx, hessian *h, uint64_t seed, uint32_t stream, double tolerance, double *l)
+static fl_status largest_eigenvalue(fl_ctx *ctx, hessian *h, uint64_t seed, uint32_t stream, double tolerance,
+                                    double *l)
 {
     const fli_space *s = &h->m->space;
     size_t stride = (fli_bytes(s) + 63) / 64 * 64;
@@ -248,7 +251,7 @@ fl_status fli_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const f
                          uint64_t seed, double *l)
 {
     hessian h = lower_hessian(m, x, b, samples);
-    return largest(ctx, &h, seed, 0, 1e-9, l);
+    return largest_eigenvalue(ctx, &h, seed, 0, 1e-9, l);
 }
 
 fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t samples,
@@ -257,7 +260,7 @@ fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fl
     hessian h = lower_hessian(m, x, b, samples);
     double top = 0;
     h.shift = l;
-    fl_status s = l > 0 ? largest(ctx, &h, seed, 1, 1e-6, &top) : FL_OK;
+    fl_status s = l > 0 ? largest_eigenvalue(ctx, &h, seed, 1, 1e-6, &top) : FL_OK;
     *mu = l - top;
     return s;
 }
@@ -266,7 +269,7 @@ fl_status fli_upper_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, c
                                double *l)
 {
     hessian h = {.m = m, .x = x, .b = b, .n = m->space.n, .product = difference};
-    return largest(ctx, &h, seed, 0, 1e-7, l);
+    return largest_eigenvalue(ctx, &h, seed, 0, 1e-7, l);
 }
 
 fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t plain,
@@ -274,7 +277,7 @@ fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, 
 {
     hessian h = {.m = m, .x = x, .b = b, .n = m->space.n, .product = difference, .plain = plain, .y = y};
     h.decay = fli_model_decay(m, samples);
-    return largest(ctx, &h, seed, 0, 1e-7, l);
+    return largest_eigenvalue(ctx, &h, seed, 0, 1e-7, l);
 }
 
 /* ---- for every x ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* The largest |eigenvalue| of a symmetric matrix that is known by its products alone. Private to this folder and its
- * tests. */
+/* Curvature: the largest |eigenvalue| of a symmetric matrix that is known by its products alone, and how much one
+ * client's objective curves, for theorems that ask. */
 #ifndef FLI_SOLVER_CURVATURE_H
 #define FLI_SOLVER_CURVATURE_H
 
@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "model/model.h"
 
-/* ==== lanczos =============================================================================================== */
+/* ==== Lanczos' recurrence; for this folder and its tests ================================================== */
 
 /* out = M v */
 typedef void fli_product(void *arg, const double *v, double *out);
@@ -17,9 +17,7 @@ typedef void fli_product(void *arg, const double *v, double *out);
 fl_status fli_lanczos(fl_ctx *ctx, size_t n, fli_product *product, void *arg, double tolerance, fli_rng *rng,
                       double *largest);
 
-/* ==== smoothness ============================================================================================ */
-
-/* How much one client's objective curves: constants that theorems ask for. */
+/* ==== a client's objective ================================================================================ */
 
 /* ---- at a point, over one batch ---- */
 

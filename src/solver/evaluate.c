@@ -1,4 +1,5 @@
-/* Models on any number of samples, in bounded memory. */
+/* Evaluation of models on any number of samples, in bounded memory: losses and gradients, the solvers that answer with
+ * a gradient over all samples, and a client's whole objective. */
 #include "model/model.h"
 #include "model/semi.h"
 #include "solver/minibatch.h"
@@ -6,9 +7,9 @@
 
 #include <math.h>
 
-/* ==== eval ================================================================================================== */
+/* ==== losses and gradients ================================================================================ */
 
-/* Of the second block, for looks at it. */
+/* Rows of the second block, for its evaluation. */
 static size_t rows_bytes(const fli_model *m)
 {
     if (!m->latent || m->latent->every) return 0;
@@ -78,7 +79,7 @@ double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
     return loss;
 }
 
-/* ==== gradient ============================================================================================== */
+/* ==== solvers that answer with a gradient ================================================================= */
 
 /* The gradient of f_i at the start of a local problem, over all of the client's samples: for methods that exchange
  * gradients beside models. Alone, or before the steps of SGD on the same problem, which then are those of sgd.c to the
@@ -139,9 +140,9 @@ const fli_solver fli_solver_sgd_gradient = {.name = "sgd-gradient",
                                             .solve = solve_sgd,
                                             FLI_WORKER_INSTANCE};
 
-/* ==== objective ============================================================================================= */
+/* ==== a client's whole objective ========================================================================== */
 
-/* A client's whole objective between two turns: f_i(x, y_i), with the second block as the client has it, or F_i of a
+/* Between two turns: f_i(x, y_i), with the second block as the client has it, or F_i of a
  * personalised pair ([CPSL] (4), (6c)). */
 
 /* Where two models' outputs are mixed; else there is one. */

@@ -3,7 +3,7 @@
  *     z = (A'A/n + (wd + rho) I)^-1 r,   r = A'b/n + rho anchor - shift
  *
  * by the Cholesky factor of gram.c, of the smaller one of samples and features, which is kept between the client's
- * turns. What would be too much to keep is solved by conjugate gradients, cg.c. */
+ * turns. What would be too much to keep is solved by conjugate gradients. */
 #include "solver/gram.h"
 
 #include <cblas.h>
@@ -11,9 +11,9 @@
 #include <math.h>
 #include <stdint.h>
 
-/* ==== cg ==================================================================================================== */
+/* ==== conjugate gradients ================================================================================= */
 
-/* Conjugate gradients for least-squares problems whose factor would be too large to keep:
+/* For problems whose factor would be too large to keep:
  *
  *     H z = r,   H = A'A/n + lam I,   r = A'b/n + rho anchor - shift,   from p->start, until ||r - H z|| <= 1e-12 ||r||
  *
@@ -131,7 +131,7 @@ static size_t most_steps(const fli_problem *p, size_t order)
     return p->stop.most_steps ? p->stop.most_steps : 2 * order + 100;
 }
 
-/* By conjugate gradients; lam is the sum of weight decay and rho. See cg.c. */
+/* By conjugate gradients; lam is the sum of weight decay and rho. */
 static fl_status cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam)
 {
     const fli_view *v = t->view;
@@ -164,7 +164,7 @@ done:
     return s;
 }
 
-/* ==== exact ================================================================================================= */
+/* ==== by a factor that is kept ============================================================================ */
 
 enum { LARGEST = 2048 }; /* order of a factor that is kept: 32 MB */
 

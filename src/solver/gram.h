@@ -1,5 +1,5 @@
 /* The Gram matrix of a client's samples as curvature: H = c A'A/n + l2 I, with c A'A/n at least the Hessian of a
- * generalised linear model (model.h) and l2 its weight decay. Private to this folder and its tests.
+ * generalised linear model (model.h) and l2 its weight decay. For this folder, its tests and benchmarks.
  *
  * H is k x k for k features. With fewer samples than features it is never formed: all is done with the n x n matrix
  * c AA'/n. */
@@ -10,8 +10,6 @@
 #include "data/federation/federation.h"
 #include "model/model.h"
 #include "solver/worker.h"
-
-/* ==== gram ================================================================================================== */
 
 typedef struct fli_gram fli_gram;
 
@@ -40,16 +38,10 @@ void fli_gram_set_taken(fli_gram *g, size_t taken);
 /* About this many steps cost what the eigenvalues cost. */
 size_t fli_gram_patience(size_t samples, size_t features);
 
-/* ==== exact ================================================================================================= */
-
-/* The two ways of the exact solver. Private to this folder and its tests. */
+/* ==== solvers, with their choices as arguments ============================================================ */
 
 /* The exact solver, with factors up to the order `limit`. */
 fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit);
-
-/* ==== linearised ============================================================================================ */
-
-/* The linearised solver with its choice laid open. Private to this folder, its tests and benchmarks. */
 
 /* fli_solver_gram, with the patience of fli_gram_steps: 0 uses eigenvalues from the first step on, SIZE_MAX never. */
 fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t patience);

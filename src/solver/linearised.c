@@ -9,7 +9,7 @@
  * limit of many, which p->steps = 0 asks for, e = 0: shift = -g and z = x.
  *
  * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix, for softmax regression a
- * bound on its Hessian at every model (smoothness.h) or, for others, the largest eigenvalue of the Hessian over the
+ * bound on its Hessian at every model (curvature.h) or, for others, the largest eigenvalue of the Hessian over the
  * client's samples at the model of its first turn. Whichever it is: computed once, and kept. */
 #include "solver/gram.h"
 

@@ -1,3 +1,4 @@
+/* The second block of a client, and mini-batches of its samples with their gradients. */
 #include "solver/minibatch.h"
 
 #include "model/model.h"
@@ -5,7 +6,7 @@
 
 #include <math.h>
 
-/* ==== latents =============================================================================================== */
+/* ==== the second block ==================================================================================== */
 
 fli_latents fli_latents_of(const fli_model *m, const fli_view *v)
 {
@@ -122,7 +123,7 @@ fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
     return FL_OK;
 }
 
-/* ==== minibatch ============================================================================================= */
+/* ==== mini-batches ======================================================================================== */
 
 /* ---- sizes --------------------------------------------------------------------------------------------- */
 

@@ -1,17 +1,16 @@
-/* Mini-batches of a client's samples. A pass goes through some of them, one mini-batch after the other, in a fresh
- * random order. A mini-batch of an objective has labelled samples and, with a second block (model/model.h), samples
- * that have a y: each kind has passes and a batch size of its own. Private to this folder and
- * to device/. */
+/* What solvers go through a client's samples with: its second block, mini-batches, and pieces of a list. A pass goes
+ * through some samples, one mini-batch after the other, in a fresh random order. A mini-batch of an objective has
+ * labelled samples and, with a second block (model/model.h), samples that have a y: each kind has passes and a batch
+ * size of its own. For this folder, device/ and client/. */
 #ifndef FLI_SOLVER_MINIBATCH_H
 #define FLI_SOLVER_MINIBATCH_H
 
 #include "solver/solver.h"
 #include "solver/worker.h"
 
-/* ==== latents =============================================================================================== */
+/* ==== the second block ==================================================================================== */
 
-/* A client's second block y_i (model/model.h): pseudo labels of its unlabelled samples, or memberships in clusters.
- * Private to this folder and to device/. */
+/* A client's second block y_i (model/model.h): pseudo labels of its unlabelled samples, or memberships in clusters. */
 
 /* The samples of a client that have a y, in the order of its rows; none without a second block. */
 typedef struct {
@@ -29,9 +28,9 @@ fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
 /* The client's own y, n rows: at first the centre of the simplex in every one. */
 fl_status fli_latents_kept(fl_ctx *ctx, const fli_model *m, size_t n, void **cache, void **y);
 
-/* Rows at .. at + n - 1 of the `all` rows of y, for a look between turns: what the client keeps in *kept, at first the
- * centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody may
- * look (kept is NULL). */
+/* Rows at .. at + n - 1 of the `all` rows of y, for evaluation between turns: what the client keeps in *kept, at first
+ * the centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody
+ * may look (kept is NULL). */
 int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *const *kept, void *rows);
 
 /* What a solver's descriptor says of its cache: a y that is kept is state. */
@@ -39,7 +38,7 @@ int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *c
 void fli_latents_save(const void *cache, fli_saver *out);
 fl_status fli_latents_load(fl_ctx *ctx, fli_loader *in, void **cache);
 
-/* ==== minibatch ============================================================================================= */
+/* ==== passes and mini-batches ============================================================================= */
 
 /* The last mini-batch of a pass may be short. If all samples fit into one, they keep their order. */
 typedef struct {
@@ -59,7 +58,7 @@ int fli_pass_advance(fli_sample_pass *p);
 /* How samples with a y are drawn. */
 fli_sgd_spec fli_latent_spec(const fli_sgd_spec *spec);
 
-/* Images are augmented anew in every pass. */
+/* Images are augmented afresh in every pass. */
 typedef struct {
     fli_worker *w;
     const fli_dataset *ds;
@@ -92,7 +91,7 @@ double fli_minibatch_grad(fli_minibatch *b, const fli_point *p);
 /* A step of one model on it; step->grad is the worker's. */
 void fli_minibatch_step(fli_minibatch *b, const fli_sgd_step *step, void *z);
 
-/* ==== pieces ================================================================================================ */
+/* ==== pieces of a list of samples ========================================================================= */
 
 /* A list of samples, piece by piece: as many at a time as an evaluation holds, in the order of the list.
  *

@@ -1,11 +1,9 @@
-/* Mini-batch SGD with momentum on the local problem. The terms of the problem (weight decay, shift, proximal) are
- * folded into the update: one pass over the parameters per step, or none of its own where the model can step while it
- * computes its gradient. */
+/* Mini-batch SGD with momentum on the local problem, also with a second block. The terms of the problem (weight decay,
+ * shift, proximal) are folded into the update: one pass over the parameters per step, or none of its own where the
+ * model can step while it computes its gradient. */
 #include "solver/minibatch.h"
 
 #include <math.h>
-
-/* ==== sgd =================================================================================================== */
 
 /* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in
  * the first. Returns what that adds to the weight decay. */
@@ -100,13 +98,13 @@ const fli_solver fli_solver_sgd = {.name = "sgd",
                                    .solve = solve,
                                    FLI_WORKER_INSTANCE};
 
-/* ==== sgd two block ========================================================================================= */
+/* ==== with a second block ================================================================================= */
 
-/* SGD on f_i(x, y_i): first y_i at the model that the client starts from, then Q_i steps on x with that y_i ([VRA]
+/* On f_i(x, y_i): first y_i at the model that the client starts from, then Q_i steps on x with that y_i ([VRA]
  * Algorithm 3, [CPSL] (7a)-(7b)). The local problem's other terms are in x alone, so they are folded into the step as
  * ever. */
 
-static fl_status solve_two_blocks(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static fl_status solve_blocks_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
     void *y;
     fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
@@ -114,15 +112,15 @@ static fl_status solve_two_blocks(fl_ctx *ctx, fli_worker *w, fli_task *t)
     return s;
 }
 
-static void solve_all_two_blocks(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+static void solve_blocks(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
 {
-    fli_worker_each(ctx, instance, tasks, n, solve_two_blocks);
+    fli_worker_each(ctx, instance, tasks, n, solve_blocks_task);
 }
 
 const fli_solver fli_solver_blocks = {.name = "two-block",
                                       .second_block = 1,
                                       .augments = 1,
                                       .counts_steps = 1,
-                                      .solve = solve_all_two_blocks,
+                                      .solve = solve_blocks,
                                       FLI_WORKER_INSTANCE,
                                       FLI_LATENTS_KEPT};

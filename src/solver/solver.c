@@ -1,3 +1,4 @@
+/* Schedules of step sizes, the memory of a task, how it is ended early, and which solver is for which model. */
 #include "solver/solver.h"
 
 #include "base/number.h"
@@ -5,7 +6,7 @@
 
 #include <math.h>
 
-/* ==== schedule ============================================================================================== */
+/* ==== schedules =========================================================================================== */
 
 enum { CONSTANT, SQRT, LOG2, EXPONENTIAL };
 
@@ -26,9 +27,7 @@ double fli_schedule_mean(const fli_schedule *s, uint64_t from, size_t steps)
     return steps ? sum / (double)steps : fli_schedule_lr(s, 1, (double)from + 1);
 }
 
-/* ==== task ================================================================================================== */
-
-/* The memory of a task, how it is ended early, and which solver is for which model. */
+/* ==== tasks and solvers =================================================================================== */
 
 int fli_halted(const fli_halt *h)
 {

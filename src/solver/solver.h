@@ -1,4 +1,9 @@
-/* Step sizes that shrink: by the round, or by the step. */
+/* The local problem, and solving it: what an algorithm poses, what a solver answers, and the turn of a client in which
+ * that happens. How steps are computed is the business of this folder alone.
+ *
+ *     minimise  f_i(z) + <shift, z> + rho/2 ||z - anchor||^2 ,  z starts at `start`, `steps` steps of size lr
+ *
+ * or to an accuracy. */
 #ifndef FLI_SOLVER_SOLVER_H
 #define FLI_SOLVER_SOLVER_H
 
@@ -11,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ==== schedule ============================================================================================== */
+/* ==== step sizes that shrink, by the round or by the step ================================================= */
 
 #define FLI_SCHEDULE_WORDS "constant|sqrt|log2|exponential"
 
@@ -26,13 +31,7 @@ double fli_schedule_lr(const fli_schedule *s, double lr, double k);
 /* What steps from+1 .. from+steps average to, of lr = 1. */
 double fli_schedule_mean(const fli_schedule *s, uint64_t from, size_t steps);
 
-/* ==== local ================================================================================================= */
-
-/* The local problem, and solving it. An algorithm poses
- *
- *     minimise  f_i(z) + <shift, z> + rho/2 ||z - anchor||^2 ,  z starts at `start`, `steps` steps of size lr
- *
- * or to an accuracy, and reads the answer. How the steps are computed is nobody's business but this folder's. */
+/* ==== the problem and its answer ========================================================================== */
 
 /* For solvers that work to an accuracy; the others ignore it. 0: not required. With several, all must be met. For
  * an m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
@@ -138,7 +137,7 @@ typedef struct {
     size_t batch;    /* samples per step; 0: all of the client's */
     double momentum; /* 0: plain SGD */
     double fraction; /* > 0: this share of the client's samples per step, instead of batch */
-    size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: by the same rule */
+    size_t latent;   /* samples with a y per step beside the labelled ones (model/model.h); 0: by the same rule */
     int epoch;       /* FLI_EPOCH_..., where there are such samples */
     fli_schedule
         schedule; /* by_step: the steps of a problem shrink, and average to its lr; else lr is what they have */
@@ -152,7 +151,7 @@ enum { FLI_EPOCH_ALL, FLI_EPOCH_LABELLED, FLI_EPOCH_UNLABELLED };
 typedef struct fli_objective_at fli_objective_at;
 typedef struct fli_objective fli_objective;
 
-/* A look at a model on some samples that will follow: fli_device_eval.foresee. */
+/* An evaluation of a model on some samples that will follow: fli_device_eval.foresee. */
 typedef struct {
     const fli_dataset *ds;
     const uint32_t *idx;
@@ -161,8 +160,8 @@ typedef struct {
     double mix;
 } fli_peek;
 
-/* Evaluation elsewhere than on this processor: device/. Vectors are there; all else is as in the functions of the same
- * names, which come here where an evaluation has one of these. */
+/* Evaluation on a device, in the place of this processor: device/. Vectors are there; all else is as in the functions
+ * of the same names, which come here where an evaluation has one of these. */
 typedef struct fli_device_eval {
     void *arg;
     fli_place *place;
@@ -174,8 +173,8 @@ typedef struct fli_device_eval {
     double (*second_block)(void *arg, const fli_view *v, const fli_objective_at *at);
     /* logits of samples, classes doubles each */
     void (*logits)(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, double *out);
-    /* These looks will come next, without gradients: they may be taken together now. n 0: the vectors change, nothing
-     * that was foreseen is to be believed any more. */
+    /* These evaluations will come next, without gradients: they may be computed together now. n 0: the vectors change,
+     * what was foreseen is no longer valid. */
     void (*foresee)(void *arg, const fli_peek *list, size_t n);
     /* Whether something has failed there. */
     fl_status (*status)(void *arg, fl_ctx *ctx);

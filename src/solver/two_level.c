@@ -1,4 +1,5 @@
-/* Local work on a bilevel problem: which samples belong to which level, and derivatives over mini-batches of them.
+/* Local work on a bilevel problem: which samples belong to which level, derivatives over mini-batches of them or over
+ * all, and the kinds of work: steps on all blocks at once, and the single steps of nested loops.
  *
  * Every step takes one mini-batch of the training samples, for grad_y g and the products with g's second derivatives,
  * and one of the validation samples, for f. A client's split is the same in all its turns: a random order keyed by
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== bilevel work ========================================================================================== */
+/* ==== samples, mini-batches, costs ======================================================================== */
 
 enum { QV, ANSWERS }; /* of the task */
 
@@ -32,9 +33,9 @@ size_t fli_levels_split(const fli_model *m, const fli_view *v, uint64_t seed, ui
     return held;
 }
 
-/* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles
- * it anew. */
-static void split(fli_bilevel_work *w, const fli_task *t)
+/* Without validation samples of their own both levels see all of the client's, in passes of one order, which each
+ * of them shuffles again. */
+static void split_samples(fli_bilevel_work *w, const fli_task *t)
 {
     const fli_sgd_spec all = {.batch = 0}, *spec = t->problem.levels.full ? &all : &w->worker->spec;
     uint32_t *order = w->worker->order;
@@ -44,23 +45,23 @@ static void split(fli_bilevel_work *w, const fli_task *t)
 }
 
 /* One derivative over a batch that was gathered. */
-typedef void piece_fn(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch);
+typedef void batch_fn(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch);
 
-static void piece_f(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
+static void batch_f(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
 {
     (void)v;
     fli_bilevel_upper(m, z, b, out, scratch);
 }
 
-static void piece_g(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
+static void batch_g(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
 {
     (void)v;
     fli_bilevel_lower(m, z, b, out, scratch);
 }
 
 /* The mean over a mini-batch, in pieces that fit the worker's memory. */
-static void over(fli_bilevel_work *w, const fli_sample_pass *pass, piece_fn *fn, const void *z, const void *v,
-                 void *out)
+static void mean_over_batch(fli_bilevel_work *w, const fli_sample_pass *pass, batch_fn *fn, const void *z,
+                            const void *v, void *out)
 {
     fli_eval *e = w->worker->eval;
     fli_pieces p = fli_pieces_of(e, w->view->ds, pass->now, pass->count);
@@ -85,13 +86,16 @@ static void *work_direction(const fli_bilevel_work *w)
     return v;
 }
 
-static void work_f(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->validation, piece_f, z, NULL, d); }
-static void work_g(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->train, piece_g, z, NULL, d); }
 /* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), and
  * (g_xy v, g_yy v). */
+static void work_f(fli_bilevel_work *w, const void *z, void *d)
+{
+    mean_over_batch(w, &w->validation, batch_f, z, NULL, d);
+}
+static void work_g(fli_bilevel_work *w, const void *z, void *d) { mean_over_batch(w, &w->train, batch_g, z, NULL, d); }
 static void work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
 {
-    over(w, &w->train, fli_bilevel_product, z, v, out);
+    mean_over_batch(w, &w->train, fli_bilevel_product, z, v, out);
 }
 
 fli_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
@@ -154,7 +158,7 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
     fli_epochs e = fli_epochs_of(m, &worker->spec, t->view->n_train, 0);
     t->answer = (fli_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps, &e)};
     t->problem.steps = steps_of(&t->problem.levels, t->problem.steps, &e);
-    split(&w, t);
+    split_samples(&w, t);
     kinds[t->problem.levels.work](&w);
     return FL_OK;
 }
@@ -167,13 +171,13 @@ static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
 const fli_solver fli_solver_bilevel = {
     .name = "bilevel", .vectors = FLI_W_VECTORS, .answers = ANSWERS, .solve = solve, FLI_WORKER_INSTANCE};
 
-/* ==== bilevel derivative ==================================================================================== */
+/* ==== derivatives over all samples ======================================================================== */
 
-/* Derivatives of a bilevel problem over all of a client's samples: what metrics are made of. The samples of either
+/* What metrics are made of. The samples of either
  * level are those of the client's turns. */
 
 /* One piece of the samples; of an upper gradient, the mean of f. */
-static double piece(const fli_model *m, const fli_derivative *d, const void *direction, fli_eval *e)
+static double derivative_of_piece(const fli_model *m, const fli_derivative *d, const void *direction, fli_eval *e)
 {
     if (d->work == FLI_WORK_UPPER_GRADIENT) return fli_bilevel_upper(m, d->z, &e->batch, e->part, e->scratch);
     if (d->work == FLI_WORK_LOWER_GRADIENT)
@@ -200,7 +204,7 @@ fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, co
     if (held && d->work == FLI_WORK_UPPER_GRADIENT) at = fli_pieces_of(e, view->ds, order, held);
     fli_zero(&m->space, out);
     while (fli_pieces_next(&at)) {
-        value += fli_pieces_share(&at) * piece(m, d, direction, e);
+        value += fli_pieces_share(&at) * derivative_of_piece(m, d, direction, e);
         fli_pieces_add(&at, out);
     }
     if (d->work == FLI_WORK_LOWER_GRADIENT) fli_zero(&upper, out);
@@ -211,7 +215,7 @@ done:
     return s;
 }
 
-/* ==== bilevel joint ========================================================================================= */
+/* ==== all blocks at once ================================================================================== */
 
 /* All three sequences of a bilevel problem at once ([FBO], Algorithm 1, client): from (x, y, v) Q_i steps
  * k = 0, 1, ...
@@ -277,7 +281,7 @@ void fli_work_together(fli_bilevel_work *w)
     w->out->weight = fli_coef_sum(&l->coefs, p->steps);
 }
 
-/* ==== bilevel nested ======================================================================================== */
+/* ==== one block at a time ================================================================================= */
 
 /* The work of methods that go down one level and come back: single derivatives at (x, y), and steps on one block.
  *

@@ -1,5 +1,4 @@
-/* Derivatives of a bilevel problem over a client's samples: what the kinds of local work on it are made of. Private to
- * this folder. */
+/* Local work on a bilevel problem: what its kinds share. For this folder alone. */
 #ifndef FLI_SOLVER_TWO_LEVEL_H
 #define FLI_SOLVER_TWO_LEVEL_H
 

@@ -170,7 +170,7 @@ static fl_status open_own(fl_ctx *ctx, const fli_solver *solver, const fli_open 
 
 /* ---- registering ------------------------------------------------------------------------------------------ */
 
-static void own_free(void *item)
+static void solver_free(void *item)
 {
     own_solver *o = item;
     if (!o) return;
@@ -178,7 +178,7 @@ static void own_free(void *item)
     fli_free(o);
 }
 
-static fli_registry solvers = FLI_REGISTRY_INIT(own_free);
+static fli_registry solvers = FLI_OWN_LIST(solver_free);
 
 static fl_status check(fl_ctx *ctx, const fl_solver *s)
 {
@@ -198,7 +198,7 @@ fl_status fli_user_solver_add(fl_ctx *ctx, const fl_solver *given)
     o->is.name = fli_arena_strdup(&o->arena, given->name);
     o->is.title = fli_arena_strdup(&o->arena, given->title ? given->title : "a solver of one's own");
     if (!o->is.name || !o->is.title) {
-        own_free(o);
+        solver_free(o);
         return FL_ENOMEM;
     }
     o->desc = (fli_solver){.name = o->is.name,

@@ -1,3 +1,4 @@
+/* The instance of solvers that run on a CPU: its memory, and one task after the other. */
 #include "solver/worker.h"
 
 #include "model/model.h"

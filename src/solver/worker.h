@@ -1,5 +1,5 @@
 /* The instance of solvers that run on a CPU: what a thread needs to solve one task after another, allocated once,
- * nothing in the inner loop. Private to this folder, to device/, to tests and benchmarks. */
+ * nothing in the inner loop. For this folder, device/, tests and benchmarks. */
 #ifndef FLI_SOLVER_WORKER_H
 #define FLI_SOLVER_WORKER_H
 
@@ -13,7 +13,7 @@ typedef struct {
     void *grad, *linear, *buffer;
     uint32_t *order; /* the client's samples in the order of this epoch */
     void *extra;     /* the solver's further vectors: fli_worker_vector */
-    /* for objectives with a second block: minibatch.c, and y: latents.c */
+    /* for objectives with a second block: see minibatch.h */
     uint32_t *latent_order, *index; /* of the samples that have a y; of those in the batch */
     void *y, *rows;                 /* of the client, unless it keeps its own; of the samples in the batch */
 } fli_worker;

@@ -266,11 +266,8 @@ static void col_sum(size_t rows, size_t cols, const void *z_, void *out_)
         for (size_t c = 0; c < cols; c++) out[c] += z[c];
 }
 
-<<<<<<< HEAD
-=======
 /* ---- fully connected layers ---------------------------------------------------------------------------- */
 
->>>>>>> h-g1
 /* The three matrix products of a fully connected layer by register tiles. BLAS packs and copies for products that are
  * large in all directions; those of a mini-batch are not.
  *

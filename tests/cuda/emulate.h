@@ -1,7 +1,6 @@
 /* CUDA for a C++ compiler: what kernels may use (src/cuda/kernels/kernel.cuh), on a processor. The threads of a block
  * are fibers that take turns on one host thread, and blocks run one after the other, those of a cluster together (their
- * static shared memory is one: such kernels have none). It is slow, and made for finding
- * mistakes:
+ * static shared memory is one: such kernels have none). It is slow, and made for finding mistakes:
  *
  * - a thread runs until it meets a barrier, then another does. The order of the threads can be changed (order.h), so
  *   a missing barrier shows as a result that depends on it.

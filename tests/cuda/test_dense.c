@@ -297,7 +297,7 @@ static void store_bytes(bench *b, fli_cuda_data *data, void **kept)
 }
 
 /* The next samples are h; lane l has one of them less than of the first, and the last lane has none. */
-static void check_link(shape c, fli_fc_link how, int bytes)
+static void check_fused(shape c, fli_fc_fused_cut how, int bytes)
 {
     bench b;
     double size;
@@ -312,12 +312,12 @@ static void check_link(shape c, fli_fc_link how, int bytes)
     fli_cuda_upload(stream(), b.lanes_at, b.lane, c.lanes * sizeof *b.lane);
     fli_cuda_batch now = b.batch, next = b.batch;
     now.step = BYTES_STEP, next.step = BYTES_STEP + 1, next.lanes = c.lanes - 1;
-    assert_true(fli_cuda_fc_link_fits(c.type, &b.layer, c.rows));
+    assert_true(fli_cuda_fc_fused_step_fits(c.type, &b.layer, c.rows));
     if (bytes) {
-        assert_true(fli_cuda_fc_link_bytes_fits(c.type, &b.layer, &data, c.rows));
-        fli_cuda_fc_link_bytes_how(stream(), c.type, &b.layer, &now, &next, &data, b.error_at, b.out_at, how);
+        assert_true(fli_cuda_fc_fused_step_bytes_fits(c.type, &b.layer, &data, c.rows));
+        fli_cuda_fc_fused_step_bytes_cut(stream(), c.type, &b.layer, &now, &next, &data, b.error_at, b.out_at, how);
     } else {
-        fli_cuda_fc_link_how(stream(), c.type, &b.layer, &now, &next, b.error_at, b.in_at, b.h_at, b.out_at, how);
+        fli_cuda_fc_fused_step_cut(stream(), c.type, &b.layer, &now, &next, b.error_at, b.in_at, b.h_at, b.out_at, how);
     }
     double *out = read_back(&c, c.lanes * b.room * c.units, b.out_at);
     for (uint32_t l = 0; l < c.lanes; l++) {
@@ -362,7 +362,7 @@ static void test_nan(void **state)
     }
 }
 
-static void test_link(void **state)
+static void test_fused(void **state)
 {
     (void)state;
     for (int i = 0; i < 24; i++) {
@@ -379,24 +379,24 @@ static void test_link(void **state)
                    .rho = i >> 1 & 1,
                    .momentum = i >> 2 & 1,
                    .rates = 0};
-        check_link(c, (fli_fc_link)(i % FLI_FC_LINKS), 0);
+        check_fused(c, (fli_fc_fused_cut)(i % FLI_FC_FUSED_CUTS), 0);
         c.inputs = c.inputs / 4 * 16;
-        check_link(c, (fli_fc_link)(i % FLI_FC_LINKS), 1);
+        check_fused(c, (fli_fc_fused_cut)(i % FLI_FC_FUSED_CUTS), 1);
     }
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
         fli_emulated_order(o);
-        for (int how = 0; how < FLI_FC_LINKS; how++)
+        for (int how = 0; how < FLI_FC_FUSED_CUTS; how++)
             for (int bytes = 0; bytes < 2; bytes++)
-                check_link((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 208, .units = 120},
-                           (fli_fc_link)how, bytes);
+                check_fused((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 208, .units = 120},
+                            (fli_fc_fused_cut)how, bytes);
     }
     fli_emulated_order(FLI_ORDER_FORWARD);
 }
 
-/* ---- the tail ---- */
+/* ---- the last layer ---- */
 
 /* Sample i has label (7 i) % units; row r of lane l is sample 3 r + l of step 1. */
-static void check_tail(shape c, int masked)
+static void check_last(shape c, int masked)
 {
     bench b;
     set(&b, c);
@@ -409,9 +409,9 @@ static void check_tail(shape c, int masked)
         b.lane[l].stride = 70;
     }
     fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.units, .label = there(sizeof label, label)};
-    assert_true(fli_cuda_fc_tail_fits(c.type, &b.layer, &loss, c.rows));
+    assert_true(fli_cuda_fc_last_fits(c.type, &b.layer, &loss, c.rows));
     fli_cuda_upload(stream(), b.lanes_at, b.lane, c.lanes * sizeof *b.lane);
-    fli_cuda_fc_tail(stream(), &b.layer, &loss, &b.batch, b.in_at, masked, b.out_at, c.add);
+    fli_cuda_fc_last(stream(), &b.layer, &loss, &b.batch, b.in_at, masked, b.out_at, c.add);
     double *out = read_back(&c, c.lanes * b.room * c.inputs, b.out_at), size;
     for (uint32_t l = 0; l < c.lanes; l++) {
         for (uint32_t r = 0; r < rows_of(&c, l); r++) {
@@ -438,7 +438,7 @@ static void check_tail(shape c, int masked)
     unset(&b);
 }
 
-static void test_tail(void **state)
+static void test_last(void **state)
 {
     (void)state;
     for (int i = 0; i < 24; i++) {
@@ -455,7 +455,7 @@ static void test_tail(void **state)
                    .rates = i >> 3 & 1,
                    .gradient = i >> 4,
                    .add = i & 1};
-        check_tail(c, i % 2);
+        check_last(c, i % 2);
     }
 }
 /* ---- the last two layers at once ---- */
@@ -544,10 +544,10 @@ static void check_pair(pair c)
     fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.classes, .label = label_at};
     pair_set(&c, order_at, &a);
     pair_set(&c, order_at, &b);
-    assert_true(fli_cuda_fc_tail_two_fits(c.type, &a.m, &a.l, &loss, c.rows));
-    fli_cuda_fc_tail_two(stream(), c.type, &a.m, &a.l, &loss, &a.batch, a.in, c.masked, a.below, c.gradient);
+    assert_true(fli_cuda_fc_last_two_fits(c.type, &a.m, &a.l, &loss, c.rows));
+    fli_cuda_fc_last_two(stream(), c.type, &a.m, &a.l, &loss, &a.batch, a.in, c.masked, a.below, c.gradient);
     fli_cuda_fc_forward(stream(), c.type, &b.m, &b.batch, b.in, b.h);
-    fli_cuda_fc_tail(stream(), &b.l, &loss, &b.batch, b.h, c.masked, b.error, c.gradient);
+    fli_cuda_fc_last(stream(), &b.l, &loss, &b.batch, b.h, c.masked, b.error, c.gradient);
     fli_cuda_fc_backward(stream(), c.type, &b.m, &b.batch, b.error, c.masked ? b.in : NULL, b.below);
     fli_cuda_fc_step(stream(), c.type, &b.m, &b.batch, b.error, b.in, c.gradient);
     for (uint32_t l = 0; l < PAIR_LANES; l++)
@@ -559,7 +559,7 @@ static void check_pair(pair c)
     fli_cuda_release(label_at);
 }
 
-static void test_tail_two(void **state)
+static void test_last_two(void **state)
 {
     (void)state;
     static const pair cases[] = {{FLI_CUDA_F32, 50, 200, 200, 10, 0, 1, 0}, {FLI_CUDA_TF32, 50, 200, 200, 10, 1, 1, 0},
@@ -590,7 +590,7 @@ static void test_nan_stays(void **state)
     fli_cuda_upload(stream(), (float *)b.at[0][0] + c.offset, nan, sizeof nan);
     fli_cuda_batch now = b.batch, next = b.batch;
     now.step = BYTES_STEP, next.step = BYTES_STEP + 1;
-    fli_cuda_fc_link_bytes(stream(), c.type, &b.layer, &now, &next, &data, b.error_at, b.out_at);
+    fli_cuda_fc_fused_step_bytes(stream(), c.type, &b.layer, &now, &next, &data, b.error_at, b.out_at);
     double *out = read_back(&c, c.rows * c.units, b.out_at);
     for (uint32_t i = 0; i < c.rows * c.units; i++) assert_int_equal(isnan(out[i]) != 0, i % c.units == 0);
     free(out);
@@ -598,7 +598,7 @@ static void test_nan_stays(void **state)
         if (kept[i]) fli_cuda_release(kept[i]);
     unset(&b);
 }
-static void test_nan_stays_in_tail(void **state)
+static void test_nan_stays_in_last_layer(void **state)
 {
     static const uint8_t nan[4] = {0xff, 0xff, 0xff, 0xff};
     (void)state;
@@ -611,7 +611,7 @@ static void test_nan_stays_in_tail(void **state)
     fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.classes, .label = label_at};
     pair_set(&c, order_at, &r);
     fli_cuda_upload(stream(), r.v[0][0] + r.m.weight, nan, sizeof nan);
-    fli_cuda_fc_tail_two(stream(), c.type, &r.m, &r.l, &loss, &r.batch, r.in, 1, r.below, 0);
+    fli_cuda_fc_last_two(stream(), c.type, &r.m, &r.l, &loss, &r.batch, r.in, 1, r.below, 0);
     for (uint32_t l = 0; l < PAIR_LANES; l++) {
         here(sizeof top, r.v[l][0] + r.l.weight, &top);
         assert_int_equal(isnan(top) != 0, l == 0);
@@ -621,18 +621,18 @@ static void test_nan_stays_in_tail(void **state)
     fli_cuda_release(label_at);
 }
 
-static void test_tail_fits(void **state)
+static void test_last_fits(void **state)
 {
     (void)state;
     fli_net_layer l = {.kind = FLI_NET_FC, .in = {200, 1, 1}, .out = {10, 1, 1}};
     fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = 10};
-    assert_true(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
-    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 1000));
-    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F64, &l, &loss, 50));
+    assert_true(fli_cuda_fc_last_fits(FLI_CUDA_F32, &l, &loss, 50));
+    assert_false(fli_cuda_fc_last_fits(FLI_CUDA_F32, &l, &loss, 1000));
+    assert_false(fli_cuda_fc_last_fits(FLI_CUDA_F64, &l, &loss, 50));
     l.out[0] = 65, loss.classes = 65;
-    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
+    assert_false(fli_cuda_fc_last_fits(FLI_CUDA_F32, &l, &loss, 50));
     l.out[0] = 1, loss = (fli_cuda_loss){.loss = FLI_NET_LOGISTIC, .classes = 2};
-    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
+    assert_false(fli_cuda_fc_last_fits(FLI_CUDA_F32, &l, &loss, 50));
 }
 
 static void test_shapes(void **state)
@@ -699,7 +699,7 @@ static void test_orders(void **state)
         fli_emulated_order(o);
         check((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 18, .inputs = 200, .units = 44}, FLI_FC_32);
         check((shape){.type = FLI_CUDA_F64, .lanes = 2, .rows = 18, .inputs = 40, .units = 44}, FLI_FC_32);
-        check_tail((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 200, .units = 10}, 1);
+        check_last((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 200, .units = 10}, 1);
     }
     fli_emulated_order(FLI_ORDER_FORWARD);
 }
@@ -711,13 +711,13 @@ int main(void)
         cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_terms),
         cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_fused),
         cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_tail_two),
-        cmocka_unit_test(test_tail_fits),
+        cmocka_unit_test(test_last),
+        cmocka_unit_test(test_last_two),
+        cmocka_unit_test(test_last_fits),
         cmocka_unit_test(test_nan_stays),
-        cmocka_unit_test(test_nan_stays_in_tail),
+        cmocka_unit_test(test_nan_stays_in_last_layer),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

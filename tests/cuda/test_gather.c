@@ -126,9 +126,9 @@ typedef struct {
     fli_cuda_lane *there, here[LANES];
     uint32_t order[LANES][STEPS * SIZE], rest[LANES][STEPS * REST_SIZE], rest_sample[N];
     void *order_there, *rest_there, *rest_sample_there;
-} crowd;
+} lane_set;
 
-static void crowd_begin(crowd *c)
+static void lane_set_begin(lane_set *c)
 {
     for (uint32_t i = 0; i < N; i++) c->rest_sample[i] = (i * 4 + 1) % N;
     for (uint32_t l = 0; l < LANES; l++) {
@@ -155,7 +155,7 @@ static void crowd_begin(crowd *c)
     c->there = there(sizeof c->here, c->here);
 }
 
-static void crowd_end(crowd *c)
+static void lane_set_end(lane_set *c)
 {
     fli_cuda_release(c->there);
     fli_cuda_release(c->order_there);
@@ -183,7 +183,8 @@ static void gather_some(fli_batch *all, const fli_dataset *ds, const fli_cuda_la
 }
 
 /* All rows of step k; how many. */
-static size_t gather_here(fli_batch *all, const fli_dataset *ds, const crowd *c, uint32_t lane, uint32_t k, int augment)
+static size_t gather_here(fli_batch *all, const fli_dataset *ds, const lane_set *c, uint32_t lane, uint32_t k,
+                          int augment)
 {
     const fli_cuda_lane *l = &c->here[lane];
     uint32_t idx[ROOM], plain = fli_cuda_drawn(l->n, l->size, k), rest = fli_cuda_drawn(l->rest_n, l->rest_size, k);
@@ -212,8 +213,8 @@ static void check_rows(const fli_ops *ops, const fli_dataset *ds, const fli_batc
         }
 }
 
-static void check_step(fl_ctx *ctx, const fli_ops *ops, const fli_dataset *ds, const fli_cuda_data *d, const crowd *c,
-                       fli_cuda_batch b, int channels_last)
+static void check_step(fl_ctx *ctx, const fli_ops *ops, const fli_dataset *ds, const fli_cuda_data *d,
+                       const lane_set *c, fli_cuda_batch b, int channels_last)
 {
     fli_batch want;
     size_t bytes = (size_t)LANES * ROOM * ds->dim * ops->size, room = (size_t)ROOM * ds->dim * ops->size;
@@ -231,7 +232,7 @@ static void check_step(fl_ctx *ctx, const fli_ops *ops, const fli_dataset *ds, c
     free(got);
 }
 
-static void check_recipe(fl_ctx *ctx, const recipe *r, const crowd *c)
+static void check_recipe(fl_ctx *ctx, const recipe *r, const lane_set *c)
 {
     fli_dataset *ds = data_of(ctx, r);
     fli_engine_data *d = NULL;
@@ -279,8 +280,8 @@ static void test_rows(void **state)
         {.side = 5, .segments = CHANNELS, .augment = FLI_AUGMENT_CIFAR, .still = 0.25},
     };
     fl_ctx *ctx = fl_ctx_new();
-    crowd c;
-    crowd_begin(&c);
+    lane_set c;
+    lane_set_begin(&c);
     for (size_t i = 0; i < sizeof how / sizeof *how; i++)
         for (fli_xkind kind = FLI_X_U8; kind <= FLI_X_F64; kind++) {
             recipe r = how[i];
@@ -288,7 +289,7 @@ static void test_rows(void **state)
             fli_emulated_order((fli_order)(i % FLI_ORDERS));
             check_recipe(ctx, &r, &c);
         }
-    crowd_end(&c);
+    lane_set_end(&c);
     fl_ctx_free(ctx);
 }
 
@@ -296,11 +297,11 @@ static void test_sparse(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
-    crowd c;
-    crowd_begin(&c);
+    lane_set c;
+    lane_set_begin(&c);
     for (int k = 0; k < 4; k++)
         check_recipe(ctx, &(recipe){k < 2 ? FLI_X_CSR : FLI_X_CSR64, .side = 5, .segments = k % 2 ? 75 : 0}, &c);
-    crowd_end(&c);
+    lane_set_end(&c);
     fl_ctx_free(ctx);
 }
 

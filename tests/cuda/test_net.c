@@ -1,6 +1,6 @@
-/* Networks on the GPU beside the twin in plain C, which has the CPU's functions: turns, looks and outputs of every kind
- * of network, with few rows and lanes at a time as well, so that mini-batches and looks come in pieces,
- * and lanes in blocks. */
+/* Networks on the GPU beside the backend `twin`, which has the CPU's functions: turns, evaluations and outputs of every
+ * kind of network, with few rows and lanes at a time as well, so that mini-batches and evaluations come in pieces, and
+ * lanes in blocks. */
 #include "fixture.h"
 
 #include "cuda/host/net.h"
@@ -105,7 +105,7 @@ static void make_images(stage *s, const net_case *c)
 
 static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
 {
-    static const fli_backend *const backends[SIDES] = {&fli_backend_twin, &fli_backend_cuda};
+    static const fli_backend *const backends[SIDES] = {&fli_backend_cpu, &fli_backend_cuda};
     const fli_model_desc *d = model_named(c->model);
     *s = (stage){.ctx = ctx,
                  .ops = w->ops,
@@ -332,48 +332,48 @@ static void check_turns(stage *s, int kinds)
     free(t);
 }
 
-/* ---- looks ------------------------------------------------------------------------------------------------ */
+/* ---- evaluations ------------------------------------------------------------------------------------------------ */
 
-enum { LOOKS = 7, LONG = 700 };
+enum { EVALS = 7, LONG = 700 };
 
 /* Labelled, with and without gradient, one that is long; with a y; mixtures. Kinds are not in an order. */
-static void make_looks(const stage *s, int i, const vector *x, const vector *g, const uint32_t *samples, const void *y,
-                       fli_engine_look *out)
+static void make_evals(const stage *s, int i, const vector *x, const vector *g, const uint32_t *samples, const void *y,
+                       fli_engine_eval *out)
 {
     int semi = s->m->latent != NULL, pair = s->m->desc->logits != NULL;
     const void *own = pair ? x[2].at[i] : NULL;
     y = semi ? y : NULL;
-    out[0] = (fli_engine_look){.x = x[0].at[i], .samples = samples, .n = 40, .gradient = g[0].at[i]};
+    out[0] = (fli_engine_eval){.x = x[0].at[i], .samples = samples, .n = 40, .gradient = g[0].at[i]};
     out[1] =
-        (fli_engine_look){.x = x[0].at[i], .samples = samples + 40, .n = 12, .y = y, .gradient = g[0].at[i], .add = 1};
-    out[2] = (fli_engine_look){.x = x[1].at[i], .samples = samples, .n = LONG};
-    out[3] = (fli_engine_look){.x = x[1].at[i], .own = own, .mix = 0.3, .samples = samples + 9, .n = 50};
-    out[4] = (fli_engine_look){.x = x[0].at[i], .own = own, .mix = 0.9, .samples = samples + 3, .n = 10, .y = y};
-    out[5] = (fli_engine_look){.x = x[2].at[i], .samples = samples, .n = 0, .gradient = g[1].at[i]};
-    out[6] = (fli_engine_look){.x = x[2].at[i], .samples = samples + 5, .n = 300, .y = y};
+        (fli_engine_eval){.x = x[0].at[i], .samples = samples + 40, .n = 12, .y = y, .gradient = g[0].at[i], .add = 1};
+    out[2] = (fli_engine_eval){.x = x[1].at[i], .samples = samples, .n = LONG};
+    out[3] = (fli_engine_eval){.x = x[1].at[i], .own = own, .mix = 0.3, .samples = samples + 9, .n = 50};
+    out[4] = (fli_engine_eval){.x = x[0].at[i], .own = own, .mix = 0.9, .samples = samples + 3, .n = 10, .y = y};
+    out[5] = (fli_engine_eval){.x = x[2].at[i], .samples = samples, .n = 0, .gradient = g[1].at[i]};
+    out[6] = (fli_engine_eval){.x = x[2].at[i], .samples = samples + 5, .n = 300, .y = y};
 }
 
-static void check_looks(stage *s)
+static void check_evals(stage *s)
 {
     vector x[3], g[2];
     uint32_t samples[LONG];
     void *y = random_labels(s, 300);
-    fli_engine_look look[SIDES][LOOKS];
+    fli_engine_eval evals[SIDES][EVALS];
     for (size_t i = 0; i < 3; i++) x[i] = random_vector(s, 0.7);
     for (size_t i = 0; i < 2; i++) g[i] = random_vector(s, 0.7);
     for (size_t i = 0; i < LONG; i++) samples[i] = (uint32_t)fli_rng_below(&s->rng, SAMPLES);
     for (size_t i = 0; i < SIDES; i++) {
         side *d = &s->side[i];
-        make_looks(s, (int)i, x, g, samples, y, look[i]);
-        assert_ok(s->ctx, d->engine->does->look(s->ctx, d->net, d->data, look[i], LOOKS));
+        make_evals(s, (int)i, x, g, samples, y, evals[i]);
+        assert_ok(s->ctx, d->engine->does->evaluate(s->ctx, d->net, d->data, evals[i], EVALS));
     }
-    for (size_t k = 0; k < LOOKS; k++) {
-        assert_near(look[GPU][k].loss, look[TWIN][k].loss, s->tolerance * fmax(1, fabs(look[TWIN][k].loss)));
+    for (size_t k = 0; k < EVALS; k++) {
+        assert_near(evals[GPU][k].loss, evals[TWIN][k].loss, s->tolerance * fmax(1, fabs(evals[TWIN][k].loss)));
         /* rounded products may turn a close decision */
-        if (s->tolerance < 1e-4) assert_int_equal(look[GPU][k].correct, look[TWIN][k].correct);
+        if (s->tolerance < 1e-4) assert_int_equal(evals[GPU][k].correct, evals[TWIN][k].correct);
     }
-    assert_true(look[TWIN][2].correct > 0);
-    for (size_t i = 0; i < 2; i++) assert_same_vector(s, g[i], NULL, "the gradient of a look");
+    assert_true(evals[TWIN][2].correct > 0);
+    for (size_t i = 0; i < 2; i++) assert_same_vector(s, g[i], NULL, "the gradient of an evaluation");
     for (size_t i = 0; i < 3; i++) release(s, x[i]);
     for (size_t i = 0; i < 2; i++) release(s, g[i]);
     fli_free(y);
@@ -414,7 +414,7 @@ static void check_case(fl_ctx *ctx, const net_case *c, way w)
         check_turns(&s, WITH_REST | WITH_OWN | WITH_MOMENTUM);
     }
     if (s.m->desc->logits) check_turns(&s, WITH_OWN);
-    check_looks(&s);
+    check_evals(&s);
     check_outputs(&s);
     stage_down(&s);
 }

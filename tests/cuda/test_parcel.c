@@ -18,16 +18,16 @@ typedef struct {
 } packed;
 
 /* For every lane a megabyte, and a list of its number, repeated; then a table that leads to them. */
-static void pack(void *arg, size_t lanes, fli_cuda_parcel *p)
+static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 {
     packed *k = arg;
     uint32_t list[100];
     for (size_t i = 0; i < lanes; i++) {
         for (size_t j = 0; j < k->list; j++) list[j] = (uint32_t)i;
-        k->entry[i].room = fli_cuda_parcel_room(p, MEGA);
-        k->entry[i].list = fli_cuda_parcel_put(p, list, k->list * sizeof *list);
+        k->entry[i].room = fli_cuda_layout_reserve(p, MEGA);
+        k->entry[i].list = fli_cuda_layout_copy(p, list, k->list * sizeof *list);
     }
-    k->there = fli_cuda_parcel_put(p, k->entry, lanes * sizeof *k->entry);
+    k->there = fli_cuda_layout_copy(p, k->entry, lanes * sizeof *k->entry);
 }
 
 static void check(fli_engine *e, packed *k, size_t lanes)
@@ -54,24 +54,24 @@ static void lanes_fit_the_limit(void **state)
     } cases[] = {{3.5 * MEGA, 3, 5}, {INFINITY, LANES, 100}, {1, 1, 0}, {LANES * 1.01 * MEGA, LANES, 1}};
     fixture *f = *state;
     fli_engine *e;
-    fli_cuda_depot d = {0};
+    fli_cuda_workspace d = {0};
     assert_ok(f->ctx, fli_backend_cuda.open(f->ctx, 0, &e));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         packed k = {.list = cases[i].list};
         size_t lanes = LANES;
-        assert_ok(f->ctx, fli_cuda_depot_send(f->ctx, e, &d, pack, &k, cases[i].limit, &lanes));
+        assert_ok(f->ctx, fli_cuda_workspace_send(f->ctx, e, &d, pack, &k, cases[i].limit, &lanes));
         assert_int_equal(lanes, cases[i].lanes);
         check(e, &k, lanes);
     }
-    fli_cuda_depot_fini(e, &d);
+    fli_cuda_workspace_fini(e, &d);
     assert_ok(f->ctx, e->does->status(e, f->ctx));
     fli_backend_cuda.close(e);
 }
 
-/* A parcel that no device has room for fails, and the next one that fits does not. */
-static void pack_far_too_much(void *arg, size_t lanes, fli_cuda_parcel *p)
+/* A layout that no device has room for fails, and the next one that fits does not. */
+static void pack_far_too_much(void *arg, size_t lanes, fli_cuda_layout *p)
 {
-    *(void **)arg = fli_cuda_parcel_room(p, (size_t)1 << 50);
+    *(void **)arg = fli_cuda_layout_reserve(p, (size_t)1 << 50);
     (void)lanes;
 }
 
@@ -79,17 +79,17 @@ static void no_room_is_said(void **state)
 {
     fixture *f = *state;
     fli_engine *e;
-    fli_cuda_depot d = {0};
+    fli_cuda_workspace d = {0};
     packed k = {.list = 3};
     size_t lanes = LANES;
     void *room;
     assert_ok(f->ctx, fli_backend_cuda.open(f->ctx, 0, &e));
-    assert_fails(f->ctx, fli_cuda_depot_send(f->ctx, e, &d, pack_far_too_much, &room, INFINITY, &lanes), FL_ENOMEM,
+    assert_fails(f->ctx, fli_cuda_workspace_send(f->ctx, e, &d, pack_far_too_much, &room, INFINITY, &lanes), FL_ENOMEM,
                  "memory");
     lanes = 2;
-    assert_ok(f->ctx, fli_cuda_depot_send(f->ctx, e, &d, pack, &k, INFINITY, &lanes));
+    assert_ok(f->ctx, fli_cuda_workspace_send(f->ctx, e, &d, pack, &k, INFINITY, &lanes));
     check(e, &k, 2);
-    fli_cuda_depot_fini(e, &d);
+    fli_cuda_workspace_fini(e, &d);
     fli_backend_cuda.close(e);
 }
 

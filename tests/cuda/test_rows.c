@@ -237,7 +237,7 @@ static void check_model(problem *q, int rest)
     device d;
     double sum[2 * LANES];
     device_up(q, rest, &d);
-    fli_cuda_rows_look(stream(), q->type, &d.loss, &d.batch, NULL, d.z, d.sum);
+    fli_cuda_rows_loss(stream(), q->type, &d.loss, &d.batch, NULL, d.z, d.sum);
     here(sizeof sum, d.sum, sum);
     fli_cuda_rows_error(stream(), q->type, &d.loss, &d.batch, d.z);
     double *got = reals_here(q, d.z, LANES * ROOM * q->classes);
@@ -260,7 +260,7 @@ static void check_pair(problem *q, int rest)
     q->z = z;
     fli_free(got);
     set_logits(q, &d, q->z);
-    fli_cuda_rows_look(stream(), q->type, &d.loss, &d.batch, d.p, d.z, d.sum);
+    fli_cuda_rows_loss(stream(), q->type, &d.loss, &d.batch, d.p, d.z, d.sum);
     here(sizeof sum, d.sum, sum);
     fli_cuda_rows_pair_own(stream(), q->type, &d.loss, &d.batch, d.p, d.z);
     got = reals_here(q, d.z, LANES * ROOM * q->classes);
@@ -320,7 +320,7 @@ static void logistic_rows(void **state)
         double sum[2 * LANES];
         problem_up(&q, ((fixture *)*state)->ctx, "logistic", 2, *ops);
         device_up(&q, 0, &d);
-        fli_cuda_rows_look(stream(), q.type, &d.loss, &d.batch, NULL, d.z, d.sum);
+        fli_cuda_rows_loss(stream(), q.type, &d.loss, &d.batch, NULL, d.z, d.sum);
         here(sizeof sum, d.sum, sum);
         fli_cuda_rows_error(stream(), q.type, &d.loss, &d.batch, d.z);
         double *got = reals_here(&q, d.z, LANES * ROOM);
@@ -378,7 +378,7 @@ static void order_does_not_matter(void **state)
     for (int order = 0; order < FLI_ORDERS; order++) {
         fli_emulated_order((fli_order)order);
         device_up(&q, 1, &d);
-        fli_cuda_rows_look(stream(), q.type, &d.loss, &d.batch, NULL, d.z, d.sum);
+        fli_cuda_rows_loss(stream(), q.type, &d.loss, &d.batch, NULL, d.z, d.sum);
         here(sizeof *sum, d.sum, sum[order]);
         assert_memory_equal(sum[order], sum[0], sizeof *sum);
         device_down(&d);

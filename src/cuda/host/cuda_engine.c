@@ -105,7 +105,7 @@ static int reserve(gpu *g, size_t bytes, char **here, char **there)
 static int send(gpu *g, const char *doing, void *to, const char *here, size_t bytes)
 {
     if (bytes > SHORT) return ok(g, doing, fli_cuda_upload(g->stream, to, here, bytes));
-    fli_cuda_bring(g->stream, to, here, on_line(bytes));
+    fli_cuda_copy_small(g->stream, to, here, on_line(bytes));
     return launched(g, doing);
 }
 
@@ -384,6 +384,6 @@ const fli_backend fli_backend_cuda = {
     .data_free = fli_cuda_data_free,
     .data_bytes = fli_cuda_data_bytes,
     .train = fli_cuda_train,
-    .look = fli_cuda_look,
+    .evaluate = fli_cuda_evaluate,
     .outputs = fli_cuda_outputs,
 };

@@ -1,9 +1,10 @@
-/* A mini-batch through the layers and back. */
+/* A mini-batch through the layers and back, and evaluation: losses, gradients and outputs of models on samples, without
+ * steps. Turns are in train.c. */
 #include "cuda/host/net.h"
 
 #include <math.h>
 
-/* ==== pass ================================================================================================== */
+/* ==== a mini-batch through the layers ===================================================================== */
 
 static const void *input_of(const fli_cuda_pass *p, size_t l) { return l ? p->sweep->h[l - 1] : p->sweep->x[p->side]; }
 
@@ -13,7 +14,7 @@ void fli_cuda_pass_gather(const fli_cuda_pass *p)
     fli_cuda_gather(p->stream, p->net->type, p->data, &p->batch, image, p->sweep->x[p->side]);
 }
 
-static void forward(const fli_cuda_pass *p, size_t l)
+static void forward_stage(const fli_cuda_pass *p, size_t l)
 {
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
@@ -29,12 +30,12 @@ static void forward(const fli_cuda_pass *p, size_t l)
 
 void *fli_cuda_pass_forward(const fli_cuda_pass *p)
 {
-    for (size_t l = 0; l < p->net->depth; l++) forward(p, l);
+    for (size_t l = 0; l < p->net->depth; l++) forward_stage(p, l);
     return p->sweep->h[p->net->depth - 1];
 }
 
 /* The error at a stage's input. */
-static void below(const fli_cuda_pass *p, size_t l, const void *error)
+static void backward_stage(const fli_cuda_pass *p, size_t l, const void *error)
 {
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
@@ -50,15 +51,16 @@ static void below(const fli_cuda_pass *p, size_t l, const void *error)
         fli_cuda_pool_backward(p->stream, type, t->layer, &p->batch, error, t->chw, w->which[l], h, out);
 }
 
-static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
+static void step_stage(const fli_cuda_pass *p, size_t l, const void *error, int add)
 {
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
     const void *in = input_of(p, l);
     if (!l && p->next && p->bytes)
-        fli_cuda_fc_link_bytes(p->stream, p->net->type, t->layer, &p->batch, p->next, p->data, error, w->h[0]);
+        fli_cuda_fc_fused_step_bytes(p->stream, p->net->type, t->layer, &p->batch, p->next, p->data, error, w->h[0]);
     else if (!l && p->next)
-        fli_cuda_fc_link(p->stream, p->net->type, t->layer, &p->batch, p->next, error, in, w->x[!p->side], w->h[0]);
+        fli_cuda_fc_fused_step(p->stream, p->net->type, t->layer, &p->batch, p->next, error, in, w->x[!p->side],
+                               w->h[0]);
     else if (t->layer->kind == FLI_NET_FC)
         fli_cuda_fc_step(p->stream, p->net->type, t->layer, &p->batch, error, in, add);
     else if (t->layer->kind == FLI_NET_CONV)
@@ -67,11 +69,11 @@ static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
 }
 
 /* Down from stage `top`, at whose output the error is. The error below is computed with the weights before the step. */
-static void down(const fli_cuda_pass *p, size_t top, const void *error, int add)
+static void backward_from(const fli_cuda_pass *p, size_t top, const void *error, int add)
 {
     for (size_t l = top + 1; l-- > p->net->first;) {
-        if (l > p->net->first) below(p, l, error);
-        step(p, l, error, add);
+        if (l > p->net->first) backward_stage(p, l, error);
+        step_stage(p, l, error, add);
         error = p->sweep->error[l & 1];
     }
 }
@@ -79,7 +81,7 @@ static void down(const fli_cuda_pass *p, size_t top, const void *error, int add)
 void fli_cuda_pass_backward(const fli_cuda_pass *p, int add)
 {
     size_t last = p->net->depth - 1;
-    down(p, last, p->sweep->h[last], add);
+    backward_from(p, last, p->sweep->h[last], add);
 }
 
 void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
@@ -87,18 +89,18 @@ void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
     size_t last = p->net->depth - 1, top = p->two ? last - 1 : last;
     const fli_cuda_stage *t = &p->net->stage[top], *end = &p->net->stage[last];
     void *error = top > p->net->first ? p->sweep->error[top & 1] : NULL;
-    for (size_t l = p->begun ? 1 : 0; l < top; l++) forward(p, l);
+    for (size_t l = p->begun ? 1 : 0; l < top; l++) forward_stage(p, l);
     if (p->two)
-        fli_cuda_fc_tail_two(p->stream, p->net->type, t->layer, end->layer, &p->loss, &p->batch, input_of(p, top),
+        fli_cuda_fc_last_two(p->stream, p->net->type, t->layer, end->layer, &p->loss, &p->batch, input_of(p, top),
                              t->masked, error, add);
     else
-        fli_cuda_fc_tail(p->stream, t->layer, &p->loss, &p->batch, input_of(p, top), t->masked, error, add);
-    if (top > p->net->first) down(p, top - 1, error, add);
+        fli_cuda_fc_last(p->stream, t->layer, &p->loss, &p->batch, input_of(p, top), t->masked, error, add);
+    if (top > p->net->first) backward_from(p, top - 1, error, add);
 }
 
-/* ==== look ================================================================================================== */
+/* ==== evaluation ========================================================================================== */
 
-/* Models on samples, without steps: many looks at once, and long ones in parts that are lanes of their own, so that the
+/* Many evaluations at once, and long ones in parts that are lanes of their own, so that the
  * device is full. Sums are made in the order of the samples within a part and of the parts, and all of a call's are
  * fetched at its end. */
 
@@ -106,14 +108,14 @@ enum { PART = 256 };
 #define BLOCK_BYTES (1024.0 * 1024 * 1024) /* that is worth taking: the device is full long before */
 
 /* What lanes of one block have in common. */
-typedef enum { PLAIN, MIXED, GRADIENT, ADDED, OUTPUT, KINDS } look_kind;
+typedef enum { PLAIN, MIXED, GRADIENT, ADDED, OUTPUT, KINDS } eval_kind;
 
-/* A lane: some of the samples of a look. */
+/* A lane: some of the samples of an evaluation. */
 typedef struct {
     const void *x, *own, *y; /* y NULL: labelled */
     double mix;
     const uint32_t *samples;
-    size_t n, look; /* which look it belongs to */
+    size_t n, eval; /* its samples; the evaluation that it belongs to */
     void *gradient;
     double *out; /* of outputs */
     int logits;
@@ -124,9 +126,9 @@ typedef struct {
     fli_engine_net *net;
     const fli_cuda_data *data;
     fli_cuda_stream stream;
-    look_kind kind;
+    eval_kind kind;
     const part *part;
-    size_t crowd;            /* parts of this kind */
+    size_t of_kind;          /* parts of this kind */
     size_t longest;          /* part, */
     uint32_t most, room;     /* of which this many rows are computed at a time; what there is room for */
     const uint32_t *numbers; /* 0, 1, 2, ... */
@@ -136,13 +138,13 @@ typedef struct {
     fli_cuda_sweep sweep;
 } block;
 
-static int has_gradient(look_kind k) { return k == GRADIENT || k == ADDED; }
+static int has_gradient(eval_kind k) { return k == GRADIENT || k == ADDED; }
 
 /* ---- what lanes need there ----------------------------------------------------------------------------- */
 
-static fli_cuda_lane pack_lane(const block *b, const part *t, const uint32_t *rows, fli_cuda_parcel *p)
+static fli_cuda_lane pack_lane(const block *b, const part *t, const uint32_t *rows, fli_cuda_layout *p)
 {
-    const uint32_t *samples = fli_cuda_parcel_put(p, t->samples, t->n * sizeof *t->samples);
+    const uint32_t *samples = fli_cuda_layout_copy(p, t->samples, t->n * sizeof *t->samples);
     fli_cuda_lane lane = {.z = (void *)(uintptr_t)t->x, .gradient = t->gradient, .steps = 1, .mix = t->mix};
     if (!t->y) {
         lane.order = samples;
@@ -152,23 +154,23 @@ static fli_cuda_lane pack_lane(const block *b, const part *t, const uint32_t *ro
     lane.rest = rows;
     lane.rest_sample = samples;
     lane.rest_n = lane.rest_size = (uint32_t)t->n;
-    lane.y = fli_cuda_parcel_put(p, t->y, t->n * b->net->network.classes * b->net->real);
+    lane.y = fli_cuda_layout_copy(p, t->y, t->n * b->net->network.classes * b->net->real);
     return lane;
 }
 
-static void pack(void *arg, size_t lanes, fli_cuda_parcel *p)
+static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 {
     block *b = arg;
     fli_engine_net *n = b->net;
-    const uint32_t *rows = fli_cuda_parcel_put(p, b->numbers, b->longest * sizeof *rows);
+    const uint32_t *rows = fli_cuda_layout_copy(p, b->numbers, b->longest * sizeof *rows);
     for (size_t i = 0; i < lanes; i++) {
         n->lane[i] = pack_lane(b, &b->part[i], rows, p);
         n->own[i] = n->lane[i];
         n->own[i].z = (void *)(uintptr_t)b->part[i].own;
     }
-    b->lanes_there = fli_cuda_parcel_put(p, n->lane, lanes * sizeof *n->lane);
-    b->own_there = fli_cuda_parcel_put(p, n->own, lanes * sizeof *n->own);
-    if (b->kind == OUTPUT) b->out = fli_cuda_parcel_room(p, lanes * b->room * n->network.classes * sizeof *b->out);
+    b->lanes_there = fli_cuda_layout_copy(p, n->lane, lanes * sizeof *n->lane);
+    b->own_there = fli_cuda_layout_copy(p, n->own, lanes * sizeof *n->own);
+    if (b->kind == OUTPUT) b->out = fli_cuda_layout_reserve(p, lanes * b->room * n->network.classes * sizeof *b->out);
     int flags = (has_gradient(b->kind) ? FLI_SWEEP_BACK : 0) | (b->kind == MIXED ? FLI_SWEEP_PAIR : 0);
     fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
@@ -176,17 +178,17 @@ static void pack(void *arg, size_t lanes, fli_cuda_parcel *p)
 /* ---- one block ----------------------------------------------------------------------------------------- */
 
 /* Gradients are always added: those that are not wanted so begin with zeros. */
-static void begin(const block *b, size_t lanes)
+static void zero_gradients(const block *b, size_t lanes)
 {
-    fli_cuda_begin t = fli_cuda_begin_new(b->net);
+    fli_cuda_start_tape t = fli_cuda_start_tape_new(b->net);
     for (size_t i = 0; i < lanes; i++) {
-        fli_cuda_begin_lane(&t);
-        fli_cuda_begin_zero(&t, b->part[i].gradient);
+        fli_cuda_start_tape_lane(&t);
+        fli_cuda_start_tape_zero(&t, b->part[i].gradient);
     }
-    fli_cuda_begin_play(&t);
+    fli_cuda_start_tape_play(&t);
 }
 
-static void look_piece(const block *b, fli_cuda_pass *p)
+static void evaluate_piece(const block *b, fli_cuda_pass *p)
 {
     fli_cuda_type type = b->net->type;
     fli_cuda_pass_gather(p);
@@ -200,13 +202,13 @@ static void look_piece(const block *b, fli_cuda_pass *p)
         p->batch.lane = b->own_there;
         z = fli_cuda_pass_forward(p);
     }
-    fli_cuda_rows_look(p->stream, type, &p->loss, &p->batch, b->kind == MIXED ? b->sweep.p : NULL, z, b->sums);
+    fli_cuda_rows_loss(p->stream, type, &p->loss, &p->batch, b->kind == MIXED ? b->sweep.p : NULL, z, b->sums);
     if (!has_gradient(b->kind)) return;
     fli_cuda_rows_error(p->stream, type, &p->loss, &p->batch, z);
     fli_cuda_pass_backward(p, 1);
 }
 
-static void look_block(const block *b, size_t lanes)
+static void evaluate_block(const block *b, size_t lanes)
 {
     const fli_model *m = b->net->model;
     fli_cuda_pass p = {.net = b->net,
@@ -217,10 +219,10 @@ static void look_block(const block *b, size_t lanes)
                                  .lanes = (uint32_t)lanes,
                                  .most = b->most,
                                  .room = b->room,
-                                 .crowd = (uint32_t)b->crowd},
+                                 .lanes_at_start = (uint32_t)b->of_kind},
                        .loss = fli_cuda_loss_of(b->net, b->data, m->latent ? m->latent_params : NULL)};
-    if (b->kind == GRADIENT) begin(b, lanes);
-    for (; p.batch.first < b->longest; p.batch.first += b->most) look_piece(b, &p);
+    if (b->kind == GRADIENT) zero_gradients(b, lanes);
+    for (; p.batch.first < b->longest; p.batch.first += b->most) evaluate_piece(b, &p);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
@@ -235,7 +237,7 @@ typedef struct {
 } parts;
 
 /* Cuts a part that is longer than a lane wants to be; gradients are added up by one lane, piece by piece. */
-static void cut(const fli_engine_net *n, part whole, parts *out)
+static void cut_part(const fli_engine_net *n, part whole, parts *out)
 {
     size_t classes = n->network.classes, most = whole.gradient ? whole.n : PART;
     for (size_t at = 0; at < whole.n; at += most) {
@@ -269,7 +271,7 @@ static void free_parts(parts *p)
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* How many of the lanes may stand in one block: none of them adds to what another one writes. */
-static size_t apart(const part *t, size_t n)
+static size_t distinct_targets(const part *t, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         for (size_t j = 0; j < i && t[i].gradient; j++)
@@ -278,7 +280,7 @@ static size_t apart(const part *t, size_t n)
 }
 
 /* Parts of outputs go home from every block. */
-static fl_status fetch(fl_ctx *ctx, const block *b, size_t lanes)
+static fl_status fetch_outputs(fl_ctx *ctx, const block *b, size_t lanes)
 {
     size_t classes = b->net->network.classes, lane = b->room * classes;
     fli_engine *e = b->net->engine;
@@ -295,9 +297,9 @@ static fl_status fetch(fl_ctx *ctx, const block *b, size_t lanes)
 static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, size_t end, double *sums)
 {
     size_t piece = has_gradient(b->kind) ? b->net->piece : PART;
-    b->crowd = end - first;
+    b->of_kind = end - first;
     for (size_t lanes; first < end; first += lanes) {
-        lanes = apart(p->part + first, smaller(end - first, b->net->block));
+        lanes = distinct_targets(p->part + first, smaller(end - first, b->net->block));
         b->part = p->part + first;
         b->sums = sums + 2 * first;
         b->longest = 0;
@@ -306,72 +308,72 @@ static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, s
         b->most = (uint32_t)smaller(b->longest, piece);
         b->room = fli_cuda_room(b->most);
         fl_status s = fli_cuda_net_tables(ctx, b->net, lanes);
-        if (!s) s = fli_cuda_depot_send(ctx, b->net->engine, &b->net->work, pack, b, BLOCK_BYTES, &lanes);
+        if (!s) s = fli_cuda_workspace_send(ctx, b->net->engine, &b->net->work, pack, b, BLOCK_BYTES, &lanes);
         if (s) return s;
-        look_block(b, lanes);
-        s = fetch(ctx, b, lanes);
+        evaluate_block(b, lanes);
+        s = fetch_outputs(ctx, b, lanes);
         if (s) return s;
     }
     return FL_OK;
 }
 
-/* ---- looks --------------------------------------------------------------------------------------------- */
+/* ---- losses and gradients -------------------------------------------------------------------------------- */
 
-static look_kind kind_of(const fli_engine_look *l)
+static eval_kind kind_of(const fli_engine_eval *l)
 {
     return l->gradient ? l->add ? ADDED : GRADIENT : l->own ? MIXED : PLAIN;
 }
 
 /* Once to count them, and once more. */
-static void part_looks(const fli_engine_net *n, const fli_engine_look *look, size_t count, parts *p)
+static void part_evals(const fli_engine_net *n, const fli_engine_eval *evals, size_t count, parts *p)
 {
-    for (look_kind k = PLAIN; k <= ADDED; k++) {
+    for (eval_kind k = PLAIN; k <= ADDED; k++) {
         for (size_t i = 0; i < count; i++) {
-            const fli_engine_look *l = &look[i];
+            const fli_engine_eval *l = &evals[i];
             if (kind_of(l) != k) continue;
-            cut(n,
-                (part){.x = l->x,
-                       .own = l->own,
-                       .y = l->y,
-                       .mix = l->mix,
-                       .samples = l->samples,
-                       .n = l->n,
-                       .look = i,
-                       .gradient = l->gradient},
-                p);
+            cut_part(n,
+                     (part){.x = l->x,
+                            .own = l->own,
+                            .y = l->y,
+                            .mix = l->mix,
+                            .samples = l->samples,
+                            .n = l->n,
+                            .eval = i,
+                            .gradient = l->gradient},
+                     p);
         }
         p->end[k] = p->count;
     }
 }
 
-static void pack_sums(void *arg, size_t lanes, fli_cuda_parcel *p)
+static void pack_sums(void *arg, size_t lanes, fli_cuda_layout *p)
 {
     double **sums = arg;
-    *sums = fli_cuda_parcel_room(p, 2 * lanes * sizeof **sums);
+    *sums = fli_cuda_layout_reserve(p, 2 * lanes * sizeof **sums);
 }
 
 /* Where the sums of all parts are, zeroed. */
 static fl_status begin_sums(fl_ctx *ctx, fli_engine_net *n, size_t count, fli_cuda_stream stream, double **sums)
 {
     size_t lanes = count;
-    fl_status s = fli_cuda_depot_send(ctx, n->engine, &n->sums, pack_sums, sums, INFINITY, &lanes);
+    fl_status s = fli_cuda_workspace_send(ctx, n->engine, &n->sums, pack_sums, sums, INFINITY, &lanes);
     if (!s && lanes < count) s = fli_fail(ctx, FL_ENOMEM, "the GPU has no memory left to evaluate models in");
     if (!s) fli_cuda_zero(stream, *sums, 2 * count * sizeof **sums);
     return s;
 }
 
-static fl_status end_sums(fl_ctx *ctx, fli_engine *e, const parts *p, const double *sums, fli_engine_look *look,
+static fl_status end_sums(fl_ctx *ctx, fli_engine *e, const parts *p, const double *sums, fli_engine_eval *evals,
                           size_t count)
 {
     double *here = fli_alloc(ctx, 2 * p->count, sizeof *here);
     if (!here) return FL_ENOMEM;
     e->does->read(e, 2 * p->count * sizeof *here, sums, here);
     for (size_t i = 0; i < p->count; i++) {
-        look[p->part[i].look].loss += here[2 * i];
-        look[p->part[i].look].correct += (size_t)here[2 * i + 1];
+        evals[p->part[i].eval].loss += here[2 * i];
+        evals[p->part[i].eval].correct += (size_t)here[2 * i + 1];
     }
     for (size_t i = 0; i < count; i++)
-        if (look[i].n) look[i].loss /= (double)look[i].n;
+        if (evals[i].n) evals[i].loss /= (double)evals[i].n;
     fli_free(here);
     return e->does->status(e, ctx);
 }
@@ -384,41 +386,42 @@ static block block_of(fli_engine_net *n, const fli_engine_data *data, const part
                    .numbers = p->numbers};
 }
 
-static fl_status take_looks(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, const parts *p,
-                            fli_engine_look *look, size_t count)
+static fl_status evaluate_parts(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, const parts *p,
+                                fli_engine_eval *evals, size_t count)
 {
     block b = block_of(n, data, p);
     double *sums;
     fl_status s = begin_sums(ctx, n, p->count, b.stream, &sums);
-    for (look_kind k = PLAIN; !s && k <= ADDED; k++) {
+    for (eval_kind k = PLAIN; !s && k <= ADDED; k++) {
         b.kind = k;
         s = do_parts(ctx, &b, p, k ? p->end[k - 1] : 0, p->end[k], sums);
     }
-    return s ? s : end_sums(ctx, n->engine, p, sums, look, count);
+    return s ? s : end_sums(ctx, n->engine, p, sums, evals, count);
 }
 
-/* A look at no samples has no gradient either. */
-static void empty_looks(fli_engine_net *n, fli_engine_look *look, size_t count)
+/* Zeroes the results: without samples, the gradient, too. */
+static void clear_results(fli_engine_net *n, fli_engine_eval *evals, size_t count)
 {
     fli_cuda_stream stream = fli_cuda_engine_stream(n->engine);
     for (size_t i = 0; i < count; i++) {
-        look[i].loss = 0;
-        look[i].correct = 0;
-        if (!look[i].n && look[i].gradient && !look[i].add) fli_cuda_zero(stream, look[i].gradient, fli_cuda_vector(n));
+        evals[i].loss = 0;
+        evals[i].correct = 0;
+        if (!evals[i].n && evals[i].gradient && !evals[i].add)
+            fli_cuda_zero(stream, evals[i].gradient, fli_cuda_vector(n));
     }
 }
 
-fl_status fli_cuda_look(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_look *look,
-                        size_t count)
+fl_status fli_cuda_evaluate(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_eval *evals,
+                            size_t count)
 {
     parts p = {0};
-    empty_looks(n, look, count);
-    part_looks(n, look, count, &p);
+    clear_results(n, evals, count);
+    part_evals(n, evals, count, &p);
     if (!p.count) return FL_OK;
     fl_status s = alloc_parts(ctx, &p);
     if (!s) {
-        part_looks(n, look, count, &p);
-        s = take_looks(ctx, n, data, &p, look, count);
+        part_evals(n, evals, count, &p);
+        s = evaluate_parts(ctx, n, data, &p, evals, count);
     }
     free_parts(&p);
     return s;
@@ -430,7 +433,8 @@ static void part_outputs(const fli_engine_net *n, const fli_engine_outputs *o, s
 {
     for (size_t i = 0; i < count; i++)
         if (!o[i].logits == !logits)
-            cut(n, (part){.x = o[i].x, .samples = o[i].samples, .n = o[i].n, .out = o[i].out, .logits = logits}, p);
+            cut_part(n, (part){.x = o[i].x, .samples = o[i].samples, .n = o[i].n, .out = o[i].out, .logits = logits},
+                     p);
 }
 
 static fl_status outputs_of_kind(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data,

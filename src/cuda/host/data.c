@@ -1,15 +1,17 @@
-/* Samples lie there as they are stored here: bytes stay bytes, and a kernel normalises what it reads. Sparse ones are
+/* Data on the device: the memory of a block of lanes with its tables, and data sets.
+ *
+ * Samples lie there as they are stored here: bytes stay bytes, and a kernel normalises what it reads. Sparse ones are
  * dense there, with the same numbers: a scale per feature, no shift. */
 #include "cuda/host/host.h"
 
 #include <string.h>
 
-/* ==== parcel ================================================================================================ */
+/* ==== memory of a block of lanes ========================================================================== */
 
 enum { LINE = 256 };
 #define FREE_SHARE 0.9 /* of the device's free memory: others may want some */
 
-struct fli_cuda_parcel {
+struct fli_cuda_layout {
     char *there, *here; /* here NULL: it only counts */
     size_t sent, kept;  /* bytes so far: copied there, and room behind all of that */
     size_t all_sent;
@@ -17,14 +19,14 @@ struct fli_cuda_parcel {
 
 static size_t line_up(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-void *fli_cuda_parcel_room(fli_cuda_parcel *p, size_t bytes)
+void *fli_cuda_layout_reserve(fli_cuda_layout *p, size_t bytes)
 {
     char *at = p->there + p->all_sent + p->kept;
     p->kept += line_up(bytes);
     return at;
 }
 
-void *fli_cuda_parcel_put(fli_cuda_parcel *p, const void *here, size_t bytes)
+void *fli_cuda_layout_copy(fli_cuda_layout *p, const void *here, size_t bytes)
 {
     char *at = p->there + p->sent;
     if (p->here && bytes) memcpy(p->here + p->sent, here, bytes);
@@ -33,15 +35,15 @@ void *fli_cuda_parcel_put(fli_cuda_parcel *p, const void *here, size_t bytes)
 }
 
 /* The first time. */
-static fli_cuda_parcel count(fli_cuda_parcel_fn *pack, void *arg, size_t lanes)
+static fli_cuda_layout count(fli_cuda_layout_fn *pack, void *arg, size_t lanes)
 {
-    fli_cuda_parcel p = {.there = (char *)(uintptr_t)LINE};
+    fli_cuda_layout p = {.there = (char *)(uintptr_t)LINE};
     pack(arg, lanes, &p);
     return p;
 }
 
-/* What may be taken for a parcel of this size. */
-static double most_bytes(const fli_cuda_depot *d, double bytes, double limit)
+/* What may be taken for a layout of this size. */
+static double most_bytes(const fli_cuda_workspace *d, double bytes, double limit)
 {
     double available;
     if (bytes > (double)d->there_room && !fli_cuda_free_memory(&available)) {
@@ -52,11 +54,11 @@ static double most_bytes(const fli_cuda_depot *d, double bytes, double limit)
 }
 
 /* Counts for as many lanes as there may be. */
-static fli_cuda_parcel choose_lanes(const fli_cuda_depot *d, fli_cuda_parcel_fn *pack, void *arg, double limit,
+static fli_cuda_layout choose_lanes(const fli_cuda_workspace *d, fli_cuda_layout_fn *pack, void *arg, double limit,
                                     size_t *lanes)
 {
     for (;;) {
-        fli_cuda_parcel p = count(pack, arg, *lanes);
+        fli_cuda_layout p = count(pack, arg, *lanes);
         double bytes = (double)p.sent + (double)p.kept, most = most_bytes(d, bytes, limit);
         if (bytes <= most || *lanes == 1) return p;
         size_t fewer = (size_t)((double)*lanes * most / bytes);
@@ -64,7 +66,7 @@ static fli_cuda_parcel choose_lanes(const fli_cuda_depot *d, fli_cuda_parcel_fn 
     }
 }
 
-static fl_status grow(fl_ctx *ctx, fli_engine *e, fli_cuda_depot *d, size_t there, size_t here)
+static fl_status grow(fl_ctx *ctx, fli_engine *e, fli_cuda_workspace *d, size_t there, size_t here)
 {
     if (there > d->there_room) {
         e->does->release(e, d->there);
@@ -83,26 +85,26 @@ static fl_status grow(fl_ctx *ctx, fli_engine *e, fli_cuda_depot *d, size_t ther
     return FL_OK;
 }
 
-fl_status fli_cuda_depot_send(fl_ctx *ctx, fli_engine *e, fli_cuda_depot *d, fli_cuda_parcel_fn *pack, void *arg,
-                              double limit, size_t *lanes)
+fl_status fli_cuda_workspace_send(fl_ctx *ctx, fli_engine *e, fli_cuda_workspace *d, fli_cuda_layout_fn *pack,
+                                  void *arg, double limit, size_t *lanes)
 {
-    fli_cuda_parcel p = choose_lanes(d, pack, arg, limit, lanes);
+    fli_cuda_layout p = choose_lanes(d, pack, arg, limit, lanes);
     fl_status s = grow(ctx, e, d, p.sent + p.kept, p.sent);
     if (s) return s;
-    p = (fli_cuda_parcel){.there = d->there, .here = d->here, .all_sent = p.sent};
+    p = (fli_cuda_layout){.there = d->there, .here = d->here, .all_sent = p.sent};
     pack(arg, *lanes, &p);
     if (p.sent) e->does->write(e, p.sent, d->here, d->there);
     return e->does->status(e, ctx); /* kernels would follow addresses that never arrived */
 }
 
-void fli_cuda_depot_fini(fli_engine *e, fli_cuda_depot *d)
+void fli_cuda_workspace_fini(fli_engine *e, fli_cuda_workspace *d)
 {
     e->does->release(e, d->there);
     fli_free(d->here);
-    *d = (fli_cuda_depot){0};
+    *d = (fli_cuda_workspace){0};
 }
 
-/* ==== data ================================================================================================== */
+/* ==== data sets =========================================================================================== */
 
 struct fli_engine_data {
     fli_engine *engine;

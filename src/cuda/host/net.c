@@ -73,8 +73,8 @@ fl_status fli_cuda_net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int t
 void fli_cuda_net_free(fli_engine_net *n)
 {
     if (!n) return;
-    fli_cuda_depot_fini(n->engine, &n->work);
-    fli_cuda_depot_fini(n->engine, &n->sums);
+    fli_cuda_workspace_fini(n->engine, &n->work);
+    fli_cuda_workspace_fini(n->engine, &n->sums);
     fli_free(n->lane);
     fli_free(n->own);
     fli_free(n->drawing);
@@ -110,22 +110,22 @@ static size_t conv_work(const fli_engine_net *n, size_t lanes, uint32_t room)
     return most;
 }
 
-void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_parcel *p,
+void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_layout *p,
                          fli_cuda_sweep *out)
 {
     size_t rows = lanes * room, column = rows * n->real;
     *out = (fli_cuda_sweep){.lanes = (uint32_t)lanes, .room = room};
-    for (size_t i = 0; i < (flags & FLI_SWEEP_LINK ? 2 : 1); i++)
-        out->x[i] = fli_cuda_parcel_room(p, column * n->network.features);
+    for (size_t i = 0; i < (flags & FLI_SWEEP_FUSED ? 2 : 1); i++)
+        out->x[i] = fli_cuda_layout_reserve(p, column * n->network.features);
     for (size_t l = 0; l < n->depth; l++) {
         const fli_cuda_stage *t = &n->stage[l];
-        out->h[l] = fli_cuda_parcel_room(p, column * t->out);
-        if (keeps_places(t)) out->which[l] = fli_cuda_parcel_room(p, rows * t->out);
+        out->h[l] = fli_cuda_layout_reserve(p, column * t->out);
+        if (keeps_places(t)) out->which[l] = fli_cuda_layout_reserve(p, rows * t->out);
     }
     for (size_t i = 0; i < 2 && flags & FLI_SWEEP_BACK; i++)
-        out->error[i] = fli_cuda_parcel_room(p, column * error_width(n, i));
-    if (flags & FLI_SWEEP_PAIR) out->p = fli_cuda_parcel_room(p, column * n->network.classes);
-    out->work = fli_cuda_parcel_room(p, conv_work(n, lanes, room));
+        out->error[i] = fli_cuda_layout_reserve(p, column * error_width(n, i));
+    if (flags & FLI_SWEEP_PAIR) out->p = fli_cuda_layout_reserve(p, column * n->network.classes);
+    out->work = fli_cuda_layout_reserve(p, conv_work(n, lanes, room));
 }
 
 double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, int momentum)
@@ -133,7 +133,7 @@ double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, i
     size_t rows = batch < n->piece ? batch : n->piece, vectors = (momentum != 0) + (batch > n->piece);
     uint32_t room = fli_cuda_room(rows);
     double reals = (double)n->network.features + (double)error_width(n, 0) + (double)error_width(n, 1), places = 0;
-    if (fli_cuda_fc_link_fits(n->type, n->stage[0].layer, (uint32_t)rows)) reals += (double)n->network.features;
+    if (fli_cuda_fc_fused_step_fits(n->type, n->stage[0].layer, (uint32_t)rows)) reals += (double)n->network.features;
     for (size_t l = 0; l < n->depth; l++) {
         reals += (double)n->stage[l].out;
         if (keeps_places(&n->stage[l])) places += (double)n->stage[l].out;
@@ -150,7 +150,7 @@ fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes)
     fl_status s = fli_grow(ctx, (void **)&n->lane, 0, lanes, sizeof *n->lane);
     if (!s) s = fli_grow(ctx, (void **)&n->own, 0, lanes, sizeof *n->own);
     if (!s) s = fli_grow(ctx, (void **)&n->drawing, 0, lanes, sizeof *n->drawing);
-    if (!s) s = fli_grow(ctx, (void **)&n->op, 0, FLI_BEGIN_OPS * lanes, sizeof *n->op);
+    if (!s) s = fli_grow(ctx, (void **)&n->op, 0, FLI_START_TAPE_OPS * lanes, sizeof *n->op);
     if (!s) s = fli_grow(ctx, (void **)&n->begin, 0, lanes + 1, sizeof *n->begin);
     if (!s) n->lanes_room = lanes;
     return s;
@@ -158,42 +158,42 @@ fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes)
 
 /* ---- beginnings ---------------------------------------------------------------------------------------- */
 
-fli_cuda_begin fli_cuda_begin_new(fli_engine_net *n)
+fli_cuda_start_tape fli_cuda_start_tape_new(fli_engine_net *n)
 {
     n->begin[0] = 0;
-    return (fli_cuda_begin){n,
-                            {.ops = n->model->space.ops,
-                             .n = n->network.parameters,
-                             .op = n->op,
-                             .room = FLI_BEGIN_OPS * n->lanes_room,
-                             .begin = n->begin,
-                             .lanes_room = n->lanes_room}};
+    return (fli_cuda_start_tape){n,
+                                 {.ops = n->model->space.ops,
+                                  .n = n->network.parameters,
+                                  .op = n->op,
+                                  .room = FLI_START_TAPE_OPS * n->lanes_room,
+                                  .begin = n->begin,
+                                  .lanes_room = n->lanes_room}};
 }
 
-void fli_cuda_begin_lane(fli_cuda_begin *b) { b->tape.begin[++b->tape.lanes] = (uint32_t)b->tape.count; }
+void fli_cuda_start_tape_lane(fli_cuda_start_tape *b) { b->tape.begin[++b->tape.lanes] = (uint32_t)b->tape.count; }
 
-static void record(fli_cuda_begin *b, fli_tape_op op)
+static void record(fli_cuda_start_tape *b, fli_tape_op op)
 {
     b->tape.op[b->tape.count++] = op;
     b->tape.begin[b->tape.lanes] = (uint32_t)b->tape.count;
 }
 
-void fli_cuda_begin_copy(fli_cuda_begin *b, const void *from, void *to)
+void fli_cuda_start_tape_copy(fli_cuda_start_tape *b, const void *from, void *to)
 {
     record(b, (fli_tape_op){.kind = FLI_TAPE_COPY, .x = from, .out = to});
 }
 
-void fli_cuda_begin_zero(fli_cuda_begin *b, void *to)
+void fli_cuda_start_tape_zero(fli_cuda_start_tape *b, void *to)
 {
     if (to) record(b, (fli_tape_op){.kind = FLI_TAPE_FILL, .out = to});
 }
 
-void fli_cuda_begin_sum(fli_cuda_begin *b, const void *x, double factor, const void *y, void *to)
+void fli_cuda_start_tape_sum(fli_cuda_start_tape *b, const void *x, double factor, const void *y, void *to)
 {
     record(b, (fli_tape_op){.kind = FLI_TAPE_LIN, .a = 1, .x = x, .b = factor, .y = y, .out = to});
 }
 
-void fli_cuda_begin_play(fli_cuda_begin *b)
+void fli_cuda_start_tape_play(fli_cuda_start_tape *b)
 {
     if (b->tape.count) b->net->engine->does->play(b->net->engine, &b->tape);
 }

@@ -14,9 +14,9 @@ typedef struct {
     int split;        /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
     int small;        /* whole turns in one kernel, by a block of threads; */
     uint32_t cluster; /* or by clusters of so many; else, with 0, layer by layer: */
-    int tail;         /* the last layer and the losses in one kernel, */
+    int last;         /* the last layer and the losses in one kernel, */
     int two;          /* the layer below them, too, */
-    int link;         /* and the first layer's step and its next outputs, */
+    int fused;        /* and the first layer's step and its next outputs, */
     int bytes;        /* of samples where they are stored */
     /* there: */
     const fli_cuda_lane *lanes_there, *own_there;
@@ -37,7 +37,7 @@ static size_t drawn(const fli_engine_pass *p, uint32_t steps)
 }
 static uint32_t stride_of(const fli_engine_pass *p) { return p->size < p->n ? p->size : 0; }
 
-static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *samples, fli_cuda_parcel *p)
+static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *samples, fli_cuda_layout *p)
 {
     fli_cuda_drawing d = {.samples = samples,
                           .n = l->plain.n,
@@ -49,36 +49,36 @@ static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *s
                           .left = l->rng.left};
     memcpy(d.ctr, l->rng.ctr, sizeof d.ctr);
     memcpy(d.out, l->rng.out, sizeof d.out);
-    d.order = fli_cuda_parcel_room(p, drawn(&l->plain, l->steps) * sizeof *d.order);
-    d.rest = fli_cuda_parcel_room(p, drawn(&l->rest, l->steps) * sizeof *d.rest);
-    d.work = fli_cuda_parcel_room(p, FLI_CUDA_DRAW_WORK * ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
+    d.order = fli_cuda_layout_reserve(p, drawn(&l->plain, l->steps) * sizeof *d.order);
+    d.rest = fli_cuda_layout_reserve(p, drawn(&l->rest, l->steps) * sizeof *d.rest);
+    d.work = fli_cuda_layout_reserve(p, FLI_CUDA_DRAW_WORK * ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
     return d;
 }
 
-static const double *pack_rates(const double *rates, uint32_t steps, fli_cuda_parcel *p)
+static const double *pack_rates(const double *rates, uint32_t steps, fli_cuda_layout *p)
 {
-    return rates ? fli_cuda_parcel_put(p, rates, 2 * (size_t)steps * sizeof *rates) : NULL;
+    return rates ? fli_cuda_layout_copy(p, rates, 2 * (size_t)steps * sizeof *rates) : NULL;
 }
 
 /* What the steps on a model write beside it. */
-static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_cuda_parcel *p)
+static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_cuda_layout *p)
 {
     size_t bytes = fli_cuda_vector(b->net);
-    if (b->turns->momentum > 0) lane->buffer = fli_cuda_parcel_room(p, bytes);
-    if (b->split) lane->gradient = fli_cuda_parcel_room(p, bytes);
+    if (b->turns->momentum > 0) lane->buffer = fli_cuda_layout_reserve(p, bytes);
+    if (b->split) lane->gradient = fli_cuda_layout_reserve(p, bytes);
 }
 
 /* shift + rho (z - anchor) is rho z and a vector times a number. A lane with both, as solvers leave it where steps are
  * few, has room for what they come to. */
 static int has_both(const fli_engine_lane *l) { return l->shift && l->anchor; }
-static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *lane, fli_cuda_parcel *p)
+static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *lane, fli_cuda_layout *p)
 {
     lane->rho = l->anchor ? l->rho : 0;
     lane->times = l->shift ? 1 : -lane->rho;
-    lane->term = has_both(l) ? fli_cuda_parcel_room(p, fli_cuda_vector(b->net)) : l->shift ? l->shift : l->anchor;
+    lane->term = has_both(l) ? fli_cuda_layout_reserve(p, fli_cuda_vector(b->net)) : l->shift ? l->shift : l->anchor;
 }
 
-static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_cuda_parcel *p)
+static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_cuda_layout *p)
 {
     fli_cuda_lane lane = {.z = l->z,
                           .start = takes_whole(b) ? l->start : NULL,
@@ -99,15 +99,15 @@ static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const f
                           .round = l->rng.ctr[2],
                           .client = l->rng.ctr[3],
                           .mix = l->mix};
-    lane.rest_sample = fli_cuda_parcel_put(p, l->rest.samples, l->rest.n * sizeof *l->rest.samples);
-    lane.y = fli_cuda_parcel_put(p, l->y, l->rest.n * b->net->network.classes * b->net->real);
+    lane.rest_sample = fli_cuda_layout_copy(p, l->rest.samples, l->rest.n * sizeof *l->rest.samples);
+    lane.y = fli_cuda_layout_copy(p, l->y, l->rest.n * b->net->network.classes * b->net->real);
     pack_term(b, l, &lane, p);
     pack_vectors(b, &lane, p);
     return lane;
 }
 
 /* The own model of a pair: the same mini-batches, other parameters and rates. */
-static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fli_cuda_lane *like, fli_cuda_parcel *p)
+static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fli_cuda_lane *like, fli_cuda_layout *p)
 {
     fli_cuda_lane lane = *like;
     lane.z = l->own_z;
@@ -120,22 +120,22 @@ static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fl
     return lane;
 }
 
-static void pack(void *arg, size_t lanes, fli_cuda_parcel *p)
+static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 {
     block *b = arg;
     fli_engine_net *n = b->net;
     for (size_t i = 0; i < lanes; i++) {
         const fli_engine_lane *l = &b->lane[i];
         const uint32_t *samples = fli_cuda_engine_list(b->turns->data, l->plain.samples, l->plain.n);
-        if (!samples) samples = fli_cuda_parcel_put(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
+        if (!samples) samples = fli_cuda_layout_copy(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
         n->drawing[i] = pack_drawing(l, samples, p);
         n->lane[i] = pack_lane(b, l, &n->drawing[i], p);
         if (b->pair) n->own[i] = pack_own(b, l, &n->lane[i], p);
     }
-    b->drawing_there = fli_cuda_parcel_put(p, n->drawing, lanes * sizeof *n->drawing);
-    b->lanes_there = fli_cuda_parcel_put(p, n->lane, lanes * sizeof *n->lane);
-    if (b->pair) b->own_there = fli_cuda_parcel_put(p, n->own, lanes * sizeof *n->own);
-    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->link && !b->bytes ? FLI_SWEEP_LINK : 0);
+    b->drawing_there = fli_cuda_layout_copy(p, n->drawing, lanes * sizeof *n->drawing);
+    b->lanes_there = fli_cuda_layout_copy(p, n->lane, lanes * sizeof *n->lane);
+    if (b->pair) b->own_there = fli_cuda_layout_copy(p, n->own, lanes * sizeof *n->own);
+    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->fused && !b->bytes ? FLI_SWEEP_FUSED : 0);
     if (!takes_whole(b)) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
 
@@ -145,21 +145,21 @@ static void pack(void *arg, size_t lanes, fli_cuda_parcel *p)
 static int starts_at_z(const block *b, const fli_engine_lane *l) { return !takes_whole(b) || !l->steps || !l->plain.n; }
 
 /* Vectors as they are before the first step. */
-static void begin(const block *b, size_t lanes)
+static void set_start_vectors(const block *b, size_t lanes)
 {
     fli_engine_net *n = b->net;
-    fli_cuda_begin t = fli_cuda_begin_new(n);
+    fli_cuda_start_tape t = fli_cuda_start_tape_new(n);
     for (size_t i = 0; i < lanes; i++) {
         const fli_engine_lane *l = &b->lane[i];
-        fli_cuda_begin_lane(&t);
-        if (starts_at_z(b, l)) fli_cuda_begin_copy(&t, l->start, n->lane[i].z);
-        fli_cuda_begin_zero(&t, n->lane[i].buffer);
-        if (has_both(l)) fli_cuda_begin_sum(&t, l->shift, -l->rho, l->anchor, (void *)n->lane[i].term);
+        fli_cuda_start_tape_lane(&t);
+        if (starts_at_z(b, l)) fli_cuda_start_tape_copy(&t, l->start, n->lane[i].z);
+        fli_cuda_start_tape_zero(&t, n->lane[i].buffer);
+        if (has_both(l)) fli_cuda_start_tape_sum(&t, l->shift, -l->rho, l->anchor, (void *)n->lane[i].term);
         if (!b->pair) continue;
-        fli_cuda_begin_copy(&t, l->own_start, n->own[i].z);
-        fli_cuda_begin_zero(&t, n->own[i].buffer);
+        fli_cuda_start_tape_copy(&t, l->own_start, n->own[i].z);
+        fli_cuda_start_tape_zero(&t, n->own[i].buffer);
     }
-    fli_cuda_begin_play(&t);
+    fli_cuda_start_tape_play(&t);
 }
 
 /* Errors and steps of one piece. */
@@ -169,7 +169,7 @@ static void train_piece(const block *b, fli_cuda_pass *p)
     fli_cuda_type type = b->net->type;
     p->batch.lane = b->lanes_there;
     fli_cuda_pass_gather(p);
-    if (b->tail) {
+    if (b->last) {
         fli_cuda_pass_at_once(p, add);
         return;
     }
@@ -218,7 +218,7 @@ static uint32_t going(const block *b, uint32_t lanes, uint32_t k)
 
 /* The same for a chain of steps: the next mini-batch is there when a step ends, and the first layer passes from one to
  * the other. */
-static void train_linked(const block *b, fli_cuda_pass *p)
+static void train_fused(const block *b, fli_cuda_pass *p)
 {
     p->batch.lane = b->lanes_there;
     if (!p->begun) fli_cuda_pass_gather(p);
@@ -236,20 +236,22 @@ static void train_linked(const block *b, fli_cuda_pass *p)
 
 static void train_layers(const block *b, size_t lanes, const fli_cuda_data *data, fli_cuda_stream stream)
 {
-    fli_cuda_pass p = {
-        .net = b->net,
-        .data = data,
-        .sweep = &b->sweep,
-        .stream = stream,
-        .bytes = b->bytes,
-        .two = b->two,
-        .batch = {.most = b->rows, .room = b->room, .augment = data->augment, .crowd = (uint32_t)b->turns->lanes},
-        .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
+    fli_cuda_pass p = {.net = b->net,
+                       .data = data,
+                       .sweep = &b->sweep,
+                       .stream = stream,
+                       .bytes = b->bytes,
+                       .two = b->two,
+                       .batch = {.most = b->rows,
+                                 .room = b->room,
+                                 .augment = data->augment,
+                                 .lanes_at_start = (uint32_t)b->turns->lanes},
+                       .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
     p.batch.lanes = (uint32_t)lanes;
     for (uint32_t k = 0; (p.batch.lanes = going(b, p.batch.lanes, k)) > 0; k++) {
         p.batch.step = k;
-        if (b->link)
-            train_linked(b, &p);
+        if (b->fused)
+            train_fused(b, &p);
         else
             train_step(b, &p);
     }
@@ -289,12 +291,12 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     b.rows = b.split ? n->piece : (uint32_t)*batch;
     b.room = fli_cuda_room(b.rows);
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
-    b.tail = plain && fli_cuda_fc_tail_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
+    b.last = plain && fli_cuda_fc_last_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
     b.two =
-        b.tail && n->depth > 2 && turns->lanes >= n->many &&
-        fli_cuda_fc_tail_two_fits(n->type, n->stage[n->depth - 2].layer, n->stage[n->depth - 1].layer, &loss, b.rows);
-    b.link = b.tail && !b.split && n->depth > 1 && fli_cuda_fc_link_fits(n->type, n->stage[0].layer, b.rows);
-    b.bytes = b.link && fli_cuda_fc_link_bytes_fits(n->type, n->stage[0].layer, data, b.rows);
+        b.last && n->depth > 2 && turns->lanes >= n->many &&
+        fli_cuda_fc_last_two_fits(n->type, n->stage[n->depth - 2].layer, n->stage[n->depth - 1].layer, &loss, b.rows);
+    b.fused = b.last && !b.split && n->depth > 1 && fli_cuda_fc_fused_step_fits(n->type, n->stage[0].layer, b.rows);
+    b.bytes = b.fused && fli_cuda_fc_fused_step_bytes_fits(n->type, n->stage[0].layer, data, b.rows);
     return b;
 }
 
@@ -309,10 +311,10 @@ fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns 
         lanes = turns->lanes - first < n->block ? turns->lanes - first : n->block;
         b.lane = turns->lane + first;
         fl_status s = fli_cuda_net_tables(ctx, n, lanes);
-        if (!s) s = fli_cuda_depot_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);
+        if (!s) s = fli_cuda_workspace_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);
         if (s) return s;
         fli_cuda_draw(stream, b.drawing_there, (uint32_t)lanes);
-        begin(&b, lanes);
+        set_start_vectors(&b, lanes);
         train_lanes(&b, lanes, data, stream, (uint32_t)batch);
     }
     return n->engine->does->status(n->engine, ctx);

@@ -1,5 +1,5 @@
 /* Between the parts of the convolutions: conv.cu chooses, conv_product.cu computes images from images (forward, and
- * backward to the layer's input; conv_finish.cuh is its end), conv_gradient.cu filters' gradients, conv_plain.cu all
+ * backward to the layer's input), conv_gradient.cu filters' gradients, conv_plain.cu all
  * that these two leave out.
  *
  * The products run on tensor cores, without a matrix of patches: a block keeps a piece of the image, with its margin,

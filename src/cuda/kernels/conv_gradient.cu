@@ -582,7 +582,7 @@ void fli_conv_gradient_step(fli_cuda_stream s, int split, const fli_net_layer *l
                             const float *in, int add, float *work)
 {
     shape p = shape_of(l, pool, split);
-    p.parts = parts_of(&p, fli_cuda_crowd(b), fli_conv_most(b),
+    p.parts = parts_of(&p, fli_cuda_lanes_at_start(b), fli_conv_most(b),
                        PROCESSORS * (split ? (int)cut<1, 0>::BLOCKS : (int)cut<0, 0>::BLOCKS));
     fli_conv_error e = fli_conv_error_of(l, pool, error, chw, which);
     (split ? launch_any<1> : launch_any<0>)(s, &p, b, &e, in, work);

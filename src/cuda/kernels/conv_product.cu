@@ -13,9 +13,9 @@
  * memory, as each value is read there once per tap. */
 #include "cuda/kernels/conv.cuh"
 
-/* ==== conv finish =========================================================================================== */
+/* ==== bias, ReLU, pool and mask =========================================================================== */
 
-/* What becomes of the sums of a convolution (conv_product.cu): bias, ReLU and pool in the forward pass, the mask of the
+/* What becomes of the sums of a convolution: bias, ReLU and pool in the forward pass, the mask of the
  * layer below in the backward pass. */
 
 /* The layer, in the one direction or the other. */
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void windows_out(const shape &p, const finish 
     }
 }
 
-/* ==== conv product ========================================================================================== */
+/* ==== the product ========================================================================================= */
 
 enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
 
@@ -234,14 +234,14 @@ static __device__ __forceinline__ int row_there(const shape &p, const stripe &s,
 }
 
 /* Values on their way into shared memory; ROUND: they are there, and are rounded. */
-template <int ROUND> static __device__ __forceinline__ void bring4(float *to, const float *from, int there)
+template <int ROUND> static __device__ __forceinline__ void fetch4(float *to, const float *from, int there)
 {
     if (ROUND)
         fli_shared4(to, fli_conv_tf32(*(const float4 *)to));
     else
         fli_async16(to, from, there);
 }
-template <int ROUND> static __device__ __forceinline__ void bring1(float *to, const float *from, int there)
+template <int ROUND> static __device__ __forceinline__ void fetch1(float *to, const float *from, int there)
 {
     if (ROUND)
         *to = fli_conv_tf32(*to);
@@ -263,19 +263,19 @@ static __device__ __forceinline__ void load_images(const shape &p, const stripe 
             int begin = p.margin * p.from, end = begin + p.width * p.from;
             for (int i = lane; i < p.pitch; i += 32) {
                 int in = there && i >= begin && i < end;
-                bring1<ROUND>(out + i, line + (in ? i - begin : 0), in);
+                fetch1<ROUND>(out + i, line + (in ? i - begin : 0), in);
             }
         } else if (p.from % 4 == 0) {
             for (int i = lane; i < 4 * p.line; i += 32) {
                 int x = i / 4 - p.margin, c = SLICE * chunk + i % 4 * 4;
                 int in = there && x >= 0 && x < p.width && c < p.from;
-                bring4<ROUND>(out + 4 * i, line + (in ? x * p.from + c : 0), in);
+                fetch4<ROUND>(out + 4 * i, line + (in ? x * p.from + c : 0), in);
             }
         } else {
             for (int i = lane; i < SLICE * p.line; i += 32) {
                 int x = i / SLICE - p.margin, c = SLICE * chunk + i % SLICE;
                 int in = there && x >= 0 && x < p.width && c < p.from;
-                bring1<ROUND>(out + i, line + (in ? x * p.from + c : 0), in);
+                fetch1<ROUND>(out + i, line + (in ? x * p.from + c : 0), in);
             }
         }
     }

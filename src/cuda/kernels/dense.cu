@@ -1,5 +1,5 @@
 /* Layers of units, many lanes at once: which kernel, how many blocks. The kernels are in dense_product.cuh (forward,
- * backward), dense_step.cuh and, for double precision, dense_plain.cuh. */
+ * backward), dense_step.cuh, dense_fused_step.cuh and dense_bytes.cuh; that for double precision is here. */
 #include "cuda/kernels/dense_bytes.cuh"
 #include "cuda/kernels/dense_fused_step.cuh"
 #include "cuda/kernels/dense_product.cuh"
@@ -8,7 +8,7 @@
 #include "cuda/kernels/sample.cuh"
 #include "cuda/kernels/update.cuh"
 
-/* ==== dense plain =========================================================================================== */
+/* ==== double precision ==================================================================================== */
 
 /* Layers of units without tensor cores: double precision. One product for the three of them, D = A B over k:
  *
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
     if (WHAT == FC_STEP && !n0 && l.biased) plain_bias(p, u, l.bias, m0);
 }
 
-/* ==== dense ================================================================================================= */
+/* ==== which kernel, how many blocks ======================================================================= */
 
 static uint32_t pieces(size_t n, size_t size) { return (uint32_t)((n + size - 1) / size); }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -195,7 +195,7 @@ static fli_fc_cut best_cut(size_t units, uint32_t lanes)
 extern "C" void fli_cuda_fc_forward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
                                     const fli_cuda_batch *b, const void *in, void *out)
 {
-    fli_cuda_fc_forward_cut(s, type, l, b, in, out, best_cut(fli_net_out(l), fli_cuda_crowd(b)));
+    fli_cuda_fc_forward_cut(s, type, l, b, in, out, best_cut(fli_net_out(l), fli_cuda_lanes_at_start(b)));
 }
 
 extern "C" void fli_cuda_fc_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
@@ -252,65 +252,66 @@ extern "C" void fli_cuda_fc_step(fli_cuda_stream s, fli_cuda_type type, const fl
 
 /* ---- from one mini-batch to the next ------------------------------------------------------------------- */
 
-enum { LINK_ROWS = 56 };
+enum { FUSED_ROWS = 56 };
 
 template <int SPLIT, class S>
-static void launch_link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
+static void launch_fused(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
 {
-    auto kernel = fc_link<SPLIT, S>;
+    auto kernel = fc_fused<SPLIT, S>;
     dim3 grid(pieces(c.layer.units, S::TU), c.batch.lanes);
     FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(S::THREADS), 4 * (size_t)S::FLOATS, c.batch, *next, c.layer, error,
                      c.in, x, c.out);
 }
 template <int SPLIT, int WU, int WC, int STAGES>
-static void link_rows(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
+static void fused_rows(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
 {
     uint32_t rows = rows_of(&c.batch);
     if (rows <= 16)
-        launch_link<SPLIT, fc_chain<2, WU, WC, STAGES>>(c, next, error, x);
+        launch_fused<SPLIT, fc_chain<2, WU, WC, STAGES>>(c, next, error, x);
     else if (rows <= 32)
-        launch_link<SPLIT, fc_chain<4, WU, WC, STAGES>>(c, next, error, x);
+        launch_fused<SPLIT, fc_chain<4, WU, WC, STAGES>>(c, next, error, x);
     else
-        launch_link<SPLIT, fc_chain<7, WU, WC, STAGES>>(c, next, error, x);
+        launch_fused<SPLIT, fc_chain<7, WU, WC, STAGES>>(c, next, error, x);
 }
 template <int SPLIT>
-static void link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x, fli_fc_link how)
+static void fused_step(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x,
+                       fli_fc_fused_cut how)
 {
-    if (how == FLI_FC_LINK_1X4) return link_rows<SPLIT, 1, 4, 2>(c, next, error, x);
-    link_rows<SPLIT, 2, 2, 2>(c, next, error, x);
+    if (how == FLI_FC_FUSED_1X4) return fused_rows<SPLIT, 1, 4, 2>(c, next, error, x);
+    fused_rows<SPLIT, 2, 2, 2>(c, next, error, x);
 }
 
-extern "C" int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows)
+extern "C" int fli_cuda_fc_fused_step_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows)
 {
-    if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || rows > LINK_ROWS) return 0;
+    if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || rows > FUSED_ROWS) return 0;
     return weights_aligned(fc_layer_of(l)) && fli_net_out(l) % 4 == 0;
 }
-extern "C" void fli_cuda_fc_link_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
-                                     const fli_cuda_batch *b, const fli_cuda_batch *next, const void *error,
-                                     const void *in, const void *x, void *out, fli_fc_link how)
+extern "C" void fli_cuda_fc_fused_step_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                           const fli_cuda_batch *b, const fli_cuda_batch *next, const void *error,
+                                           const void *in, const void *x, void *out, fli_fc_fused_cut how)
 {
     const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, (float *)out};
-    if (type == FLI_CUDA_F32) return link<1>(c, next, (const float *)error, (const float *)x, how);
-    link<0>(c, next, (const float *)error, (const float *)x, how);
+    if (type == FLI_CUDA_F32) return fused_step<1>(c, next, (const float *)error, (const float *)x, how);
+    fused_step<0>(c, next, (const float *)error, (const float *)x, how);
 }
 /* Blocks of 16 units if these are at most so many for each processor, or where rows are few and time goes into reading
  * weights: they do that in longer pieces. */
-static fli_fc_link best_link(const fli_net_layer *l, const fli_cuda_batch *b, uint32_t most)
+static fli_fc_fused_cut best_fused(const fli_net_layer *l, const fli_cuda_batch *b, uint32_t most)
 {
-    uint32_t blocks = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
-    return rows_of(b) <= 16 || blocks <= most * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2;
+    uint32_t blocks = pieces(fli_net_out(l), 16) * fli_cuda_lanes_at_start(b);
+    return rows_of(b) <= 16 || blocks <= most * fli_processors() ? FLI_FC_FUSED_1X4 : FLI_FC_FUSED_2X2;
 }
-extern "C" void fli_cuda_fc_link(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                                 const fli_cuda_batch *next, const void *error, const void *in, const void *x,
-                                 void *out)
+extern "C" void fli_cuda_fc_fused_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                       const fli_cuda_batch *b, const fli_cuda_batch *next, const void *error,
+                                       const void *in, const void *x, void *out)
 {
-    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out, best_link(l, b, 4));
+    fli_cuda_fc_fused_step_cut(s, type, l, b, next, error, in, x, out, best_fused(l, b, 4));
 }
 
 template <int SPLIT, class S>
 static void launch_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error)
 {
-    auto kernel = fc_link_bytes<SPLIT, S>;
+    auto kernel = fc_fused_bytes<SPLIT, S>;
     dim3 grid(pieces(c.layer.units, S::TU), c.batch.lanes);
     FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(S::THREADS), 4 * (size_t)S::FLOATS, c.batch, *next, c.layer, *data,
                      error, c.out);
@@ -327,30 +328,31 @@ static void bytes_rows(const fc_call &c, const fli_cuda_batch *next, const fli_c
         launch_bytes<SPLIT, fc_byte_chain<7, WU, WC>>(c, next, data, error);
 }
 template <int SPLIT>
-static void link_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error,
-                       fli_fc_link how)
+static void fused_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error,
+                        fli_fc_fused_cut how)
 {
-    if (how == FLI_FC_LINK_1X4) return bytes_rows<SPLIT, 1, 4>(c, next, data, error);
+    if (how == FLI_FC_FUSED_1X4) return bytes_rows<SPLIT, 1, 4>(c, next, data, error);
     bytes_rows<SPLIT, 2, 2>(c, next, data, error);
 }
 
-extern "C" int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data,
-                                           uint32_t rows)
+extern "C" int fli_cuda_fc_fused_step_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data,
+                                                 uint32_t rows)
 {
-    if (!fli_cuda_fc_link_fits(type, l, rows) || !fli_data_simple(data, 1) || data->kind != 0) return 0;
+    if (!fli_cuda_fc_fused_step_fits(type, l, rows) || !fli_data_simple(data, 1) || data->kind != 0) return 0;
     return (!data->scale || data->segments == 1) && fli_net_in(l) == data->length && data->length % 16 == 0;
 }
-extern "C" void fli_cuda_fc_link_bytes_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
-                                           const fli_cuda_batch *b, const fli_cuda_batch *next,
-                                           const fli_cuda_data *data, const void *error, void *out, fli_fc_link how)
+extern "C" void fli_cuda_fc_fused_step_bytes_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                                 const fli_cuda_batch *b, const fli_cuda_batch *next,
+                                                 const fli_cuda_data *data, const void *error, void *out,
+                                                 fli_fc_fused_cut how)
 {
     const fc_call c = {s, *b, fc_layer_of(l), NULL, NULL, (float *)out};
-    if (type == FLI_CUDA_F32) return link_bytes<1>(c, next, data, (const float *)error, how);
-    link_bytes<0>(c, next, data, (const float *)error, how);
+    if (type == FLI_CUDA_F32) return fused_bytes<1>(c, next, data, (const float *)error, how);
+    fused_bytes<0>(c, next, data, (const float *)error, how);
 }
-extern "C" void fli_cuda_fc_link_bytes(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
-                                       const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
-                                       const void *error, void *out)
+extern "C" void fli_cuda_fc_fused_step_bytes(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                             const fli_cuda_batch *b, const fli_cuda_batch *next,
+                                             const fli_cuda_data *data, const void *error, void *out)
 {
-    fli_cuda_fc_link_bytes_how(s, type, l, b, next, data, error, out, best_link(l, b, 2));
+    fli_cuda_fc_fused_step_bytes_cut(s, type, l, b, next, data, error, out, best_fused(l, b, 2));
 }

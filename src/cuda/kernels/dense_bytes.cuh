@@ -1,6 +1,6 @@
-/* What dense_link.cuh does, for samples that are stored as bytes with one scale, if any: the step of the first layer
- * and, with the weights that it leaves, the outputs for the next mini-batch. Samples are read where they are stored, a
- * quarter of what they are as floats; nothing gathers them.
+/* What dense_fused_step.cuh does, for samples that are stored as bytes with one scale, if any: the step of the first
+ * layer and, with the weights that it leaves, the outputs for the next mini-batch. Samples are read where they are
+ * stored, a quarter of what they are as floats; nothing gathers them.
  *
  * A byte is a number of tf32 as it is, so in single precision a product is two of those of mma.cuh, not three. The
  * scale of samples is applied to sums; what is added to each value comes in by sums, too: of a unit's errors in the
@@ -111,8 +111,8 @@ static __device__ __forceinline__ void fc_byte_gradient(const unsigned char *x, 
 
 /* The work of a block: units of a lane, and its samples. */
 template <class S> struct fc_byte_run {
-    fc_links r;     /* but for places of samples */
-    fc_matrix term; /* at NULL: there is none */
+    fc_fused_cuts r; /* but for places of samples */
+    fc_matrix term;  /* at NULL: there is none */
     fc_samples<S::OWN> in, next;
     const void *any;
     float scale, shift;
@@ -140,14 +140,14 @@ template <class S> struct fc_byte_run {
     }
 };
 
-/* The new weights of a warp's units and 32 inputs of piece i, as fc_link_step has them; 0 behind the last input.
+/* The new weights of a warp's units and 32 inputs of piece i, as fc_fused_step has them; 0 behind the last input.
  * whole[half]: what the thread has of their sum. */
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_byte_step(const fc_byte_run<S> &b, const fli_update<float> &u, size_t weight,
                                                     uint32_t i, const float (*errors)[4], const float *more,
                                                     float (*w)[2][4], float *whole)
 {
-    const fc_links &r = b.r;
+    const fc_fused_cuts &r = b.r;
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const uint32_t c = warp % S::WC * 32 + 4 * t, col = i * S::TC + c;
     float sum[4][4];
@@ -226,7 +226,7 @@ template <class S>
 static __device__ __forceinline__ void fc_byte_finish(const fc_byte_run<S> &b, const fc_layer &l, const float (*sum)[4],
                                                       float *whole, const float *bias, float *to)
 {
-    const fc_links &r = b.r;
+    const fc_fused_cuts &r = b.r;
     float *memory = b.memory;
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     float *mine = memory + warp % S::WC * ((S::ROWS + 1) * S::SUM) + warp / S::WC * 16 + g;
@@ -255,7 +255,7 @@ static __device__ __forceinline__ void fc_byte_finish(const fc_byte_run<S> &b, c
     }
 }
 
-/* What the block works on. Mini-batches b and next are those of fc_link_bytes. */
+/* What the block works on. Mini-batches b and next are those of fc_fused_bytes. */
 template <class S>
 static __device__ __forceinline__ fc_byte_run<S>
 fc_byte_run_of(const fli_cuda_batch &b, const fli_cuda_batch &next, uint32_t number, const fc_layer &l,
@@ -310,7 +310,7 @@ static __device__ __forceinline__ void fc_byte_pieces(const fc_byte_run<S> &b, c
  * step; next, out: of the mini-batch behind it, which fewer lanes may have. */
 template <int SPLIT, class S>
 __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
-    fc_link_bytes(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, fli_cuda_data d, const float *error, float *out)
+    fc_fused_bytes(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, fli_cuda_data d, const float *error, float *out)
 {
     FLI_DYNAMIC(bytes);
     float *memory = (float *)bytes, *bias = memory + S::ALL, *all_errors = bias + S::TU;
@@ -334,7 +334,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fli_async_wait<S::STAGES - 1>();
     __syncthreads();
     fc_errors<SPLIT, S>(errors, a);
-    fc_link_bias<S>(run.r, u, l, errors, bias, all_errors);
+    fc_fused_bias<S>(run.r, u, l, errors, bias, all_errors);
     __syncthreads();
     const float *all = all_errors + threadIdx.x / 32 / S::WC * 16 + threadIdx.x % 32 / 4;
     fc_byte_pieces<SPLIT, S>(run, u, l.weight, a, all, sum, whole);

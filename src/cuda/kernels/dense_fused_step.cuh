@@ -40,14 +40,14 @@ template <int KT_, int WU_, int WC_, int STAGES_> struct fc_chain {
 };
 
 /* A lane's block of units. */
-struct fc_links {
+struct fc_fused_cuts {
     fc_matrix error, in, next, w;
     uint32_t unit, pieces;
 };
 
 template <class S>
-static __device__ __forceinline__ void fc_link_ahead(const fc_links &r, const fli_update<float> &u, size_t weight,
-                                                     float *memory, uint32_t i)
+static __device__ __forceinline__ void fc_fused_ahead(const fc_fused_cuts &r, const fli_update<float> &u, size_t weight,
+                                                      float *memory, uint32_t i)
 {
     if (i < r.pieces) {
         float *stage = memory + i % S::STAGES * S::ONE;
@@ -61,9 +61,9 @@ static __device__ __forceinline__ void fc_link_ahead(const fc_links &r, const fl
 
 /* The new weights of a warp's units and 32 inputs: w[half][q], units g + 8 half, inputs 16 q + 4 t ... */
 template <int SPLIT, class S>
-static __device__ __forceinline__ void fc_link_step(const fc_links &r, const fli_update<float> &u, size_t weight,
-                                                    uint32_t col, const float *stage, const float (*errors)[4],
-                                                    float (*w)[2][4])
+static __device__ __forceinline__ void fc_fused_step(const fc_fused_cuts &r, const fli_update<float> &u, size_t weight,
+                                                     uint32_t col, const float *stage, const float (*errors)[4],
+                                                     float (*w)[2][4])
 {
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const uint32_t c = warp % S::WC * 32 + 4 * t;
@@ -93,7 +93,7 @@ static __device__ __forceinline__ void fc_link_step(const fc_links &r, const fli
 /* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs is made anew, as tensor
  * cores do not round what they add up to the nearest. */
 template <int SPLIT, class S>
-static __device__ __forceinline__ void fc_link_outputs(const float *next, const float (*w)[2][4], float (*sum)[4])
+static __device__ __forceinline__ void fc_fused_outputs(const float *next, const float (*w)[2][4], float (*sum)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4, c = threadIdx.x / 32 % S::WC * 32 + threadIdx.x % 4 * 4;
     fli_frag_a<SPLIT> a[4];
@@ -123,8 +123,9 @@ static __device__ __forceinline__ void fc_link_outputs(const float *next, const 
 /* The step of the bias, a thread per unit, which stays in `now` for the outputs. all_errors: sums of units' errors are
  * wanted there, too; NULL: they are not. */
 template <class S>
-static __device__ __forceinline__ void fc_link_bias(const fc_links &r, const fli_update<float> &u, const fc_layer &l,
-                                                    const float *errors, float *now, float *all_errors)
+static __device__ __forceinline__ void fc_fused_bias(const fc_fused_cuts &r, const fli_update<float> &u,
+                                                     const fc_layer &l, const float *errors, float *now,
+                                                     float *all_errors)
 {
     if (threadIdx.x >= S::TU) return;
     const size_t at[1] = {l.bias + r.unit + threadIdx.x};
@@ -139,8 +140,8 @@ static __device__ __forceinline__ void fc_link_bias(const fc_links &r, const fli
 
 /* The sums of all warps, bias and ReLU: `to` has the next mini-batch's outputs. */
 template <class S>
-static __device__ __forceinline__ void fc_link_finish(const fc_links &r, const fc_layer &l, const float (*sum)[4],
-                                                      float *memory, const float *bias, float *to)
+static __device__ __forceinline__ void fc_fused_finish(const fc_fused_cuts &r, const fc_layer &l, const float (*sum)[4],
+                                                       float *memory, const float *bias, float *to)
 {
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     float *mine = memory + warp % S::WC * (S::ROWS * S::SUM) + warp / S::WC * 16 + g;
@@ -163,8 +164,8 @@ static __device__ __forceinline__ void fc_link_finish(const fc_links &r, const f
  * the step; next, x, out: of the mini-batch behind it, which fewer lanes may have. */
 template <int SPLIT, class S>
 __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
-    fc_link(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, const float *error, const float *in, const float *x,
-            float *out)
+    fc_fused(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, const float *error, const float *in, const float *x,
+             float *out)
 {
     FLI_DYNAMIC(bytes);
     float *memory = (float *)bytes, *bias = memory + S::FLOATS - S::TU, *errors = memory + (S::STAGES - 1) * S::ONE;
@@ -173,36 +174,37 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fli_update<float> u;
     u.init(&b.lane[lane], b.step, 0);
     u.gradient = NULL; /* as the compiler then knows, too */
-    const fc_links r = {{error + first * l.units, fli_cuda_rows(&b.lane[lane], &b), l.units},
-                        {in + first * l.inputs, fli_cuda_rows(&b.lane[lane], &b), l.inputs},
-                        {x + first * l.inputs, lane < next.lanes ? fli_cuda_rows(&b.lane[lane], &next) : 0, l.inputs},
-                        {u.z + l.weight, l.units, l.inputs},
-                        blockIdx.x * S::TU,
-                        (l.inputs + S::TC - 1) / S::TC};
+    const fc_fused_cuts r = {
+        {error + first * l.units, fli_cuda_rows(&b.lane[lane], &b), l.units},
+        {in + first * l.inputs, fli_cuda_rows(&b.lane[lane], &b), l.inputs},
+        {x + first * l.inputs, lane < next.lanes ? fli_cuda_rows(&b.lane[lane], &next) : 0, l.inputs},
+        {u.z + l.weight, l.units, l.inputs},
+        blockIdx.x * S::TU,
+        (l.inputs + S::TC - 1) / S::TC};
     float a[S::KT][4], sum[S::KT][4];
 #pragma unroll
     for (int i = 0; i < 4 * S::KT; i++) sum[i / 4][i % 4] = 0;
     fli_overlap();
     fc_fetch<apart<S::E_STRIDE>, 1, S::ROWS, S::TU, S::THREADS>(errors, r.error, 0, r.unit);
     fli_async_commit();
-    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_link_ahead<S>(r, u, l.weight, memory, i);
+    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_fused_ahead<S>(r, u, l.weight, memory, i);
     fli_async_wait<S::STAGES - 1>();
     __syncthreads();
     fc_errors<SPLIT, S>(errors, a);
-    fc_link_bias<S>(r, u, l, errors, bias, NULL);
+    fc_fused_bias<S>(r, u, l, errors, bias, NULL);
     for (uint32_t i = 0; i < r.pieces; i++) {
         fli_async_wait<S::STAGES - 2>();
         __syncthreads();
-        fc_link_ahead<S>(r, u, l.weight, memory, i + S::STAGES - 1);
+        fc_fused_ahead<S>(r, u, l.weight, memory, i + S::STAGES - 1);
         const float *stage = memory + i % S::STAGES * S::ONE;
         if (r.unit + warp / S::WC * 16 >= r.w.rows || i * S::TC + warp % S::WC * 32 >= r.w.width) continue;
         float w[2][2][4];
-        fc_link_step<SPLIT, S>(r, u, l.weight, i * S::TC, stage, a, w);
-        if (r.next.rows) fc_link_outputs<SPLIT, S>(stage + S::X, w, sum);
+        fc_fused_step<SPLIT, S>(r, u, l.weight, i * S::TC, stage, a, w);
+        if (r.next.rows) fc_fused_outputs<SPLIT, S>(stage + S::X, w, sum);
     }
     fli_async_wait<0>();
     __syncthreads();
-    fc_link_finish<S>(r, l, sum, memory, bias, out + first * l.units);
+    fc_fused_finish<S>(r, l, sum, memory, bias, out + first * l.units);
 }
 
 #endif

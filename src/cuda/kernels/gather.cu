@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(THREADS) gather_simple(fli_cuda_data d, fli_cu
     }
 }
 
-__device__ fli_crop sight_of(const fli_cuda_data &d, const fli_cuda_batch &b, const fli_cuda_lane *lane, uint32_t r,
-                             uint32_t sample)
+__device__ fli_crop crop_of(const fli_cuda_data &d, const fli_cuda_batch &b, const fli_cuda_lane *lane, uint32_t r,
+                            uint32_t sample)
 {
     const fli_crop_sizes sizes = fli_data_sizes(d);
     return b.augment && d.augment ? fli_crop_training(d, lane, sample, fli_row_epoch(lane, b.step, r))
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(THREADS) gather_images(fli_cuda_data d, fli_cu
     uint32_t row;
     if (!find_row(b, &lane, &row)) return;
     const uint32_t r = b.first + row, sample = fli_row_sample(lane, b.step, r);
-    const fli_sample s = fli_sample_open<STORED>(d, sample, sight_of(d, b, lane, r, sample), threadIdx.x % FLI_WARP);
+    const fli_sample s = fli_sample_open<STORED>(d, sample, crop_of(d, b, lane, r, sample), threadIdx.x % FLI_WARP);
     sample_out<REAL, STORED>(d, s, channels_last, x + place_of_row(b, d, row));
 }
 
@@ -155,9 +155,9 @@ __global__ void __launch_bounds__(PICTURES *FLI_WARP)
     if (!find_row(b, &lane, &row)) return;
     uint8_t *stored = shared + threadIdx.x / FLI_WARP * picture_room(d), *seen = stored + d.length;
     const uint32_t r = b.first + row, sample = fli_row_sample(lane, b.step, r);
-    fli_sample s = {(size_t)sample * d.length, sight_of(d, b, lane, r, sample), 0, 0};
+    fli_sample s = {(size_t)sample * d.length, crop_of(d, b, lane, r, sample), 0, 0};
     picture_read((const uint8_t *)d.x + s.first, (uint32_t)d.length, stored);
-    picture_order(d, s.sight, channels_last, stored, seen, &sum, &squares);
+    picture_order(d, s.crop, channels_last, stored, seen, &sum, &squares);
     double mean, var, n = (double)d.dim;
     fli_byte_moments(fli_warp_sum(sum), fli_warp_sum(squares), n, &mean, &var);
     fli_sample_scale(&s, n, mean, var);

@@ -11,8 +11,6 @@
 
 #include <stdint.h>
 
-/* ==== kernels =============================================================================================== */
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -49,14 +47,17 @@ typedef struct {
 typedef struct {
     const fli_cuda_lane *lane;
     uint32_t lanes, step, first, most, room;
-    uint32_t augment; /* samples are changed as the data set says; 0: as they are */
-    uint32_t crowd;   /* fli_cuda_crowd */
+    uint32_t augment;        /* samples are changed as the data set says; 0: as they are */
+    uint32_t lanes_at_start; /* read it by fli_cuda_lanes_at_start */
 } fli_cuda_batch;
 
 /* How many lanes there were at the beginning, before some were done, and before they were put into blocks that fit the
- * memory. Whoever cuts sums to keep the device busy goes by this: else a lane's bits would depend on the memory that is
- * free. 0: as many as there are. */
-static inline uint32_t fli_cuda_crowd(const fli_cuda_batch *b) { return b->crowd ? b->crowd : b->lanes; }
+ * memory. Kernels that cut sums to keep the device busy go by this: else a lane's bits would depend on the memory that
+ * is free. 0: as many as there are. */
+static inline uint32_t fli_cuda_lanes_at_start(const fli_cuda_batch *b)
+{
+    return b->lanes_at_start ? b->lanes_at_start : b->lanes;
+}
 
 /* Samples of a pass with n samples in batches of `size` that come up in step k. */
 #ifdef __CUDACC__
@@ -91,11 +92,11 @@ __host__ __device__
     return left < b->most ? left : b->most;
 }
 
-/* ---- bring.cu ---- */
+/* ---- small_copy.cu: short copies to the device ---- */
 /* `here` is pinned memory; both are on lines of 16 bytes, of which there are less than 2^32. */
-void fli_cuda_bring(fli_cuda_stream s, void *there, const void *here, size_t bytes);
+void fli_cuda_copy_small(fli_cuda_stream s, void *there, const void *here, size_t bytes);
 
-/* ---- tape.cu ---- */
+/* ---- tape.cu: operations on vectors ---- */
 /* A tape (device/tape.h) in device memory. */
 typedef struct {
     size_t n;
@@ -109,7 +110,7 @@ typedef struct {
 /* wide: doubles. */
 void fli_cuda_play(fli_cuda_stream s, int wide, const fli_cuda_tape *t);
 
-/* ---- reduce.cu ---- */
+/* ---- reduce.cu: scalar products, the search for NaN ---- */
 enum { FLI_CUDA_DOT_MOST = 256, FLI_CUDA_FINITE_PARTS = 8 };
 /* out[0 .. fli_cuda_dot_parts(n) - 1], in device or pinned memory: to be added up. */
 unsigned fli_cuda_dot_parts(size_t n); /* at most FLI_CUDA_DOT_MOST */
@@ -118,7 +119,7 @@ void fli_cuda_dot(fli_cuda_stream s, int wide, size_t n, const void *x, const vo
  * bytes, and is finite if none of them is 0. */
 void fli_cuda_finite(fli_cuda_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
 
-/* ---- order.cu: the mini-batches of whole turns ---- */
+/* ---- batch_order.cu: the mini-batches of whole turns ---- */
 enum { FLI_CUDA_DRAW_WORK = 5 };
 /* Draws them for every lane as solver/minibatch.c does, bit for bit: plain and rest share the lane's random stream. */
 typedef struct {
@@ -126,7 +127,7 @@ typedef struct {
     uint32_t n, size;
     uint32_t *order; /* steps * size of them, to be written; where all fit into one batch: a copy of samples */
     uint32_t rest_n, rest_size;
-    uint32_t *rest; /* likewise, of the numbers 0 .. rest_n - 1 */
+    uint32_t *rest; /* the same, of the numbers 0 .. rest_n - 1 */
     uint32_t *work; /* FLI_CUDA_DRAW_WORK (n + rest_n), to shuffle in */
     uint32_t steps;
     uint32_t key[2], ctr[4], out[4], left; /* fli_rng, where it stands */
@@ -150,7 +151,7 @@ typedef struct {
 void fli_cuda_gather(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
                      int channels_last, void *x);
 
-/* ---- losses ---- */
+/* ---- losses.cu: what a loss is given ---- */
 /* What stands between logits and error. Rows of z (room x classes per lane; LOGISTIC: room x 1) become errors, each
  * divided by the number of plain or of rest rows of the whole mini-batch. */
 typedef struct {
@@ -176,25 +177,27 @@ void fli_cuda_fc_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer
 /* fli_cuda_fc_step of the first layer and then, with the new weights, fli_cuda_fc_forward of the next mini-batch x, at
  * once: `next` has the same lanes, or fewer. For lanes without `gradient`. fits: whether it is made for this type, this
  * layer and mini-batches of this many rows. */
-int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows);
-void fli_cuda_fc_link(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                      const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out);
+int fli_cuda_fc_fused_step_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows);
+void fli_cuda_fc_fused_step(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                            const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out);
 /* The same for samples that are bytes, with one scale if any, and are read where they are stored. */
-int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data, uint32_t rows);
-void fli_cuda_fc_link_bytes(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                            const fli_cuda_batch *next, const fli_cuda_data *data, const void *error, void *out);
+int fli_cuda_fc_fused_step_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data,
+                                      uint32_t rows);
+void fli_cuda_fc_fused_step_bytes(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                  const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
+                                  const void *error, void *out);
 
-/* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the
- * error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether
- * it is made for this type, never double precision, this layer and pieces of this many rows. */
-int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
-void fli_cuda_fc_tail(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+/* last_layer.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors,
+ * the error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits:
+ * whether it is made for this type, never double precision, this layer and pieces of this many rows. */
+int fli_cuda_fc_last_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
+void fli_cuda_fc_last(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                       const void *in, int masked, void *below, int add);
 /* The same with layer m, whose outputs are the last layer's inputs: in, masked and below are those of m. A lane has a
  * block of threads, so it is for many lanes. */
-int fli_cuda_fc_tail_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+int fli_cuda_fc_last_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
                               const fli_cuda_loss *loss, uint32_t rows);
-void fli_cuda_fc_tail_two(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+void fli_cuda_fc_last_two(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
                           const fli_cuda_loss *loss, const fli_cuda_batch *b, const void *in, int masked, void *below,
                           int add);
 
@@ -224,7 +227,7 @@ void fli_cuda_pool_backward(fli_cuda_stream s, fli_cuda_type type, const fli_net
 /* z by the gradient in lane.gradient, as fli_ops.sgd does: for mini-batches that are computed in several pieces. */
 void fli_cuda_sgd(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
 
-/* ---- rows.cu: losses ---- */
+/* ---- losses.cu: the kernels ---- */
 void fli_cuda_rows_error(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                          void *z);
 /* The same, and probabilities of the rows into p (room x classes) before that: for pairs. */
@@ -235,7 +238,7 @@ void fli_cuda_rows_pair_own(fli_cuda_stream s, fli_cuda_type type, const fli_cud
                             const void *p, void *z);
 /* Loss and hits of every row, added to sum[2 lane] and [2 lane + 1] in the order of the rows; p NULL: of one model,
  * else of the mixture of z, the own model, with p. */
-void fli_cuda_rows_look(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+void fli_cuda_rows_loss(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                         const void *p, const void *z, double *sum);
 /* Probabilities, or as they are, as doubles: out is room x classes per lane. */
 void fli_cuda_rows_outputs(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
@@ -253,9 +256,9 @@ void fli_cuda_small_turns(fli_cuda_stream s, fli_cuda_type type, const fli_netwo
 /* ---- wide.cu: the same by a cluster of blocks per lane, each with some of the units ---- */
 /* Networks of one or two hidden FC layers and softmax on samples that are bytes and have one scale, if any; batches of
  * at most 64; GPUs with clusters. TF32 rounds the weights and errors in products. */
-/* With how many blocks in a cluster so many lanes, those of the whole call (fli_cuda_crowd), are computed fastest: as
- * many as keep all lanes under way at a time. 0: there is no such kernel, or lanes are so many that layer by layer is
- * faster. */
+/* With how many blocks in a cluster so many lanes, those of the whole call (fli_cuda_lanes_at_start), are computed
+ * fastest: as many as keep all lanes under way at a time. 0: there is no such kernel, or lanes are so many that layer
+ * by layer is faster. */
 uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
                                uint32_t lanes);
 /* cluster: as asked above. Results of some lanes do not depend on the others. */
@@ -269,10 +272,10 @@ void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
 }
 #endif
 
-/* ==== dense ================================================================================================= */
+/* ==== ways to cut up layers of units ====================================================================== */
 
-/* How the products of layers of units are cut up into blocks of threads, for those who want to compare: dense.cu
- * chooses, fli_cuda_fc_forward and the like (kernels.h) ask it. */
+/* How the products of layers of units are cut up into blocks of threads, for comparisons: fli_cuda_fc_forward and
+ * the like choose for themselves. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -283,13 +286,13 @@ typedef enum { FLI_FC_16, FLI_FC_32, FLI_FC_CUTS } fli_fc_cut;
 void fli_cuda_fc_forward_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                              const void *in, void *out, fli_fc_cut cut);
 /* Step and next outputs: warps of a block along units and inputs. Outputs depend on it in their last bits. */
-typedef enum { FLI_FC_LINK_1X4, FLI_FC_LINK_2X2, FLI_FC_LINKS } fli_fc_link;
-void fli_cuda_fc_link_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                          const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out,
-                          fli_fc_link how);
-void fli_cuda_fc_link_bytes_how(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                                const fli_cuda_batch *next, const fli_cuda_data *data, const void *error, void *out,
-                                fli_fc_link how);
+typedef enum { FLI_FC_FUSED_1X4, FLI_FC_FUSED_2X2, FLI_FC_FUSED_CUTS } fli_fc_fused_cut;
+void fli_cuda_fc_fused_step_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out,
+                                fli_fc_fused_cut how);
+void fli_cuda_fc_fused_step_bytes_cut(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                      const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
+                                      const void *error, void *out, fli_fc_fused_cut how);
 
 #ifdef __cplusplus
 }

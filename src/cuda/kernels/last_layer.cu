@@ -6,17 +6,17 @@
  * not unrolled, because instructions that are met once come from far, too. Products are made on tensor cores, in single
  * precision also for tf32: mma.cuh says which thread holds what, g and t are its words.
  *
- * Where there are many lanes the layer below it comes along, tail_two. */
+ * Where there are many lanes the layer below it comes along, last_two. */
 #include "cuda/kernels/dense_product.cuh"
 #include "cuda/kernels/dense_step.cuh"
 #include "cuda/kernels/update.cuh"
 
 #include <math.h>
 
-/* ==== tail middle =========================================================================================== */
+/* ==== the layer below the last one ======================================================================== */
 
-/* What comes before and behind the tail where the layer below it is computed in the same kernel: see tail.cu. A block
- * has a lane, and all rows that the layer works on in shared memory. Its weights are not there: each is needed by one
+/* What comes before and behind the last layer where the layer below it is computed in the same kernel. A block has a
+ * lane, and all rows that the layer works on in shared memory. Its weights are not there: each is needed by one
  * warp, which reads it into registers, 16 units or 16 inputs at a time.
  *
  * Of 16 k a thread takes 4 t ... 4 t + 3, as in dense_product.cuh. */
@@ -184,7 +184,7 @@ static __device__ __forceinline__ void middle_bias(const fc_layer &l, const fli_
     u.template apply<1>(l.bias + threadIdx.x, &v, &now);
 }
 
-/* ==== tail ================================================================================================== */
+/* ==== the last layer ====================================================================================== */
 
 namespace
 {
@@ -234,7 +234,7 @@ __device__ __forceinline__ shared shared_of(const layout &y, float *memory)
 }
 
 /* `rows` rows there are, `all` have room: the others become zeros. A warp has every 16th row. */
-__device__ __forceinline__ void bring(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
+__device__ __forceinline__ void load_matrix(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
 {
     const int vec = y.inputs % 4 == 0 && (size_t)from % 16 == 0;
 #pragma unroll 1
@@ -286,9 +286,9 @@ __device__ __forceinline__ fli_frag_b<1> frag_b(const float *at, uint32_t along)
 }
 
 /* Labels of rows and the bias, which are not in a hurry. */
-__device__ __forceinline__ void bring_rest(const layout &y, const shared &s, const fli_cuda_batch &b,
-                                           const fli_cuda_lane *lane, const int32_t *labels, const float *bias,
-                                           uint32_t count)
+__device__ __forceinline__ void load_rest(const layout &y, const shared &s, const fli_cuda_batch &b,
+                                          const fli_cuda_lane *lane, const int32_t *labels, const float *bias,
+                                          uint32_t count)
 {
     const uint32_t *order = lane->order + (size_t)b.step * lane->stride + b.first;
 #pragma unroll 1
@@ -432,8 +432,8 @@ __device__ __forceinline__ void bias_step(const layout &y, const shared &s, cons
     u.template apply<1>(bias + threadIdx.x, &sum, &s.bias[threadIdx.x]);
 }
 
-__global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, layout y, const int32_t *labels,
-                                                const float *in, int masked, float *below, int add)
+__global__ void __launch_bounds__(THREADS) last_layer(fli_cuda_batch b, fc_layer l, layout y, const int32_t *labels,
+                                                      const float *in, int masked, float *below, int add)
 {
     FLI_DYNAMIC(bytes);
     const fli_cuda_lane *lane = &b.lane[blockIdx.x];
@@ -443,10 +443,10 @@ __global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, la
     fli_update<float> u;
     u.init(lane, b.step, add);
     fli_overlap();
-    bring(s.in, in + first, count, y.high, y);
-    bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
+    load_matrix(s.in, in + first, count, y.high, y);
+    load_matrix(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
-    bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    load_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
     terms_ahead(u, l.weight, y.classes * y.inputs);
     const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
     fli_async_wait<0>();
@@ -460,7 +460,7 @@ __global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, la
 /* The same with layer m below it: `in` and `below` are those of m, masked says whether `below` is. */
 template <int SPLIT, int KT>
 __global__ void __launch_bounds__(THREADS)
-    tail_two(fli_cuda_batch b, fc_layer m, fc_layer l, layout y, const int32_t *labels, const float *in, int masked,
+    last_two(fli_cuda_batch b, fc_layer m, fc_layer l, layout y, const int32_t *labels, const float *in, int masked,
              float *below, int add)
 {
     typedef middle_cut<KT> C;
@@ -475,10 +475,10 @@ __global__ void __launch_bounds__(THREADS)
     fli_update<float> u;
     u.init(lane, b.step, add);
     fli_overlap();
-    bring(x, in + first, count, C::ROWS, of_x);
-    bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
+    load_matrix(x, in + first, count, C::ROWS, of_x);
+    load_matrix(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
-    bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    load_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
     terms_ahead(u, l.weight, y.classes * y.inputs);
     terms_ahead(u, m.weight, m.units * m.inputs);
     for (uint32_t i = C::ROWS * y.wide + threadIdx.x; i < y.high * y.wide; i += THREADS) s.in[i] = 0;
@@ -506,7 +506,7 @@ void launch_two(fli_cuda_stream s, const fc_layer &m, const fc_layer &l, const f
     typedef middle_cut<KT> C;
     layout y = layout_of(l, C::ROWS);
     y.wide = C::E_STRIDE;
-    auto kernel = tail_two<SPLIT, KT>;
+    auto kernel = last_two<SPLIT, KT>;
     FLI_LAUNCH_EARLY(s, kernel, dim3(b->lanes), dim3(THREADS), bytes_of(y) + 4 * C::ROWS * C::X_STRIDE, *b, m, l, y,
                      loss->label, in, masked, below, add);
 }
@@ -523,7 +523,7 @@ void two(fli_cuda_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda
 
 } // namespace
 
-extern "C" int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss,
+extern "C" int fli_cuda_fc_last_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss,
                                      uint32_t rows)
 {
     if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || l->relu || loss->loss != FLI_NET_SOFTMAX || !rows) return 0;
@@ -532,27 +532,27 @@ extern "C" int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l,
     return bytes_of(layout_of(fc_layer_of(l), rows)) <= MEMORY_MOST;
 }
 
-extern "C" void fli_cuda_fc_tail(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_fc_last(fli_cuda_stream s, const fli_net_layer *l, const fli_cuda_loss *loss,
                                  const fli_cuda_batch *b, const void *in, int masked, void *below, int add)
 {
     const fc_layer of = fc_layer_of(l);
     const layout y = layout_of(of, b->most < b->room ? b->most : b->room);
-    FLI_LAUNCH_EARLY(s, tail, dim3(b->lanes), dim3(THREADS), bytes_of(y), *b, of, y, loss->label, (const float *)in,
-                     masked, (float *)below, add);
+    FLI_LAUNCH_EARLY(s, last_layer, dim3(b->lanes), dim3(THREADS), bytes_of(y), *b, of, y, loss->label,
+                     (const float *)in, masked, (float *)below, add);
 }
 
-extern "C" int fli_cuda_fc_tail_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+extern "C" int fli_cuda_fc_last_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
                                          const fli_cuda_loss *loss, uint32_t rows)
 {
     typedef middle_cut<7> C;
-    if (m->kind != FLI_NET_FC || rows > C::ROWS || !fli_cuda_fc_tail_fits(type, l, loss, rows)) return 0;
+    if (m->kind != FLI_NET_FC || rows > C::ROWS || !fli_cuda_fc_last_fits(type, l, loss, rows)) return 0;
     if (fli_net_in(m) > C::MOST || fli_net_out(m) > C::MOST || fli_net_in(m) % 4 || m->weight % 4) return 0;
     layout y = layout_of(fc_layer_of(l), C::ROWS);
     y.wide = C::E_STRIDE;
     return bytes_of(y) + 4 * C::ROWS * C::X_STRIDE <= MEMORY_MOST;
 }
 
-extern "C" void fli_cuda_fc_tail_two(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *m,
+extern "C" void fli_cuda_fc_last_two(fli_cuda_stream s, fli_cuda_type type, const fli_net_layer *m,
                                      const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                                      const void *in, int masked, void *below, int add)
 {

@@ -10,7 +10,7 @@
 namespace
 {
 
-enum { WARP = 32, ERROR_WARPS = 4, LOOK_WARPS = 16, TINY_LOG = -700 };
+enum { WARP = 32, ERROR_WARPS = 4, LOSS_WARPS = 16, TINY_LOG = -700 };
 
 __device__ __forceinline__ float real_exp(float v) { return expf(v); }
 __device__ __forceinline__ double real_exp(double v) { return exp(v); }
@@ -195,20 +195,20 @@ template <typename T> __device__ void mixed_error(const fli_cuda_loss &loss, con
     }
 }
 
-/* ---- what a row adds to a look ------------------------------------------------------------------------- */
+/* ---- what a row adds to a loss ------------------------------------------------------------------------- */
 
-struct look {
+struct loss_sum {
     double loss, hit;
 };
 
-template <typename T> __device__ look logistic_look(const one_row<T> &r)
+template <typename T> __device__ loss_sum logistic_loss(const one_row<T> &r)
 {
     double v = (double)r.z[0], e = exp(-fabs(v));
     double loss = isnan(v) ? v : log1p(e) + (v > 0 ? v : 0) - r.label * v;
     return {loss, (double)((v > 0) == (r.label == 1))};
 }
 
-template <typename T> __device__ look labelled_look(const one_row<T> &r)
+template <typename T> __device__ loss_sum labelled_loss(const one_row<T> &r)
 {
     largest<T> top = top_of(r);
     T sum = 0;
@@ -217,7 +217,7 @@ template <typename T> __device__ look labelled_look(const one_row<T> &r)
     return {log((double)warp_sum(sum)) - at_label, (double)(top.at == (uint32_t)r.label)};
 }
 
-template <typename T> __device__ look mixed_look(const fli_cuda_loss &loss, const one_row<T> &r)
+template <typename T> __device__ loss_sum mixed_loss(const fli_cuda_loss &loss, const one_row<T> &r)
 {
     double lse = lse_of(r);
     if (r.y) {
@@ -234,11 +234,11 @@ template <typename T> __device__ look mixed_look(const fli_cuda_loss &loss, cons
     return {-mixture_of(r, lse, (uint32_t)r.label).log_q, (double)(top.at == (uint32_t)r.label)};
 }
 
-template <typename T> __device__ look row_look(const fli_cuda_loss &loss, const one_row<T> &r)
+template <typename T> __device__ loss_sum row_loss(const fli_cuda_loss &loss, const one_row<T> &r)
 {
-    if (loss.loss == FLI_NET_LOGISTIC) return logistic_look(r);
-    if (r.h) return mixed_look(loss, r);
-    if (!r.y) return labelled_look(r);
+    if (loss.loss == FLI_NET_LOGISTIC) return logistic_loss(r);
+    if (r.h) return mixed_loss(loss, r);
+    if (!r.y) return labelled_loss(r);
     double lse = lse_of(r);
     return {unlabelled_value(loss, unlabelled_terms(r, [&](uint32_t k) { return (double)r.z[k] - lse; })), 0};
 }
@@ -265,24 +265,24 @@ template <typename T> __global__ void error_kernel(fli_cuda_loss loss, fli_cuda_
         model_error(loss, r);
 }
 
-/* A block has a lane: its warps look at rows, LOOK_WARPS at a time, and the first thread adds up. */
+/* A block has a lane: its warps evaluate rows, LOSS_WARPS at a time, and the first thread adds up. */
 template <typename T>
-__global__ void look_kernel(fli_cuda_loss loss, fli_cuda_batch b, const T *h, const T *z, double *sum)
+__global__ void loss_kernel(fli_cuda_loss loss, fli_cuda_batch b, const T *h, const T *z, double *sum)
 {
-    __shared__ look seen[LOOK_WARPS];
+    __shared__ loss_sum part[LOSS_WARPS];
     const fli_cuda_lane &lane = b.lane[blockIdx.x];
     uint32_t rows = fli_cuda_rows(&lane, &b), warp = threadIdx.x / WARP, width = width_of(loss);
-    look total = {sum[2 * blockIdx.x], sum[2 * blockIdx.x + 1]};
-    for (uint32_t first = 0; first < rows; first += LOOK_WARPS) {
+    loss_sum total = {sum[2 * blockIdx.x], sum[2 * blockIdx.x + 1]};
+    for (uint32_t first = 0; first < rows; first += LOSS_WARPS) {
         uint32_t at = first + warp;
         size_t row = (size_t)blockIdx.x * b.room + at;
         if (at < rows) {
-            look l = row_look(loss, row_of(loss, b, lane, at, (T *)z + row * width, h ? h + row * width : h));
-            if (threadIdx.x % WARP == 0) seen[warp] = l;
+            loss_sum l = row_loss(loss, row_of(loss, b, lane, at, (T *)z + row * width, h ? h + row * width : h));
+            if (threadIdx.x % WARP == 0) part[warp] = l;
         }
         __syncthreads();
-        for (uint32_t i = 0; threadIdx.x == 0 && i < LOOK_WARPS && first + i < rows; i++)
-            total = {total.loss + seen[i].loss, total.hit + seen[i].hit};
+        for (uint32_t i = 0; threadIdx.x == 0 && i < LOSS_WARPS && first + i < rows; i++)
+            total = {total.loss + part[i].loss, total.hit + part[i].hit};
         __syncthreads();
     }
     if (threadIdx.x) return;
@@ -354,14 +354,14 @@ extern "C" void fli_cuda_rows_pair_own(fli_cuda_stream s, fli_cuda_type type, co
     launch_error(s, type, loss, b, z, nullptr, p);
 }
 
-extern "C" void fli_cuda_rows_look(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_rows_loss(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_loss *loss,
                                    const fli_cuda_batch *b, const void *p, const void *z, double *sum)
 {
     if (type == FLI_CUDA_F64)
-        FLI_LAUNCH(s, look_kernel<double>, dim3(b->lanes), dim3(LOOK_WARPS * WARP), 0, *loss, *b, (const double *)p,
+        FLI_LAUNCH(s, loss_kernel<double>, dim3(b->lanes), dim3(LOSS_WARPS * WARP), 0, *loss, *b, (const double *)p,
                    (const double *)z, sum);
     else
-        FLI_LAUNCH(s, look_kernel<float>, dim3(b->lanes), dim3(LOOK_WARPS * WARP), 0, *loss, *b, (const float *)p,
+        FLI_LAUNCH(s, loss_kernel<float>, dim3(b->lanes), dim3(LOSS_WARPS * WARP), 0, *loss, *b, (const float *)p,
                    (const float *)z, sum);
 }
 

@@ -94,7 +94,7 @@ static __device__ __forceinline__ REAL fli_stored_value(const fli_cuda_data &d, 
 /* An open sample: where its values start, what is seen of it, and where sets are scaled by `each` its own scale. */
 typedef struct {
     size_t first;
-    fli_crop sight;
+    fli_crop crop;
     double scale, shift;
 } fli_sample;
 
@@ -204,15 +204,15 @@ static __device__ __forceinline__ void fli_sample_scale(fli_sample *s, double n,
     s->shift = -mean * s->scale;
 }
 
-/* Sample number `sample` as `sight` shows it. All threads of a warp call it together; lane: the thread's place in
+/* Sample number `sample` as `crop` shows it. All threads of a warp call it together; lane: the thread's place in
  * it. */
 template <class STORED>
-static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data &d, uint32_t sample, fli_crop sight,
+static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data &d, uint32_t sample, fli_crop crop,
                                                              unsigned lane)
 {
-    fli_sample s = {(size_t)sample * d.length, sight, 0, 0};
+    fli_sample s = {(size_t)sample * d.length, crop, 0, 0};
     if (!d.each) return s;
-    const fli_area a = fli_area_of(d, &sight);
+    const fli_area a = fli_area_of(d, &crop);
     double n = (double)d.dim, mean, var;
     double inside = (double)a.lines * (double)(a.part.right - a.part.left);
     fli_moments((const STORED *)d.x + s.first, a, n, inside, lane, &mean, &var);
@@ -225,7 +225,7 @@ template <class REAL, class STORED>
 static __device__ __forceinline__ REAL fli_sample_value(const fli_cuda_data &d, const fli_sample &s, uint32_t c,
                                                         uint32_t y, uint32_t x)
 {
-    const fli_crop &l = s.sight;
+    const fli_crop &l = s.crop;
     int32_t row = (int32_t)y - l.down, col = (int32_t)x - l.right;
     int inside = row >= 0 && row < (int32_t)d.shape[1] && col >= 0 && col < (int32_t)d.shape[2];
     if (l.mirror) col = (int32_t)d.shape[2] - 1 - col;

@@ -4,7 +4,7 @@
  *
  * A step has three phases, with a barrier behind each:
  *     forward   a warp makes 16 rows x 8 units of the hidden layer
- *     tail      four warps take 16 rows each through the last layer, the loss and back to the hidden layer; the others
+ *     last      four warps take 16 rows each through the last layer, the loss and back to the hidden layer; the others
  *               normalise the samples of the next step, which every thread has asked for a phase before
  *     step      a warp makes the gradient of 16 x 8 weights, which are in its registers for the whole turn, and writes
  *               a copy of them for the other phases
@@ -29,10 +29,10 @@ enum {
     ONE_BIAS_IN = ONE_IN - 1,
     ONE_BIAS_HIDDEN = ONE_HIDDEN, /* in a row of what the hidden layer has made */
     ONE_WARPS = 16,
-    ONE_TAIL_WARPS = ONE_ROWS / 16,
+    ONE_LAST_WARPS = ONE_ROWS / 16,
     ONE_THREADS = ONE_WARPS * 32,
     ONE_QUADS = ONE_IN / QUAD, /* threads per row of samples */
-    ONE_TAKERS = ONE_THREADS - 32 * ONE_TAIL_WARPS,
+    ONE_TAKERS = ONE_THREADS - 32 * ONE_LAST_WARPS,
     ONE_TAKE_ROWS = ONE_TAKERS / ONE_QUADS, /* at once */
     ONE_TAKES = (ONE_ROWS + ONE_TAKE_ROWS - 1) / ONE_TAKE_ROWS,
     IN_STRIDE = ONE_IN + 8,
@@ -137,7 +137,7 @@ template <> struct one_quad<uint8_t> {
     __device__ __forceinline__ float at(int j) const { return (float)(word >> (8 * j) & 0xff); }
 };
 
-/* What a thread brings of the next steps: samples, or the labels of two rows of the tail. */
+/* What a thread brings of the next steps: samples, or the labels of two rows of the last layer. */
 template <class STORED> struct one_coming {
     uint32_t row[ONE_TAKES], id[ONE_TAKES];
     uint32_t left; /* of its four features */
@@ -147,11 +147,11 @@ template <class STORED> struct one_coming {
 
 template <class STORED> static __device__ __forceinline__ void one_places(const one_seat &me, one_coming<STORED> *c)
 {
-    const uint32_t taker = threadIdx.x - 32 * ONE_TAIL_WARPS;
+    const uint32_t taker = threadIdx.x - 32 * ONE_LAST_WARPS;
     c->left = threadIdx.x % ONE_QUADS * QUAD;
 #pragma unroll
     for (uint32_t j = 0; j < ONE_TAKES; j++) {
-        c->row[j] = me.warp >= ONE_TAIL_WARPS ? taker / ONE_QUADS + j * ONE_TAKE_ROWS
+        c->row[j] = me.warp >= ONE_LAST_WARPS ? taker / ONE_QUADS + j * ONE_TAKE_ROWS
                     : j < 2                   ? me.warp * 16 + me.g + 8 * j
                                               : (uint32_t)ONE_ROWS;
         c->id[j] = 0;
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void one_fetch(const one_seat &me, const small
 #pragma unroll
     for (int j = 0; j < ONE_TAKES; j++) {
         if (c->row[j] >= n) continue;
-        if (me.warp < ONE_TAIL_WARPS)
+        if (me.warp < ONE_LAST_WARPS)
             c->label[j] = data.label[c->id[j]];
         else if (c->left < l.in)
             c->x[j].load((const STORED *)data.x + (size_t)c->id[j] * l.in + c->left, l.in - c->left);
@@ -431,12 +431,12 @@ static __device__ __forceinline__ void one_first(const one_seat &me, const small
     one_fetch(me, p.layer[0], data, n, coming);
     one_ask(lane, 1, next, coming);
     one_begin_all(me, p, lane, m, below, above);
-    if (me.warp >= ONE_TAIL_WARPS) one_take(p.layer[0], scaling_of<float>(data), n, *coming, m->x[0]);
+    if (me.warp >= ONE_LAST_WARPS) one_take(p.layer[0], scaling_of<float>(data), n, *coming, m->x[0]);
     __syncthreads();
 }
 
 /* From logits to the errors of the hidden layer. */
-static __device__ __forceinline__ void one_tail(const one_seat &me, uint32_t out, const int32_t label[2], uint32_t n,
+static __device__ __forceinline__ void one_last(const one_seat &me, uint32_t out, const int32_t label[2], uint32_t n,
                                                 float least, one_memory *m)
 {
     float z[2][4];
@@ -470,8 +470,8 @@ __global__ void __launch_bounds__(ONE_THREADS, 1)
         one_ask(lane, step + 2, after, &coming);
         one_forward(me, x, least, m);
         __syncthreads();
-        if (me.warp < ONE_TAIL_WARPS)
-            one_tail(me, p.layer[1].out, label, n, least, m);
+        if (me.warp < ONE_LAST_WARPS)
+            one_last(me, p.layer[1].out, label, n, least, m);
         else
             one_take(p.layer[0], scale, next, coming, m->x[(step + 1) % 2]);
         __syncthreads();

@@ -1,12 +1,13 @@
 /* What lies where in a block's shared memory while it takes a whole turn of a small network, and how its threads share
- * the products: small.cu. Made by the host, the same for all lanes. */
+ * the products; and what small.cu and small_one.cuh have in common. The plan is made by the host, the same for all
+ * lanes. */
 #ifndef FLI_CUDA_KERNELS_SMALL_PLAN_H
 #define FLI_CUDA_KERNELS_SMALL_PLAN_H
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== small plan ============================================================================================ */
+/* ==== the plan: what lies where =========================================================================== */
 
 enum { SMALL_QUAD = 4, SMALL_TILE = 16, SMALL_WARP = 32, SMALL_WARP_LOG = 5 };
 #define SMALL_NOWHERE 0xffffffffu
@@ -130,9 +131,7 @@ static inline int small_plan_make(uint32_t real, const fli_network *net, const f
     return 1;
 }
 
-/* ==== small turn ============================================================================================ */
-
-/* What the kernels of whole turns of small networks have in common: small.cu, small_one.cuh. */
+/* ==== what the kernels share ============================================================================== */
 
 namespace
 {

@@ -1,4 +1,5 @@
-/* Products of a hidden layer by one block of a cluster, which has some of its units: see wide.cu.
+/* What one block of a cluster does in a whole turn of a network with one or two hidden layers (wide.cu): the plan of
+ * its shared memory, the products of a hidden layer, of which it has some units, and the last layer.
  *
  *     forward    rows x units     over inputs: warps share the rows, and the inputs in WIDE_GROUPS groups
  *     step       inputs x units   over rows: warps share the inputs, 16 at a time
@@ -18,10 +19,9 @@
 #include "cuda/kernels/mma.cuh"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== wide plan ============================================================================================= */
+/* ==== the plan: what lies where =========================================================================== */
 
-/* What lies where while a cluster of blocks takes a whole turn of a network with one or two hidden layers: wide.cu.
- * Made by the host, the same for all lanes and blocks. */
+/* Made by the host, the same for all lanes and blocks. */
 
 enum {
     WIDE_ROWS = 64,
@@ -170,7 +170,7 @@ static inline int wide_plan_make(const fli_network *net, const fli_cuda_data *da
     return wide_plan_split(p, cluster, limit);
 }
 
-/* ==== wide ================================================================================================== */
+/* ==== the products of a hidden layer ====================================================================== */
 
 namespace
 {
@@ -604,9 +604,9 @@ static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide
 
 } // namespace
 
-/* ==== wide top ============================================================================================== */
+/* ==== the last layer and softmax ========================================================================== */
 
-/* The last layer of a wide turn, and softmax: see wide.cu. A block has the weights of all classes from its own units of
+/* A block has the weights of all classes from its own units of
  * the layer below, and the biases of all classes, as every other block has. */
 
 namespace

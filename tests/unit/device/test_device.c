@@ -34,9 +34,9 @@ static const way ways[] = {
 /* The engine that was opened last. */
 static fli_engine *opened;
 
-static fl_status open_twin(fl_ctx *ctx, size_t which, fli_engine **out)
+static fl_status open_cpu(fl_ctx *ctx, size_t which, fli_engine **out)
 {
-    fl_status s = fli_backend_twin.open(ctx, which, out);
+    fl_status s = fli_backend_cpu.open(ctx, which, out);
     opened = s ? NULL : *out;
     return s;
 }
@@ -70,8 +70,8 @@ typedef struct {
 
 static fl_status site_open(clients *c, double memory, site *s)
 {
-    *s = (site){.c = c, .backend = fli_backend_twin};
-    s->backend.open = open_twin;
+    *s = (site){.c = c, .backend = fli_backend_cpu};
+    s->backend.open = open_cpu;
     s->backend.describe = cramped;
     s->backend.net_bytes = lane_takes;
     fli_device_spec spec = {
@@ -283,12 +283,12 @@ static void test_logits(void **state)
 
 /* ---- failures -------------------------------------------------------------------------------------------- */
 
-static fl_status broken_look(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_look *look,
-                             size_t count)
+static fl_status broken_evaluate(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_eval *evals,
+                                 size_t count)
 {
     (void)n;
     (void)data;
-    (void)look;
+    (void)evals;
     (void)count;
     return fli_fail(ctx, FL_EIO, "the device has fallen off");
 }
@@ -302,8 +302,8 @@ static void test_failures_are_remembered(void **state)
     clients_init(&c, f->ctx, &ways[0], &fli_ops_f32);
     site_init(&c, &s);
     const fli_view *v = &c.view[0];
-    fli_backend broken = fli_backend_twin;
-    broken.look = broken_look;
+    fli_backend broken = fli_backend_cpu;
+    broken.evaluate = broken_evaluate;
     opened->does = &broken;
     assert_true(isnan(fli_eval_loss(&s.eval, v->ds, v->train, v->n_train, there(&s, c.vectors), NULL, &correct)));
     fli_clear(f->ctx);
@@ -331,7 +331,7 @@ static void test_names(void **state)
     const fli_backend *b;
     size_t which = 9;
     assert_ok(f->ctx, fli_device_find(f->ctx, "twin", &b, &which));
-    assert_ptr_equal(b, &fli_backend_twin);
+    assert_ptr_equal(b, &fli_backend_cpu);
     assert_int_equal(which, 0);
     assert_ok(f->ctx, fli_device_find(f->ctx, "twin:0", &b, &which));
     assert_fails(f->ctx, fli_device_find(f->ctx, "twin:1", &b, &which), FL_ECONFIG,

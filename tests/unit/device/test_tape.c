@@ -21,7 +21,7 @@ static void counting_play(fli_engine *e, const fli_tape *t)
     played_lanes += t->lanes;
     for (size_t i = 0; i < t->count; i++)
         if (t->op[i].kind == FLI_TAPE_SUM && t->op[i].count > longest_sum) longest_sum = t->op[i].count;
-    fli_backend_twin.play(e, t);
+    fli_backend_cpu.play(e, t);
 }
 
 static void forget_counts(void) { plays = played_ops = played_lanes = longest_sum = 0; }
@@ -40,9 +40,9 @@ static void bench_init(bench *b, const fli_ops *ops)
 {
     fli_rng r;
     double x[N];
-    *b = (bench){.ctx = fl_ctx_new(), .backend = fli_backend_twin, .here = {ops, N, NULL}};
+    *b = (bench){.ctx = fl_ctx_new(), .backend = fli_backend_cpu, .here = {ops, N, NULL}};
     b->backend.play = counting_play;
-    assert_ok(b->ctx, fli_backend_twin.open(b->ctx, 0, &b->engine));
+    assert_ok(b->ctx, fli_backend_cpu.open(b->ctx, 0, &b->engine));
     b->engine->does = &b->backend;
     assert_ok(b->ctx, fli_recorder_new(b->ctx, b->engine, &b->recorder));
     b->there = (fli_space){ops, N, fli_recorder_place(b->recorder)};
@@ -64,7 +64,7 @@ static void bench_fini(bench *b)
 {
     fli_vector_free(&b->there, b->memory);
     fli_recorder_free(b->recorder);
-    fli_backend_twin.close(b->engine);
+    fli_backend_cpu.close(b->engine);
     fli_free(b->plain);
     fl_ctx_free(b->ctx);
 }
@@ -282,7 +282,7 @@ static void test_lanes(void **state)
 
 /* ---- addresses ------------------------------------------------------------------------------------------ */
 
-/* Whoever follows an address of the twin's dies of it. */
+/* Code that follows an address of the backend `twin` crashes. */
 static void test_addresses(void **state)
 {
     bench b;
@@ -306,7 +306,7 @@ static void test_no_memory(void **state)
     fl_ctx *ctx = fl_ctx_new();
     fli_engine *e;
     (void)state;
-    assert_ok(ctx, fli_backend_twin.open(ctx, 0, &e));
+    assert_ok(ctx, fli_backend_cpu.open(ctx, 0, &e));
     for (size_t k = 1; k < 12; k++) {
         fli_recorder *r = NULL;
         fli_ctx_fail_alloc(ctx, k);
@@ -322,7 +322,7 @@ static void test_no_memory(void **state)
         fli_clear(ctx);
         fli_recorder_free(r);
     }
-    fli_backend_twin.close(e);
+    fli_backend_cpu.close(e);
     fl_ctx_free(ctx);
 }
 
