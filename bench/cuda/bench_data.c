@@ -1,7 +1,8 @@
 /* Drawing mini-batches and gathering their samples on a GPU (src/cuda/kernels/batch_order.cu, gather.cu): microseconds
  * for all lanes together. From the repository's root:
  *
- *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c src/cuda/kernels/batch_order.cu src/cuda/kernels/gather.cu \
+ *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c src/cuda/kernels/batch_order.cu
+ * src/cuda/kernels/gather.cu \
  *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_data && ./bench_data
  */
 #include "base/os.h"

@@ -214,7 +214,7 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **
 /* What the user's functions see is made for every call, on the stack, from what a method of fedloom's own would see.
  * The method itself is found by the parameters, which begin with it. */
 
-static fli_registry methods = FLI_OWN_LIST(method_free);
+static fli_registry methods = FLI_REGISTRY_INIT(method_free);
 
 static const fli_user_method *self_of(const void *params) { return ((const fli_user_params *)params)->self; }
 static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }

@@ -162,7 +162,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
-    c->failure = spec->fault ? spec->fault : &c->own_failure;
+    c->failure = spec->user_failure ? spec->user_failure : &c->own_failure;
     if (spec->site) c->spec.together = spec->site->lanes;
     if (!c->spec.together) c->spec.together = 1;
     c->space = spec->model->space;

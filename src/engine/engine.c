@@ -66,7 +66,7 @@ static fl_status clients_new(fli_exec *e)
         .folder = s->folder,
         .site = s->site,
         .measure_potential = s->measure_potential,
-        .fault = &e->user_failure,
+        .user_failure = &e->user_failure,
         .ranks = s->ranks,
         .rank_owner = s->rank_owner,
     };

@@ -213,7 +213,7 @@ static void give_up_batch(fli_remote_queue *q, ask_batch *b, fl_status status, c
     b->failed = status;
     fli_snprintf(b->why.text, sizeof b->why.text, "%s", why);
     if (status == FL_ECALLBACK)
-        fli_user_failure_note(q->spec.fault, &b->why); /* nor is anything of the user's called here */
+        fli_user_failure_note(q->spec.user_failure, &b->why); /* nor is anything of the user's called here */
     pthread_cond_broadcast(&q->moved);
 }
 
@@ -621,7 +621,7 @@ static void word_failure(fli_remote_queue *q, const queued_ask *asks, size_t n, 
     fl_failure why = x->why;
     fli_snprintf(x->why.text, sizeof x->why.text, "client %u: %.480s", x->ask.client,
                  why.text[0] ? why.text : fl_status_text(status));
-    if (status == FL_ECALLBACK) fli_user_failure_note(q->spec.fault, &x->why);
+    if (status == FL_ECALLBACK) fli_user_failure_note(q->spec.user_failure, &x->why);
 }
 
 /* What a client did wrong that is left out for it; NULL: nothing. */

@@ -178,7 +178,7 @@ static void solver_free(void *item)
     fli_free(o);
 }
 
-static fli_registry solvers = FLI_OWN_LIST(solver_free);
+static fli_registry solvers = FLI_REGISTRY_INIT(solver_free);
 
 static fl_status check(fl_ctx *ctx, const fl_solver *s)
 {
