@@ -51,8 +51,8 @@ static fl_status same_method(fl_ctx *ctx, const fl_config *c, const char *method
 }
 
 /* The problem with that method, and the YAML of whoever asks over it; NULL: nothing. */
-static fl_status conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
-                                fl_config **out)
+static fl_status make_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
+                             fl_config **out)
 {
     fl_config *c = fl_config_new(ctx);
     char *choice = fli_strf(ctx, "algorithm=%s", method);
@@ -254,7 +254,7 @@ static fl_status set_way(conform *c, const way *w, fl_config *cfg)
 
 static fl_status config_for(conform *c, const way *w, fl_config **out)
 {
-    fl_status s = conform_config(c->ctx, c->problem, c->method, c->settings, out);
+    fl_status s = make_config(c->ctx, c->problem, c->method, c->settings, out);
     if (!s && (s = set_way(c, w, *out))) fl_config_free(*out);
     return s;
 }

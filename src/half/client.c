@@ -17,8 +17,7 @@
 
 /* ==== what a client lets a server ask for =================================================================== */
 
-/* fl_client_limit. Looked at before anything is computed, and before memory is
- * taken. */
+/* fl_client_limit. Looked at before anything is computed, and before memory is taken. */
 
 /* ---- its own copy ----------------------------------------------------------------------------------------- */
 

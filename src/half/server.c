@@ -267,7 +267,7 @@ struct fl_server {
     progress progress;
     fl_status status;   /* of the run, once it is over, */
     char why[4096];     /* and its sentences if it failed */
-    int stop_requested; /* to stop, before there was a run */
+    int stop_requested; /* before there was a run */
     size_t callers;     /* threads in a call: the server is freed after the last has left */
 };
 

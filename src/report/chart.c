@@ -6,6 +6,7 @@
  * classes (coloured by page.css), and its legend is the page's; with JavaScript the page draws it again (js/chart.js),
  * for other axes and ranges. */
 #include "report/internal.h"
+
 #include "base/number.h"
 #include "report/report.h"
 

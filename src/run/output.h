@@ -115,15 +115,15 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace);
 fl_status fli_checkpoint_make(fl_run *run, int replace);
 /* The folder is there; checkpoints of an earlier run in it are refused. */
 fl_status fli_checkpoint_prepare(fl_run *run);
-/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run: it
- * is only said. If the clients are other programs it does end it: they must not be ahead of what a server can go back
+/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
+ * is logged. If the clients are other programs it does end it: they must not be ahead of what a server can go back
  * to. */
 fl_status fli_checkpoint_due(fl_run *run, int asked);
 /* Whether there is one to go on from, where the settings ask for checkpoints. */
 int fli_checkpoint_exists(fl_run *run);
 /* Rank 0: FL_EDONE if the result of this very run is there already; what is left of its checkpoints is removed. */
 fl_status fli_checkpoint_check_finished(fl_run *run);
-/* Goes on from the newest one that is whole; what is damaged is said. */
+/* Goes on from the newest one that is whole; damaged ones are logged. */
 fl_status fli_checkpoint_take(fl_run *run);
 /* Rank 0: the run is finished, removes them. */
 fl_status fli_checkpoint_remove(fl_run *run);
@@ -141,7 +141,7 @@ void fli_idle_begin(fl_run *run);
 void fli_idle_end(fl_run *run);
 /* On every rank, before a row: its columns are about the time since the last one. */
 fl_status fli_idle_take(fl_run *run);
-/* At the end, to the log; and as a table, a row per rank. */
+/* At the end, to the log. */
 void fli_idle_report(const fl_run *run);
 
 #endif

@@ -125,7 +125,7 @@ static void potential_report(const fl_run *run)
             run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
 }
 
-/* What the method's optimality gap is made of beside what clients measure (metric/global_rows.c), before the first
+/* What the method's optimality gap is made of besides what clients measure (metric/global_rows.c), before the first
  * measurement. */
 static fl_status gap_begin(fl_run *run)
 {

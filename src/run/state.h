@@ -26,7 +26,7 @@ struct fl_run {
     size_t round; /* finished rounds; of asynchronous methods, server steps */
     /* the round under way */
     uint32_t *cohort;
-    fli_ask *asks;        /* of it; who is late is dropped from these */
+    fli_ask *asks;        /* of it; late clients are dropped from these */
     double *durations;    /* simulated, and as many again to sort them */
     size_t empty;         /* rounds in which no client took part, or all were late, */
     size_t empty_row;     /* and how many of them were the last ones */
@@ -49,7 +49,7 @@ struct fl_run {
     size_t row_count, row_capacity;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fl_stop stopped;
-    atomic_int stop_requested; /* to stop */
+    atomic_int stop_requested; /* at this rank */
     int stop_agreed;           /* a stop was requested at any rank */
     /* saving */
     char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
@@ -64,9 +64,8 @@ struct fl_run {
     void *on_checkpoint_arg;
     /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
     fl_status (*page)(fli_text *t, const fl_run *run);
-    char *command; /* what the page says that the run was made with; NULL: nothing */
-    char kernels
-        [256]; /* what it was computed with (fli_run_computed_with): several if it was resumed on another machine */
+    char *command;     /* what the page says that the run was made with; NULL: nothing */
+    char kernels[256]; /* from fli_run_computed_with; several if it was resumed on another machine */
 };
 
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */

@@ -172,7 +172,7 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
         if (!o->count) continue;
-        fli_result_end_need(s, i);
+        fli_result_end_load(s, i);
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);

@@ -376,7 +376,7 @@ static fl_status read_file(fl_ctx *ctx, const char *folder, const char *name, ch
     return status;
 }
 
-void fli_result_end_need(fl_study *s, size_t trial)
+void fli_result_end_load(fl_study *s, size_t trial)
 {
     fli_outcome *o = &s->outcomes[trial];
     const char *folder = s->x.trials[trial].folder;

@@ -51,7 +51,7 @@ typedef struct {
     size_t data;                  /* its place in `shared` */
     fli_existing_result existing; /* what was in its folder when it was looked at */
     int checked;                  /* a trial that was taken over: its data are known to be the present ones */
-    /* Of one that is done, after fli_result_end_need: */
+    /* Of one that is done, after fli_result_end_load: */
     int end_known;
     fli_client_end *clients;
     size_t client_count;
@@ -119,7 +119,7 @@ void fli_shared_unload(fli_shared *d);
 fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
 /* What the result of a trial that is done says of its clients and its model (study.c). A report does without what
  * cannot be read. */
-void fli_result_end_need(fl_study *s, size_t trial);
+void fli_result_end_load(fl_study *s, size_t trial);
 /* What the comparison is about, line by line (problem.c); memory from the arena. */
 fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out);
 

@@ -2,9 +2,9 @@
  * of one seed share the loaded data and the partition. */
 #include "study/study.h"
 
-#include "base/os.h"
 #include "base/file.h"
 #include "base/number.h"
+#include "base/os.h"
 #include "run/output.h"
 
 #include <stdlib.h>

@@ -74,7 +74,7 @@ static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, c
 }
 
 /* What was tried: the goal against each key, a panel per method and key. */
-static fl_status tune_picture(fl_tune *t, fli_arena *a, fli_text *out)
+static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
 {
     fl_status s = FL_OK;
     fli_text goal;
@@ -145,7 +145,7 @@ static void put_method(fli_json *j, const fl_tune *t, const fli_comparison *c)
     fli_json_end(j);
 }
 
-static void tune_json(fli_text *text, const fl_tune *t)
+static void print_json(fli_text *text, const fl_tune *t)
 {
     fli_json j;
     fli_json_init(&j, text);
@@ -485,7 +485,7 @@ static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
-static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, tune_picture, make_best};
+static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, draw_tried, make_best};
 static const char *const made[] = {"tried.csv", "tried.svg", "best.yaml"};
 enum { MADE = sizeof made / sizeof *made };
 
@@ -615,7 +615,7 @@ fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
     if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
     fli_text_init(&text, t->ctx);
     if (fli_wants_json(t->ctx))
-        tune_json(&text, t);
+        print_json(&text, t);
     else
         s = add_table(t, &text);
     if (!s) s = fli_text_ok(&text);

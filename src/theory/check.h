@@ -11,7 +11,7 @@
  * get there; NaN, there was none. */
 typedef struct {
     double eps, at_most, run;
-} fli_until;
+} fli_rounds_until;
 enum { FLI_CHECK_EPS = 3 }; /* 1e-2, 1e-4 and 1e-6 of the start */
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
     fli_fixes fixes; /* the rows for conditions that fail */
     size_t left;     /* how many still fail with these rows, once fli_settle_fixes has found that */
     fli_promise rounds;
-    fli_until eps[FLI_CHECK_EPS];
+    fli_rounds_until eps[FLI_CHECK_EPS];
     size_t ran; /* rounds of a run beside it; 0: there was none */
 } fli_check;
 
