@@ -1,11 +1,9 @@
-/* What the listing and the reference share. */
+/* What the lists (lists.c) and the reference (reference.c) share: examples, facts, and the style of a document. */
 #ifndef FLI_DESCRIBE_DESCRIBE_H
 #define FLI_DESCRIBE_DESCRIBE_H
 
 #include "config/registry.h"
 #include "format/keys.h"
-
-/* ==== list ================================================================================================== */
 
 /* How a thing is chosen in a configuration: one or two lines of YAML. */
 void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item);
@@ -14,13 +12,10 @@ void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item);
 typedef void fli_fact_fn(void *arg, const char *label, const char *text);
 fl_status fli_list_facts(fl_ctx *ctx, const fli_item *item, fli_fact_fn *fact, void *arg);
 
-/* ---- the same as JSON (list_json.c) ---------------------------------------------------------------------- */
+/* ==== the reference ========================================================================================= */
 
-/* ==== reference ============================================================================================= */
-
-/* The reference of all settings in one format or another: reference.c walks the tables, a style writes. */
-
-/* Texts come as the tables have them: plain, with `backticks` around what is typed. */
+/* The reference of all settings in one format or another: reference.c walks the tables, a style writes.
+ * Texts come as the tables have them: plain, with `backticks` around what is typed. */
 typedef struct {
     void (*begin)(fli_text *t); /* the page's head and a few words on what a configuration is */
     void (*end)(fli_text *t);

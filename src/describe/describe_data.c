@@ -1,4 +1,5 @@
-/* What `fedloom data` shows: the data set, and who holds what; as text or as JSON. */
+/* `fedloom data`: shows the data set and which client has which labels, as text or as JSON; with --export it writes the
+ * federation as files for clients that join over the network. */
 #include "base/number.h"
 #include "data/partition/partition.h"
 #include "format/json.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== data describe ========================================================================================= */
+/* ==== looking at data ======================================================================================= */
 
 enum { MOST_CLASSES = 40 }; /* wider histograms help nobody */
 
@@ -231,7 +232,7 @@ fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition
     return s;
 }
 
-/* ==== data export =========================================================================================== */
+/* ==== exporting clients ===================================================================================== */
 
 /* `fedloom data FILE --export FOLDER`: a simulated federation as one that clients join, each with a file of its own.
  *

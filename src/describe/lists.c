@@ -1,5 +1,6 @@
-/* fl_list: what a configuration can choose from, for a person. The kinds come from registry.c, the fixed sections from
- * settings.c; nothing here knows any of them by name. */
+/* fl_list: what a configuration can choose from, for a person. The kinds come from config/registry.c, the fixed
+ * sections from config/settings.c; nothing here knows any of them by name. As text or, where the context asks for it,
+ * as JSON. */
 #include "base/number.h"
 #include "base/text.h"
 #include "config/registry.h"
@@ -10,12 +11,217 @@
 
 #include <string.h>
 
-/* ==== list ================================================================================================== */
+/* ==== devices of this machine =============================================================================== */
+
+/* What `device` can name, here and now: for `fedloom list devices`. */
+
+static int has_cuda(void)
+{
+    for (const fli_backend *const *b = fli_backend_list; *b; b++)
+        if (!strcmp((*b)->name, "cuda")) return 1;
+    return 0;
+}
+
+const char *fl_devices(void) { return has_cuda() ? "cpu, cuda, twin" : "cpu, twin"; }
+
+/* Text, or with `json` a document. */
+typedef struct {
+    fli_text *t;
+    fli_json *json;
+} listing;
+
+static void add_json(fli_json *j, const char *name, const fli_engine_info *i, const char *why)
+{
+    fli_json_map(j, NULL);
+    fli_json_text(j, "name", name);
+    fli_json_truth(j, "here", !why);
+    fli_json_text(j, why ? "why" : "is", why ? why : i->name);
+    if (!why && i->memory > 0) {
+        fli_json_real(j, "bytes", i->memory);
+        fli_json_real(j, "bytes_free", i->free);
+    }
+    if (!why && *i->more) fli_json_text(j, "more", i->more);
+    fli_json_end(j);
+}
+
+/* One that is here; or, with `why`, that there is none. */
+static void add_device(const listing *l, const char *name, const fli_engine_info *i, const char *why)
+{
+    if (l->json)
+        add_json(l->json, name, i, why);
+    else if (why)
+        fli_text_addf(l->t, "%-16s none here: %s\n", name, why);
+    else {
+        fli_text_addf(l->t, "%-16s %s", name, i->name);
+        if (i->memory > 0) fli_text_addf(l->t, ", %.1f GiB, %.1f GiB free", i->memory / 0x1p30, i->free / 0x1p30);
+        fli_text_addf(l->t, "%s%s\n", *i->more ? ", " : "", i->more);
+    }
+}
+
+/* All devices of a kind, numbered where there are several; or why there is none. */
+static fl_status add_backend(fl_ctx *ctx, const listing *l, const fli_backend *b)
+{
+    char why[256] = "", name[64];
+    size_t count = b->count(why, sizeof why);
+    if (!count) add_device(l, b->name, NULL, why);
+    for (size_t i = 0; i < count; i++) {
+        fli_engine_info info = {0};
+        fl_status s = b->describe(ctx, i, &info);
+        if (s) return s;
+        fli_snprintf(name, sizeof name, count > 1 ? "%s:%zu" : "%s", b->name, i);
+        add_device(l, name, &info, NULL);
+    }
+    return FL_OK;
+}
+
+static fl_status add_devices(fl_ctx *ctx, const listing *l)
+{
+    fl_status s = FL_OK;
+    add_device(l, "cpu", &(fli_engine_info){.name = "the processors of this machine"}, NULL);
+    for (const fli_backend *const *b = fli_backend_list; !s && *b; b++) s = add_backend(ctx, l, *b);
+    if (!has_cuda()) add_device(l, "cuda", NULL, "this fedloom was built without the CUDA toolkit");
+    return s;
+}
+
+/* What `device` can name on this machine. */
+static fl_status list_devices(fl_ctx *ctx, fli_text *t)
+{
+    fli_json j;
+    fl_status s;
+    fli_json_init(&j, t);
+    if (!fli_wants_json(ctx)) {
+        s = add_devices(ctx, &(listing){t, NULL});
+        fli_text_add(t, "\n`device: NAME` in a configuration computes there.\n");
+        return s;
+    }
+    fli_json_map(&j, NULL);
+    fli_json_list(&j, "devices");
+    s = add_devices(ctx, &(listing){t, &j});
+    fli_json_end(&j);
+    fli_json_end(&j);
+    return s;
+}
+
+/* ==== as JSON =============================================================================================== */
+
+/* The words that a value may be. */
+static void put_choices(fli_json *j, const fli_key *row)
+{
+    char word[64];
+    if (!row->choices && row->type != FLI_BOOL) return;
+    fli_json_list(j, "choices");
+    for (int i = 0; fli_choice_word(row->choices ? row->choices : "true|false", i, word, sizeof word); i++)
+        fli_json_text(j, NULL, word);
+    fli_json_end(j);
+}
+
+static void put_key(fli_json *j, const fli_key *row)
+{
+    fli_text type;
+    fli_text_init(&type, j->t->ctx);
+    fli_key_print_type(&type, row);
+    fli_json_map(j, NULL);
+    fli_json_text(j, "name", row->name);
+    fli_json_text(j, "type", fli_text_get(&type));
+    fli_json_text(j, "default", row->def); /* null: it must be given */
+    fli_json_text(j, "help", row->help);
+    put_choices(j, row);
+    fli_json_end(j);
+    j->t->failed |= type.failed;
+    fli_text_fini(&type);
+}
+
+static void put_keys(fli_json *j, const char *name, const fli_key *rows)
+{
+    fli_json_list(j, name);
+    for (const fli_key *row = rows; row && row->name; row++) put_key(j, row);
+    fli_json_end(j);
+}
+
+static void kinds_json(fli_text *t)
+{
+    fli_json j;
+    fli_json_init(&j, t);
+    fli_json_map(&j, NULL);
+    fli_json_list(&j, "kinds");
+    for (const fli_kind *k = fli_kinds; k->section; k++) {
+        size_t n = 0;
+        while (fli_item_name(k, n)) n++;
+        fli_json_map(&j, NULL);
+        fli_json_text(&j, "name", k->plural);
+        fli_json_text(&j, "section", k->section);
+        fli_json_text(&j, "title", k->title);
+        fli_json_whole(&j, "count", n);
+        fli_json_end(&j);
+    }
+    fli_json_end(&j);
+    fli_json_end(&j);
+}
+
+static void items_json(fli_text *t, const fli_kind *kind)
+{
+    fli_json j;
+    fli_item item;
+    fli_json_init(&j, t);
+    fli_json_map(&j, NULL);
+    fli_json_list(&j, kind->plural);
+    for (size_t i = 0; kind->item(i, &item); i++) {
+        fli_json_map(&j, NULL);
+        fli_json_text(&j, "name", item.name);
+        fli_json_text(&j, "title", item.title);
+        fli_json_end(&j);
+    }
+    fli_json_end(&j);
+    fli_json_end(&j);
+}
+
+/* fli_fact_fn */
+static void put_fact(void *j, const char *label, const char *text) { fli_json_text(j, label, text); }
+
+static fl_status item_json(fl_ctx *ctx, fli_text *t, const fli_kind *kind, const fli_item *item)
+{
+    fli_json j;
+    fli_json_init(&j, t);
+    fli_json_map(&j, NULL);
+    fli_json_text(&j, "section", kind->section);
+    fli_json_text(&j, "name", item->name);
+    fli_json_text(&j, "title", item->title);
+    fli_json_map(&j, "facts");
+    fl_status s = fli_list_facts(ctx, item, put_fact, &j);
+    fli_json_end(&j);
+    put_keys(&j, "keys", item->keys);
+    put_keys(&j, "section_keys", fli_settings_common(kind->section));
+    fli_json_end(&j);
+    return s;
+}
+
+/* NULL: all of them */
+static void settings_json(fli_text *t, const char *section)
+{
+    fli_json j;
+    fli_section s;
+    fli_json_init(&j, t);
+    fli_json_map(&j, NULL);
+    fli_json_list(&j, "sections");
+    for (size_t i = 0; fli_settings_section(i, &s); i++) {
+        if (section && strcmp(section, s.name)) continue;
+        fli_json_map(&j, NULL);
+        fli_json_text(&j, "name", s.name);
+        fli_json_text(&j, "title", s.title);
+        fli_json_text(&j, "kinds", s.kind ? s.kind->plural : NULL);
+        put_keys(&j, "keys", s.keys);
+        fli_json_end(&j);
+    }
+    fli_json_end(&j);
+    fli_json_end(&j);
+}
+
+/* ==== as text, and the choice of what is listed ============================================================= */
 
 /* The keys that do not depend on a choice, listed as if they were a kind. */
 static const char settings_name[] = "settings", settings_title[] = "the keys that do not depend on a choice";
 
-/* And what there is on this machine. */
+/* And the devices of this machine. */
 static const char devices_name[] = "devices", devices_title[] = "where a run can be computed, on this machine";
 
 static void add_kinds(fli_text *t)
@@ -113,14 +319,12 @@ static fl_status unknown(fl_ctx *ctx, const char *what, const char *name, const 
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", hint);
 }
 
-static void list_settings_json(fli_text *t, const char *section);
-
 static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
 {
     const fli_key *keys = section ? fli_settings_common(section) : NULL;
     if (!section || keys) {
         if (fli_wants_json(ctx))
-            list_settings_json(t, section);
+            settings_json(t, section);
         else if (keys)
             fli_keys_print_help(t, keys, 0);
         else
@@ -130,10 +334,6 @@ static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
     return unknown(ctx, "section with keys of its own", section, fli_settings_nearest_section(section), " settings");
 }
 
-static void list_items_json(fli_text *t, const fli_kind *kind);
-
-static fl_status list_item_json(fl_ctx *ctx, fli_text *t, const fli_kind *kind, const fli_item *item);
-
 static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, const char *name)
 {
     fli_item item;
@@ -141,20 +341,16 @@ static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, cons
     const fli_kind *kind = fli_kind_find(kind_text);
     if (!kind) return unknown(ctx, "kind of thing", kind_text, fl_nearest(kind_text, kind_name, NULL), "");
     if (!name) {
-        (fli_wants_json(ctx) ? list_items_json : add_items)(t, kind);
+        (fli_wants_json(ctx) ? items_json : add_items)(t, kind);
         return FL_OK;
     }
     fli_snprintf(hint, sizeof hint, " %s", kind->plural);
     if (!fli_item_find(kind, name, &item))
         return unknown(ctx, kind->section, name, fl_nearest(name, fli_item_name, kind), hint);
-    if (fli_wants_json(ctx)) return list_item_json(ctx, t, kind, &item);
+    if (fli_wants_json(ctx)) return item_json(ctx, t, kind, &item);
     add_item(t, kind, &item);
     return FL_OK;
 }
-
-static fl_status list_devices(fl_ctx *ctx, fli_text *t);
-
-static void list_kinds_json(fli_text *t);
 
 fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *out, void *arg)
 {
@@ -163,7 +359,7 @@ fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *o
     fli_clear(ctx);
     fli_text_init(&t, ctx);
     if (!kind)
-        (fli_wants_json(ctx) ? list_kinds_json : add_kinds)(&t);
+        (fli_wants_json(ctx) ? kinds_json : add_kinds)(&t);
     else if (!strcmp(kind, settings_name) || !strcmp(kind, "setting"))
         s = list_settings(ctx, &t, name);
     else if (!strcmp(kind, devices_name) || !strcmp(kind, "device"))
@@ -175,211 +371,4 @@ fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *o
     if (!s) out(arg, fli_text_get(&t));
     fli_text_fini(&t);
     return s;
-}
-
-/* ==== list devices ========================================================================================== */
-
-/* What `device` can name, here and now: for `fedloom list devices`. */
-
-static int has_cuda(void)
-{
-    for (const fli_backend *const *b = fli_backend_list; *b; b++)
-        if (!strcmp((*b)->name, "cuda")) return 1;
-    return 0;
-}
-
-const char *fl_devices(void) { return has_cuda() ? "cpu, cuda, twin" : "cpu, twin"; }
-
-/* Text, or with `json` a document. */
-typedef struct {
-    fli_text *t;
-    fli_json *json;
-} listing;
-
-static void add_json(fli_json *j, const char *name, const fli_engine_info *i, const char *why)
-{
-    fli_json_map(j, NULL);
-    fli_json_text(j, "name", name);
-    fli_json_truth(j, "here", !why);
-    fli_json_text(j, why ? "why" : "is", why ? why : i->name);
-    if (!why && i->memory > 0) {
-        fli_json_real(j, "bytes", i->memory);
-        fli_json_real(j, "bytes_free", i->free);
-    }
-    if (!why && *i->more) fli_json_text(j, "more", i->more);
-    fli_json_end(j);
-}
-
-/* One that is here; or, with `why`, that there is none. */
-static void add(const listing *l, const char *name, const fli_engine_info *i, const char *why)
-{
-    if (l->json)
-        add_json(l->json, name, i, why);
-    else if (why)
-        fli_text_addf(l->t, "%-16s none here: %s\n", name, why);
-    else {
-        fli_text_addf(l->t, "%-16s %s", name, i->name);
-        if (i->memory > 0) fli_text_addf(l->t, ", %.1f GiB, %.1f GiB free", i->memory / 0x1p30, i->free / 0x1p30);
-        fli_text_addf(l->t, "%s%s\n", *i->more ? ", " : "", i->more);
-    }
-}
-
-/* All devices of a kind, numbered where there are several; or why there is none. */
-static fl_status add_backend(fl_ctx *ctx, const listing *l, const fli_backend *b)
-{
-    char why[256] = "", name[64];
-    size_t count = b->count(why, sizeof why);
-    if (!count) add(l, b->name, NULL, why);
-    for (size_t i = 0; i < count; i++) {
-        fli_engine_info info = {0};
-        fl_status s = b->describe(ctx, i, &info);
-        if (s) return s;
-        fli_snprintf(name, sizeof name, count > 1 ? "%s:%zu" : "%s", b->name, i);
-        add(l, name, &info, NULL);
-    }
-    return FL_OK;
-}
-
-static fl_status add_all(fl_ctx *ctx, const listing *l)
-{
-    fl_status s = FL_OK;
-    add(l, "cpu", &(fli_engine_info){.name = "the processors of this machine"}, NULL);
-    for (const fli_backend *const *b = fli_backend_list; !s && *b; b++) s = add_backend(ctx, l, *b);
-    if (!has_cuda()) add(l, "cuda", NULL, "this fedloom was built without the CUDA toolkit");
-    return s;
-}
-
-/* What `device` can name on this machine. */
-static fl_status list_devices(fl_ctx *ctx, fli_text *t)
-{
-    fli_json j;
-    fl_status s;
-    fli_json_init(&j, t);
-    if (!fli_wants_json(ctx)) {
-        s = add_all(ctx, &(listing){t, NULL});
-        fli_text_add(t, "\n`device: NAME` in a configuration computes there.\n");
-        return s;
-    }
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, "devices");
-    s = add_all(ctx, &(listing){t, &j});
-    fli_json_end(&j);
-    fli_json_end(&j);
-    return s;
-}
-
-/* ==== list json ============================================================================================= */
-
-/* What fl_list shows, as JSON. */
-
-/* The words that a value may be. */
-static void put_choices(fli_json *j, const fli_key *row)
-{
-    char word[64];
-    if (!row->choices && row->type != FLI_BOOL) return;
-    fli_json_list(j, "choices");
-    for (int i = 0; fli_choice_word(row->choices ? row->choices : "true|false", i, word, sizeof word); i++)
-        fli_json_text(j, NULL, word);
-    fli_json_end(j);
-}
-
-static void put_key(fli_json *j, const fli_key *row)
-{
-    fli_text type;
-    fli_text_init(&type, j->t->ctx);
-    fli_key_print_type(&type, row);
-    fli_json_map(j, NULL);
-    fli_json_text(j, "name", row->name);
-    fli_json_text(j, "type", fli_text_get(&type));
-    fli_json_text(j, "default", row->def); /* null: it must be given */
-    fli_json_text(j, "help", row->help);
-    put_choices(j, row);
-    fli_json_end(j);
-    j->t->failed |= type.failed;
-    fli_text_fini(&type);
-}
-
-static void put_keys(fli_json *j, const char *name, const fli_key *rows)
-{
-    fli_json_list(j, name);
-    for (const fli_key *row = rows; row && row->name; row++) put_key(j, row);
-    fli_json_end(j);
-}
-
-static void list_kinds_json(fli_text *t)
-{
-    fli_json j;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, "kinds");
-    for (const fli_kind *k = fli_kinds; k->section; k++) {
-        size_t n = 0;
-        while (fli_item_name(k, n)) n++;
-        fli_json_map(&j, NULL);
-        fli_json_text(&j, "name", k->plural);
-        fli_json_text(&j, "section", k->section);
-        fli_json_text(&j, "title", k->title);
-        fli_json_whole(&j, "count", n);
-        fli_json_end(&j);
-    }
-    fli_json_end(&j);
-    fli_json_end(&j);
-}
-
-static void list_items_json(fli_text *t, const fli_kind *kind)
-{
-    fli_json j;
-    fli_item item;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, kind->plural);
-    for (size_t i = 0; kind->item(i, &item); i++) {
-        fli_json_map(&j, NULL);
-        fli_json_text(&j, "name", item.name);
-        fli_json_text(&j, "title", item.title);
-        fli_json_end(&j);
-    }
-    fli_json_end(&j);
-    fli_json_end(&j);
-}
-
-/* fli_fact_fn */
-static void put_fact(void *j, const char *label, const char *text) { fli_json_text(j, label, text); }
-
-static fl_status list_item_json(fl_ctx *ctx, fli_text *t, const fli_kind *kind, const fli_item *item)
-{
-    fli_json j;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_text(&j, "section", kind->section);
-    fli_json_text(&j, "name", item->name);
-    fli_json_text(&j, "title", item->title);
-    fli_json_map(&j, "facts");
-    fl_status s = fli_list_facts(ctx, item, put_fact, &j);
-    fli_json_end(&j);
-    put_keys(&j, "keys", item->keys);
-    put_keys(&j, "section_keys", fli_settings_common(kind->section));
-    fli_json_end(&j);
-    return s;
-}
-
-/* NULL: all of them */
-static void list_settings_json(fli_text *t, const char *section)
-{
-    fli_json j;
-    fli_section s;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, "sections");
-    for (size_t i = 0; fli_settings_section(i, &s); i++) {
-        if (section && strcmp(section, s.name)) continue;
-        fli_json_map(&j, NULL);
-        fli_json_text(&j, "name", s.name);
-        fli_json_text(&j, "title", s.title);
-        fli_json_text(&j, "kinds", s.kind ? s.kind->plural : NULL);
-        put_keys(&j, "keys", s.keys);
-        fli_json_end(&j);
-    }
-    fli_json_end(&j);
-    fli_json_end(&j);
 }

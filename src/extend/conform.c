@@ -1,5 +1,5 @@
 /* fl_conform: what the engine promises of every method, tried out on a small federation. What may go wrong on one
- * thread comes first: a method that is found there is not let loose on several. */
+ * thread comes first: a method that fails there is not run on several. */
 #include "algo/user_method.h"
 #include "base/file.h"
 #include "base/number.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== conform problem ======================================================================================= */
+/* ==== the problems ========================================================================================== */
 
 /* Twelve clients that take different numbers of steps. Nine of them are more than the server waits for before it begins
  * to absorb (server/server_state.c), so that what is absorbed too early is seen by those after them. */
@@ -51,8 +51,8 @@ static fl_status same_method(fl_ctx *ctx, const fl_config *c, const char *method
 }
 
 /* The problem with that method, and the YAML of whoever asks over it; NULL: nothing. */
-static fl_status conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
-                                fl_config **out)
+static fl_status make_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
+                             fl_config **out)
 {
     fl_config *c = fl_config_new(ctx);
     char *choice = fli_strf(ctx, "algorithm=%s", method);
@@ -69,7 +69,7 @@ static fl_status conform_config(fl_ctx *ctx, const fli_conform_problem *p, const
     return s;
 }
 
-/* ==== conform trace ========================================================================================= */
+/* ==== recorded runs ========================================================================================= */
 
 typedef struct {
     fli_trace *trace;
@@ -109,7 +109,13 @@ static fl_status room_for(fl_run *run, fli_trace *t)
     return t->x && t->rows ? FL_OK : FL_ENOMEM;
 }
 
-static void trace_fini(fli_trace *t);
+static void trace_fini(fli_trace *t)
+{
+    fli_free(t->x);
+    fli_free(t->rows);
+    fli_free(t->error);
+    *t = (fli_trace){0};
+}
 
 /* Runs the configuration to its end; a failure that may be the method's is in the trace. Anything but FL_OK: it could
  * not begin, or something else went wrong. `stop` > 0: only that many rounds, and a checkpoint if there is an `output`
@@ -126,6 +132,7 @@ static fl_status trace_run(fl_config *cfg, size_t stop, fli_trace *out)
     return s;
 }
 
+/* Goes on from the checkpoint of that output, with the method of that name. */
 static fl_status trace_resume(fl_ctx *ctx, const char *output, const char *method, fli_trace *t)
 {
     fl_run *run = NULL;
@@ -138,15 +145,6 @@ static fl_status trace_resume(fl_ctx *ctx, const char *output, const char *metho
     fl_run_free(run);
     fl_config_free(cfg);
     return s;
-}
-
-/* Goes on from the checkpoint of that output, with the method of that name. */
-static void trace_fini(fli_trace *t)
-{
-    fli_free(t->x);
-    fli_free(t->rows);
-    fli_free(t->error);
-    *t = (fli_trace){0};
 }
 
 /* ---- comparing ------------------------------------------------------------------------------------------- */
@@ -193,7 +191,7 @@ static int trace_same(const fli_trace *a, const fli_trace *b, fli_text *what)
     return 1;
 }
 
-/* ==== conform =============================================================================================== */
+/* ==== holding a method to its promises ====================================================================== */
 
 enum { SLICE = 7, STOP = 2, SETS = 3, ROOM = 640 };
 
@@ -222,7 +220,7 @@ typedef struct {
 /* ---- lines ----------------------------------------------------------------------------------------------- */
 
 /* Notes how a check came out: `wrong` is empty if it holds. */
-static fl_status say(conform *c, const char *title, const fli_text *wrong)
+static fl_status print_line(conform *c, const char *title, const fli_text *wrong)
 {
     int holds = !*fli_text_get(wrong);
     fli_text line;
@@ -256,7 +254,7 @@ static fl_status set_way(conform *c, const way *w, fl_config *cfg)
 
 static fl_status config_for(conform *c, const way *w, fl_config **out)
 {
-    fl_status s = conform_config(c->ctx, c->problem, c->method, c->settings, out);
+    fl_status s = make_config(c->ctx, c->problem, c->method, c->settings, out);
     if (!s && (s = set_way(c, w, *out))) fl_config_free(*out);
     return s;
 }
@@ -289,7 +287,7 @@ static fl_status resume(conform *c, const way *w, fli_trace *t)
 /* ---- checks ---------------------------------------------------------------------------------------------- */
 
 /* A run that others are held against. One that ends badly, or with numbers that are not finite, is no measure. */
-static fl_status refer(conform *c, const way *w, fli_trace *t)
+static fl_status make_reference(conform *c, const way *w, fli_trace *t)
 {
     fli_text wrong;
     fli_text_init(&wrong, c->ctx);
@@ -301,12 +299,12 @@ static fl_status refer(conform *c, const way *w, fli_trace *t)
         fli_text_addf(&wrong, "parameter %zu of the last model is %g", i, last[i]);
         break;
     }
-    if (!s) s = say(c, w->title, &wrong);
+    if (!s) s = print_line(c, w->title, &wrong);
     fli_text_fini(&wrong);
     return s;
 }
 
-static fl_status hold(conform *c, const fli_trace *want, const way *w)
+static fl_status hold_to(conform *c, const fli_trace *want, const way *w)
 {
     fli_trace got;
     fli_text wrong;
@@ -315,28 +313,28 @@ static fl_status hold(conform *c, const fli_trace *want, const way *w)
     fli_text_init(&wrong, c->ctx);
     if (w->stop && !got.status) s = resume(c, w, &got);
     trace_same(want, &got, &wrong);
-    if (!s) s = say(c, w->title, &wrong);
+    if (!s) s = print_line(c, w->title, &wrong);
     fli_text_fini(&wrong);
     trace_fini(&got);
     return s;
 }
 
-static fl_status hold_all(conform *c, const way *ways)
+static fl_status hold_to_all(conform *c, const way *ways)
 {
     fl_status s = FL_OK;
-    for (; !s && ways->title; ways++) s = hold(c, ways->single ? &c->f32 : &c->f64, ways);
+    for (; !s && ways->title; ways++) s = hold_to(c, ways->single ? &c->f32 : &c->f64, ways);
     return s;
 }
 
 /* What only some methods can do is held against a run of its own. */
-static fl_status hold_if_possible(conform *c, const char *setting, const way *w)
+static fl_status hold_to_if_possible(conform *c, const char *setting, const way *w)
 {
     way plain = {"", {setting}, .single = w->single};
     fli_trace want;
     fl_status s = run(c, &plain, &want);
     if (s == FL_ECONFIG) return FL_OK; /* not for this method */
     if (s) return s;
-    if (!want.status) s = hold(c, &want, w);
+    if (!want.status) s = hold_to(c, &want, w);
     trace_fini(&want);
     return s;
 }
@@ -346,7 +344,7 @@ static fl_status check_dropped(conform *c)
 {
     static const char late[] = "system.wait_for=0.7";
     static const way bytes = {"late clients are dropped: messages as bytes", {late, "executor=loopback"}, .single = 1};
-    return hold_if_possible(c, late, &bytes);
+    return hold_to_if_possible(c, late, &bytes);
 }
 
 /* fli_between.call: a round of another run. How that one fares does not matter. */
@@ -376,7 +374,7 @@ static fl_status check_interleaved(conform *c)
     if (!s) s = trace_run(cfg, 0, &got);
     fli_text_init(&wrong, c->ctx);
     if (!s) trace_same(&c->f32, &got, &wrong);
-    if (!s) s = say(c, mine.title, &wrong);
+    if (!s) s = print_line(c, mine.title, &wrong);
     fli_text_fini(&wrong);
     trace_fini(&got);
     fl_run_free(other);
@@ -390,7 +388,7 @@ static fl_status check_composite(conform *c)
 {
     static const char ball[] = "regularizer={kind: l2_ball, radius: 1}";
     static const way slices = {"with a regulariser: slices of 7 entries", {ball}, .slice = SLICE};
-    return hold_if_possible(c, ball, &slices);
+    return hold_to_if_possible(c, ball, &slices);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------------------- */
@@ -444,7 +442,7 @@ static fl_status compare_bytes(conform *c, fl_run *r)
     else if (got_up != up || got_down != down)
         fli_text_addf(&wrong, "%.0f up and %.0f down were counted, but the tables say %.0f and %.0f", got_up, got_down,
                       up, down);
-    s = say(c, "everyone takes part: the bytes of its tables", &wrong);
+    s = print_line(c, "everyone takes part: the bytes of its tables", &wrong);
     fli_text_fini(&wrong);
     return s;
 }
@@ -514,16 +512,16 @@ static fl_status check_all(conform *c)
         {"slices of 7 entries on 5 threads", {"threads=5"}, .slice = SLICE, .single = 1},
         {NULL},
     };
-    fl_status s = refer(c, &single, &c->f32);
-    if (!s) s = refer(c, &twofold, &c->f64);
+    fl_status s = make_reference(c, &single, &c->f32);
+    if (!s) s = make_reference(c, &twofold, &c->f64);
     if (s || c->failed) return s;
-    if (!s) s = hold_all(c, on_one);
+    if (!s) s = hold_to_all(c, on_one);
     if (!s) s = check_interleaved(c);
     if (!s) s = check_dropped(c);
     if (!s) s = check_composite(c);
     if (!s) s = check_bytes(c);
     if (s || c->failed) return s;
-    return hold_all(c, on_many);
+    return hold_to_all(c, on_many);
 }
 
 static fl_status begin(conform *c)

@@ -1,4 +1,4 @@
-/* Small generated federations on which methods are held to what the engine promises of them. */
+/* Small generated federations on which conform.c tries methods. */
 #ifndef FLI_EXTEND_CONFORM_PROBLEM_H
 #define FLI_EXTEND_CONFORM_PROBLEM_H
 

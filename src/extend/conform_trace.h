@@ -1,4 +1,4 @@
-/* All that a run gives: its model and its metrics after every round; and whether two runs gave the same. */
+/* A recorded run: its model and its metrics after every round, or how it failed. For conform.c. */
 #ifndef FLI_EXTEND_CONFORM_TRACE_H
 #define FLI_EXTEND_CONFORM_TRACE_H
 

@@ -1,11 +1,12 @@
-/* fl_*_register: parts of users' own, under names that nothing else has; and fl_forget. */
+/* fl_*_register and fl_forget: objectives, solvers and methods that users bring get names that nothing else has, and
+ * lose them again. What each kind of part must have is checked in its own folder. */
 #include "algo/user_method.h"
-#include "base/user_registry.h"
 #include "base/ctx.h"
-#include "solver/user_solver.h"
-#include "model/user_objective.h"
-#include "metric/metric.h"
+#include "base/user_registry.h"
 #include "config/registry.h"
+#include "metric/metric.h"
+#include "model/user_objective.h"
+#include "solver/user_solver.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Golden cases: trajectories computed by an independent float64 implementation. A case names an objective, the clients'
  * data, a method with its parameters, and for every round who takes part and how many full-batch steps each takes; the
- * global model after every round must agree. It is planned like any other run (golden.h) and works on the same
+ * global model after every round must agree. It is planned like any other run and works on the same
  * executors; given are the clients' weights, the start, and in each ask who, how many steps and how likely. */
 #include "extend/verify.h"
 
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== golden ================================================================================================ */
+/* ==== a case as a configuration ============================================================================= */
 
 enum { CASE_MAX = 64 << 20, MOST = 1000 /* parameters of a level */ };
 
 /* FL_EFORMAT: the file, and what is wrong with it. */
-static fl_status golden_bad(const fli_golden *g, const char *what)
+static fl_status bad_file(const fli_golden *g, const char *what)
 {
     return fli_fail(g->ctx, FL_EFORMAT, "%s: %s", g->path, what);
 }
@@ -100,12 +100,13 @@ static void flatten(json_t *params, const char *key)
  * size. */
 static json_t *method_settings(const fli_golden *g)
 {
-    static const char *const elsewhere[] = {"lr", "regularizer", "momentum", "y_update", "y_lr", "y_steps"};
+    static const char *const of_other_sections[] = {"lr", "regularizer", "momentum", "y_update", "y_lr", "y_steps"};
     json_t *out = json_deep_copy(json_object_get(g->json, "params"));
     if (param(g, "eta") && !param(g, "lr")) json_object_set_new(out, "solver", json_string("exact"));
     flatten(out, "lr");
     flatten(out, "server_lr");
-    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) json_object_del(out, elsewhere[i]);
+    for (size_t i = 0; i < sizeof of_other_sections / sizeof *of_other_sections; i++)
+        json_object_del(out, of_other_sections[i]);
     json_object_set(out, "kind", json_object_get(g->json, "algorithm"));
     return out;
 }
@@ -144,7 +145,7 @@ static fl_status make_config(fli_golden *g, const char *kind, const char *execut
     json_t *settings = settings_of(g, kind, executor);
     char *text = settings ? json_dumps(settings, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(settings);
-    if (!text) return golden_bad(g, "it cannot be said in settings");
+    if (!text) return bad_file(g, "it cannot be said in settings");
     g->cfg = fl_config_new(g->ctx);
     fl_status s =
         g->cfg ? fli_yaml_parse(g->ctx, &g->cfg->arena, g->path, text, strlen(text), &g->cfg->root) : FL_ENOMEM;
@@ -156,7 +157,7 @@ static fl_status make_config(fli_golden *g, const char *kind, const char *execut
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
 /* A list of n numbers into out; 0 if it is anything else. */
-static int golden_numbers(const json_t *list, size_t n, double *out)
+static int numbers_of(const json_t *list, size_t n, double *out)
 {
     if (!json_is_array(list) || json_array_size(list) != n) return 0;
     for (size_t i = 0; i < n; i++) {
@@ -177,7 +178,7 @@ static int flat_numbers(const json_t *v, size_t n, double **out)
         if (!flat_numbers(json_array_get(v, i), n / rows, out)) return 0;
     if (!list) return 1;
     *out += n;
-    return golden_numbers(v, n, *out - n);
+    return numbers_of(v, n, *out - n);
 }
 
 /* What samples of this objective are. */
@@ -201,7 +202,7 @@ static int put_rows(const json_t *rows, fli_dataset *ds, size_t at)
     size_t n = json_array_size(rows);
     if (at + n > ds->n) return 0;
     for (size_t i = 0; i < n; i++)
-        if (!golden_numbers(json_array_get(rows, i), ds->dim, (double *)ds->x + (at + i) * ds->dim)) return 0;
+        if (!numbers_of(json_array_get(rows, i), ds->dim, (double *)ds->x + (at + i) * ds->dim)) return 0;
     return 1;
 }
 
@@ -299,8 +300,8 @@ static fl_status make_fed(fli_golden *g, const shape *of)
     fli_dataset *ds = NULL;
     fli_partition part = {0};
     for (size_t i = 0; i < count; i++) total += client_size(json_array_get(clients, i), of);
-    if (!count || !of->dim || !total) return golden_bad(g, "\"clients\" or \"features\" is missing");
-    if (of->dim > CASE_MAX / total) return golden_bad(g, "\"features\" is more than the file can hold");
+    if (!count || !of->dim || !total) return bad_file(g, "\"clients\" or \"features\" is missing");
+    if (of->dim > CASE_MAX / total) return bad_file(g, "\"features\" is more than the file can hold");
     uint32_t *hidden = fli_alloc(g->ctx, count, sizeof *hidden);
     fl_status s = hidden ? make_partition(g, clients, of, &part, hidden, &unlabelled) : FL_ENOMEM;
     if (!s) s = fli_dataset_new(g->ctx, FLI_X_F64, total, of->dim, of->classes, &ds);
@@ -322,12 +323,12 @@ static fl_status find_shape(const fli_golden *g, const fli_model_desc *d, shape 
     json_int_t p = json_integer_value(objective(g, "upper")), q = json_integer_value(objective(g, "lower"));
     json_int_t dim = json_integer_value(width), classes = json_integer_value(objective(g, "classes"));
     if (d == &fli_model_quadratic_bilevel) {
-        if (p < 1 || q < 1 || p > MOST || q > MOST) return golden_bad(g, "\"upper\" or \"lower\" is out of range");
+        if (p < 1 || q < 1 || p > MOST || q > MOST) return bad_file(g, "\"upper\" or \"lower\" is out of range");
         *out = (shape){.dim = (size_t)(q * q + 2 * p * q + 2 * q + p), .upper = (size_t)p, .lower = (size_t)q};
         return FL_OK;
     }
     if (dim < 0 || dim > 1000000 || classes < 0 || classes > 1000000)
-        return golden_bad(g, "\"features\" or \"classes\" is out of range");
+        return bad_file(g, "\"features\" or \"classes\" is out of range");
     *out = (shape){.dim = (size_t)dim,
                    .classes = d->traits & FLI_MODEL_BINARY       ? 2
                               : d->traits & FLI_MODEL_CLASSIFIER ? (size_t)classes
@@ -351,11 +352,11 @@ static fl_status load(fli_golden *g)
     fli_free(text);
     if (!g->json) return fli_fail(g->ctx, FL_EFORMAT, "%s:%d:%d: %s", g->path, e.line, e.column, e.text);
     const char *format = json_string_value(json_object_get(g->json, "format"));
-    if (!format || strcmp(format, "golden-1")) return golden_bad(g, "\"format\" is not \"golden-1\"");
+    if (!format || strcmp(format, "golden-1")) return bad_file(g, "\"format\" is not \"golden-1\"");
     return FL_OK;
 }
 
-static fl_status golden_read(fl_ctx *ctx, const char *path, const char *executor, fli_golden *g)
+static fl_status read_case(fl_ctx *ctx, const char *path, const char *executor, fli_golden *g)
 {
     fli_item item;
     shape of = {0};
@@ -364,8 +365,8 @@ static fl_status golden_read(fl_ctx *ctx, const char *path, const char *executor
     if (s) return s;
     const char *kind = json_string_value(objective(g, "kind"));
     if (!kind || !json_is_string(json_object_get(g->json, "algorithm")))
-        return golden_bad(g, "\"objective.kind\" or \"algorithm\" is missing");
-    if (!json_is_object(json_object_get(g->json, "params"))) return golden_bad(g, "\"params\" is missing");
+        return bad_file(g, "\"objective.kind\" or \"algorithm\" is missing");
+    if (!json_is_object(json_object_get(g->json, "params"))) return bad_file(g, "\"params\" is missing");
     if ((s = make_config(g, kind, executor))) return s;
     if (!fli_item_find(fli_kind_find("model"), strcmp(kind, "semi_softmax") ? kind : "softmax", &item)) return FL_OK;
     s = find_shape(g, item.desc, &of);
@@ -373,14 +374,14 @@ static fl_status golden_read(fl_ctx *ctx, const char *path, const char *executor
 }
 
 /* To be given back in either case. `executor`: the name of one. */
-static void golden_fini(fli_golden *g)
+static void golden_free(fli_golden *g)
 {
     fli_fed_free(g->fed);
     fl_config_free(g->cfg);
     json_decref(g->json);
 }
 
-/* ==== verify ================================================================================================ */
+/* ==== running and comparing it ============================================================================== */
 
 typedef struct {
     fli_golden golden;
@@ -392,7 +393,7 @@ typedef struct {
     double tolerance, *error;
 } verifier;
 
-static fl_status bad(const verifier *v, const char *what) { return golden_bad(&v->golden, what); }
+static fl_status bad(const verifier *v, const char *what) { return bad_file(&v->golden, what); }
 static const json_t *given(const verifier *v, const char *key) { return json_object_get(v->golden.json, key); }
 static const json_t *expected(const verifier *v, const char *key) { return json_object_get(given(v, "expect"), key); }
 static size_t clients(const verifier *v) { return v->plan.fed->clients; }
@@ -405,7 +406,7 @@ static size_t upper(const verifier *v) { return fli_model_upper(v->plan.model); 
 static int read_model(const verifier *v, const json_t *x, const json_t *y, double *out)
 {
     size_t n = parameters(v), p = upper(v);
-    return golden_numbers(x, p, out) && (p == n || golden_numbers(y, n - p, out + p));
+    return numbers_of(x, p, out) && (p == n || numbers_of(y, n - p, out + p));
 }
 
 /* The lower block of v, where the method has a v. */
@@ -420,7 +421,7 @@ static fl_status set_start(verifier *v)
     const json_t *v0 = given(v, "v0");
     if (!read_model(v, given(v, "x0"), given(v, "y0"), fli_exec_server(v->exec)[0]))
         return bad(v, "\"x0\" does not fit the model, or \"y0\" does not");
-    if (v0 && (!lower_v(v) || !golden_numbers(v0, parameters(v) - upper(v), lower_v(v))))
+    if (v0 && (!lower_v(v) || !numbers_of(v0, parameters(v) - upper(v), lower_v(v))))
         return bad(v, "\"v0\" does not fit the problem");
     return FL_OK;
 }
@@ -445,13 +446,13 @@ static fl_status begin(verifier *v)
     v->asks = fli_alloc(ctx, clients(v), sizeof *v->asks);
     v->expected = fli_alloc(ctx, 2 * parameters(v), sizeof *v->expected);
     if (!v->weights || !v->asks || !v->expected) return FL_ENOMEM;
-    if (!golden_numbers(given(v, "weights"), clients(v), v->weights)) return bad(v, "\"weights\" do not fit");
+    if (!numbers_of(given(v, "weights"), clients(v), v->weights)) return bad(v, "\"weights\" do not fit");
     v->plan.exec.weights = v->weights;
     s = fli_exec_new(ctx, &v->plan.exec, &v->exec);
     return s ? s : set_start(v);
 }
 
-/* ---- asking: the one place where a case says more than settings can ---------------------------------------- */
+/* ---- asks: the one place where a case says more than settings can ---------------------------------------- */
 
 /* What the plan would ask, but with the case's number of steps, where it has one, and its chance to take part. */
 static int make_ask(const verifier *v, json_int_t client, const json_t *steps, size_t round, double probability,
@@ -515,7 +516,7 @@ static fl_status compare(verifier *v, size_t round)
     if (!read_model(v, json_array_get(expected(v, "x"), round), json_array_get(expected(v, "y"), round), v->expected))
         return bad(v, "\"expect.x\" does not fit the model, or \"expect.y\" does not");
     double d = difference(n, fli_exec_server(v->exec)[0], v->expected);
-    if (vs && (!lower_v(v) || !golden_numbers(json_array_get(vs, round), lower, v->expected)))
+    if (vs && (!lower_v(v) || !numbers_of(json_array_get(vs, round), lower, v->expected)))
         return bad(v, "\"expect.v\" does not fit the problem");
     if (vs) d = fmax(d, difference(lower, lower_v(v), v->expected));
     note_difference(v, d, "after round", round + 1);
@@ -649,7 +650,7 @@ fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *p
     verifier v = {.tolerance = tolerance, .error = error};
     fli_clear(ctx);
     *error = NAN;
-    fl_status s = golden_read(ctx, path, executor->name, &v.golden);
+    fl_status s = read_case(ctx, path, executor->name, &v.golden);
     if (!s) {
         s = begin(&v);
         if (!s) s = run_case(&v);
@@ -659,6 +660,6 @@ fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *p
     fli_free(v.weights);
     fli_free(v.asks);
     fli_free(v.expected);
-    golden_fini(&v.golden);
+    golden_free(&v.golden);
     return s;
 }

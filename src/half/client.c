@@ -1,24 +1,23 @@
 /* The clients' half of a federation in public: fl_client. Its samples, the method and the model of the terms, and what
  * it keeps between asks; fli_clients with a single client does the work. */
 #include "half/client.h"
+
 #include "base/ctx.h"
 #include "base/number.h"
-#include "base/text.h"
-#include "engine/engine.h"
-#include "format/safetensors.h"
-
 #include "base/os.h"
+#include "base/text.h"
 #include "config/config.h"
 #include "data/federation/remote_data.h"
+#include "engine/engine.h"
+#include "format/safetensors.h"
 #include "plan/client_setup.h"
 
-#include <string.h>
 #include <math.h>
+#include <string.h>
 
-/* ==== client limits ========================================================================================= */
+/* ==== what a client lets a server ask for =================================================================== */
 
-/* What a client lets a server ask for: fl_client_limit. Looked at before anything is computed, and before memory is
- * taken. */
+/* fl_client_limit. Looked at before anything is computed, and before memory is taken. */
 
 /* ---- its own copy ----------------------------------------------------------------------------------------- */
 
@@ -28,7 +27,7 @@ static void names_free(char **names)
     fli_free(names);
 }
 
-static void client_limits_fini(fli_client_limits *l)
+static void limits_fini(fli_client_limits *l)
 {
     names_free(l->methods);
     names_free(l->models);
@@ -51,25 +50,26 @@ fl_status fl_client_limit(fl_client *c, const fl_client_limits *limits)
     fli_client_limits l = {0};
     fli_clear(c->ctx);
     fl_status s =
-        limits ? fli_take_versioned(c->ctx, "fl_client_limits", limits, limits->size, &l.most, sizeof l.most) : FL_OK;
+        limits ? fli_take_sized(c->ctx, "fl_client_limits", limits, limits->size, &l.most, sizeof l.most) : FL_OK;
     if (!s && !(l.most.seconds >= 0))
         s = fli_fail(c->ctx, FL_ECONFIG, "a limit of %g seconds is no limit: 0 stands for any time", l.most.seconds);
     if (!s) s = names_copy(c->ctx, l.most.methods, &l.methods);
     if (!s) s = names_copy(c->ctx, l.most.models, &l.models);
     if (s) {
-        client_limits_fini(&l);
+        limits_fini(&l);
         return s;
     }
     l.most.methods = l.most.models = NULL; /* the caller's */
-    client_limits_fini(&c->limits);
+    limits_fini(&c->limits);
     c->limits = l;
     return FL_OK;
 }
 
 /* ---- held against what comes ------------------------------------------------------------------------------ */
 
-/* Each FL_EREFUSED with a sentence where a limit is passed. Of any bytes, before they are looked at: */
-static fl_status client_may_read(fl_client *c, size_t n)
+/* Each returns FL_EREFUSED with a sentence where a limit is passed. First any message, before its bytes are looked at.
+ * */
+static fl_status may_read(fl_client *c, size_t n)
 {
     uint64_t most = c->limits.most.bytes;
     if (!most || n <= most) return FL_OK;
@@ -77,7 +77,7 @@ static fl_status client_may_read(fl_client *c, size_t n)
                     (unsigned long long)most);
 }
 
-static fl_status may_name(fl_client *c, const char *what, char *const *names, const char *name)
+static fl_status check_name(fl_client *c, const char *what, char *const *names, const char *name)
 {
     if (!names) return FL_OK;
     for (; *names; names++)
@@ -86,14 +86,15 @@ static fl_status may_name(fl_client *c, const char *what, char *const *names, co
                     "the federation's %s is %.100s, which is not among those that this client allows", what, name);
 }
 
-static fl_status client_may_join(fl_client *c, const fli_terms *t)
+/* Terms, before anything is made of them. */
+static fl_status may_join(fl_client *c, const fli_terms *t)
 {
-    fl_status s = may_name(c, "method", c->limits.methods, t->method);
-    return s ? s : may_name(c, "model", c->limits.models, t->model);
+    fl_status s = check_name(c, "method", c->limits.methods, t->method);
+    return s ? s : check_name(c, "model", c->limits.models, t->model);
 }
 
-/* of terms, before anything is made of them; and of what they ask for, before memory is taken for it; */
-static fl_status client_may_hold(fl_client *c)
+/* What the terms ask for, before memory is taken for it. */
+static fl_status may_hold(fl_client *c)
 {
     uint64_t most = c->limits.most.memory;
     double wanted = most ? fli_footprint_client(&c->spec, (size_t)c->count) : 0;
@@ -112,8 +113,8 @@ static double effort(const fl_client *c, const fli_ask *ask)
     return (double)cost * (double)fli_batch_size(&c->spec.sgd, n);
 }
 
-/* of an ask, before anything is computed. */
-static fl_status client_may_work(fl_client *c, const fli_ask *ask)
+/* An ask, before anything is computed. */
+static fl_status may_work(fl_client *c, const fli_ask *ask)
 {
     const fl_client_limits *most = &c->limits.most;
     if (ask->kind != FLI_ASK_TURN) return FL_OK;
@@ -129,15 +130,13 @@ static fl_status client_may_work(fl_client *c, const fli_ask *ask)
                     c->number, passes, (unsigned long long)most->samples);
 }
 
-/* ==== client state ========================================================================================== */
+/* ==== what a client keeps between asks ====================================================================== */
 
-/* What a client keeps between asks, and where it can go back to.
- *
- * A client cannot know whether its last turn counts: its answer may have come too late, or the server may have gone
+/* A client cannot know whether its last turn counts: its answer may have come too late, or the server may have gone
  * back to a checkpoint. Every ask says so (fli_packet.settled), and the client goes to the place where that turn was
  * its last. A server asks for a turn again, for a whole round again, or for what comes next; so there are three such
  * places: before the last round, before the last turn, and now. Beside them there is the beginning: a server that has
- * lost everything begins anew. A client whose method keeps nothing can be anywhere between two rounds, so it does not
+ * lost everything starts over. A client whose method keeps nothing can be anywhere between two rounds, so it does not
  * matter if it has lost its state. */
 
 /* ---- snapshots -------------------------------------------------------------------------------------------- */
@@ -148,8 +147,8 @@ static void point_fini(fli_client_point *p)
     *p = (fli_client_point){0};
 }
 
-/* both places */
-static void client_forget(fl_client *c)
+/* Drops both places. */
+static void forget_places(fl_client *c)
 {
     point_fini(&c->round);
     point_fini(&c->turn);
@@ -191,30 +190,31 @@ static fli_client_place load_place(fli_loader *in)
 
 static void save_kept(fl_client *c, fli_saver *out)
 {
-    fli_save_count(out, c->recall != NULL);
-    if (c->recall) fli_broadcast_cache_save(c->recall, out);
+    fli_save_count(out, c->broadcast_cache != NULL);
+    if (c->broadcast_cache) fli_broadcast_cache_save(c->broadcast_cache, out);
     fli_clients_save(c->clients, out);
 }
 
-/* What a snapshot says, beside the client as it is: it takes its place when all of it is there. */
+/* What a snapshot has: it replaces what the client has when all of it was read. */
 typedef struct {
     fli_clients *clients;
-    fli_broadcast_cache *recall;
+    fli_broadcast_cache *broadcast_cache;
 } kept;
 
 static void kept_fini(kept *k)
 {
     fli_clients_free(k->clients);
-    fli_broadcast_cache_free(k->recall);
+    fli_broadcast_cache_free(k->broadcast_cache);
 }
 
 static fl_status load_kept(fl_client *c, fli_loader *in, kept *k)
 {
     fl_status s = FL_OK;
     if (fli_load_count(in, 1)) {
-        s = fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &k->recall);
-        if (!s && !k->recall) s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
-        if (!s) s = fli_broadcast_cache_load(k->recall, in);
+        s = fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &k->broadcast_cache);
+        if (!s && !k->broadcast_cache)
+            s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
+        if (!s) s = fli_broadcast_cache_load(k->broadcast_cache, in);
     }
     if (!s) s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &k->clients);
     return s ? s : fli_clients_load(k->clients, in);
@@ -233,21 +233,21 @@ static fl_status load_point(fl_client *c, const fli_client_point *p, kept *k)
 static void put_in_place(fl_client *c, const kept *k, const fli_client_place *at)
 {
     fli_clients_free(c->clients);
-    fli_broadcast_cache_free(c->recall);
+    fli_broadcast_cache_free(c->broadcast_cache);
     c->clients = k->clients;
-    c->recall = k->recall;
+    c->broadcast_cache = k->broadcast_cache;
     c->now = *at;
 }
 
 /* ---- going back ------------------------------------------------------------------------------------------- */
 
 /* A turn is about to be taken: this place is kept. */
-static fl_status client_mark(fl_client *c, const fli_ask *ask)
+static fl_status mark_place(fl_client *c, const fli_ask *ask)
 {
     int warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
     int new_round = !c->now.turns || ask->stream != c->now.stream || warm != (int)c->now.warm;
     fli_client_point p = {.there = 1, .at = c->now};
-    if (c->recall || keeps_something(c)) {
+    if (c->broadcast_cache || keeps_something(c)) {
         fli_saver *saver = NULL;
         fl_status s = fli_saver_open_memory(c->ctx, &saver);
         if (s) return s;
@@ -264,7 +264,7 @@ static const fli_client_place beginning;
 
 /* Where a client is of whose turns the one with that number is the last that counts; 0: none does. NULL: there is no
  * such place. */
-static const fli_client_place *client_find(fl_client *c, uint64_t settled)
+static const fli_client_place *place_after(fl_client *c, uint64_t settled)
 {
     if (c->now.last == settled) return &c->now;
     if (c->turn.there && c->turn.at.last == settled) return &c->turn.at;
@@ -275,38 +275,38 @@ static const fli_client_place *client_find(fl_client *c, uint64_t settled)
     return &c->other;
 }
 
-static fl_status begin_anew(fl_client *c, const fli_client_place *at)
+static fl_status start_over(fl_client *c, const fli_client_place *at)
 {
     kept k = {0};
     fl_status s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &k.clients);
     if (s) return s;
     put_in_place(c, &k, at);
-    client_forget(c);
+    forget_places(c);
     return FL_OK;
 }
 
-/* Goes there, so that later turns have not been. Nothing changes where that fails. */
-static fl_status client_go_back(fl_client *c, const fli_client_place *to)
+/* Goes back to a place: turns after it leave no trace. Nothing changes if that fails. */
+static fl_status go_back_to(fl_client *c, const fli_client_place *to)
 {
     const fli_client_point *p = to == &c->turn.at ? &c->turn : &c->round;
     kept k = {0};
     if (to == &c->now) return FL_OK;
-    if (to == &beginning || to == &c->other) return begin_anew(c, to);
+    if (to == &beginning || to == &c->other) return start_over(c, to);
     if (p->bytes) {
         fl_status s = load_point(c, p, &k);
         if (s) return kept_fini(&k), s;
         put_in_place(c, &k, to);
     } else {
-        fli_broadcast_cache_free(c->recall);
-        c->recall = NULL;
+        fli_broadcast_cache_free(c->broadcast_cache);
+        c->broadcast_cache = NULL;
         c->now = *to;
     }
     point_fini(&c->turn);
     return FL_OK;
 }
 
-/* That turn failed, and has not been. */
-static fl_status client_undo(fl_client *c) { return client_go_back(c, c->turn.there ? &c->turn.at : &c->round.at); }
+/* The turn failed: it leaves no trace. */
+static fl_status undo_turn(fl_client *c) { return go_back_to(c, c->turn.there ? &c->turn.at : &c->round.at); }
 
 /* ---- as bytes --------------------------------------------------------------------------------------------- */
 
@@ -399,13 +399,13 @@ fl_status fl_client_restore(fl_client *c, const void *state, size_t n)
         return s;
     }
     put_in_place(c, &r.kept, &r.now);
-    client_forget(c);
+    forget_places(c);
     c->round = r.round;
     c->turn = r.turn;
     return FL_OK;
 }
 
-/* ==== client ================================================================================================ */
+/* ==== the client ============================================================================================ */
 
 /* ---- its samples ----------------------------------------------------------------------------------------- */
 
@@ -460,7 +460,7 @@ fl_status fl_client_new(fl_config *cfg, fl_client **out)
     c->ctx = cfg->ctx;
     c->memory = cfg->memory;
     fli_arena_init(&c->arena, c->ctx);
-    fl_status s = fli_settings_bind_client(c->ctx, &c->arena, cfg->root, &c->settings);
+    fl_status s = fli_settings_bind_member(c->ctx, &c->arena, cfg->root, &c->settings);
     if (!s) s = check_solver(c);
     if (!s) s = load(c, fli_settings_wide(&c->settings));
     if (s)
@@ -480,20 +480,20 @@ fl_status fli_client_with(fl_ctx *ctx, fli_dataset *samples, int wide, fl_client
     return FL_OK;
 }
 
-static void part_from(fl_client *c)
+static void leave_federation(fl_client *c)
 {
     fli_clients_free(c->clients);
-    fli_broadcast_cache_free(c->recall);
-    client_forget(c);
+    fli_broadcast_cache_free(c->broadcast_cache);
+    forget_places(c);
     fli_eval_fini(&c->eval);
     fli_fed_free(c->fed);
-    if (c->member) fli_client_setup_builder.free(c->member);
+    if (c->setup) fli_client_setup_builder.free(c->setup);
     fli_free(c->terms);
     c->clients = NULL;
-    c->recall = NULL;
+    c->broadcast_cache = NULL;
     c->eval = (fli_eval){0};
     c->fed = NULL;
-    c->member = NULL;
+    c->setup = NULL;
     c->terms = NULL;
     c->now = (fli_client_place){0};
 }
@@ -501,9 +501,9 @@ static void part_from(fl_client *c)
 void fl_client_free(fl_client *c)
 {
     if (!c) return;
-    part_from(c);
+    leave_federation(c);
     fli_dataset_free(c->samples);
-    client_limits_fini(&c->limits);
+    limits_fini(&c->limits);
     fli_arena_fini(&c->arena);
     fli_free(c);
 }
@@ -556,9 +556,9 @@ fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out)
 }
 
 /* What the federation makes of the client's samples. */
-static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settings *told)
+static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settings *settings)
 {
-    fli_fed_spec spec = fli_settings_fed(told, NULL);
+    fli_fed_spec spec = fli_settings_fed(settings, NULL);
     fli_look all;
     if (!fli_is_joined(&spec))
         return fli_fail(c->ctx, FL_EFORMAT, "the terms are of a federation whose samples are not at its clients");
@@ -578,16 +578,16 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
     return fli_fail(c->ctx, FL_EFORMAT, "the terms contradict their settings");
 }
 
-static fl_status understand(fl_client *c, const fli_terms *t)
+static fl_status apply_terms(fl_client *c, const fli_terms *t)
 {
-    fl_status s = fli_client_setup_make(c->ctx, t, own_solver(c), &c->spec, &c->member);
-    if (!s) s = client_may_hold(c);
-    if (!s) s = take_samples(c, t, fli_client_setup_settings(c->member));
+    fl_status s = fli_client_setup_make(c->ctx, t, own_solver(c), &c->spec, &c->setup);
+    if (!s) s = may_hold(c);
+    if (!s) s = take_samples(c, t, fli_client_setup_settings(c->setup));
     if (s) return s;
     c->number = t->client;
     c->spec.fed = c->fed;
     c->spec.memory = 0; /* its state stays: a store puts clients on the disk to make room for others */
-    c->spec.user_failure = &c->fault;
+    c->spec.fault = &c->user_failure;
     c->spec.halt = &c->halt;
     c->protocol.model = c->spec.model;
     c->protocol.algo = c->spec.algo;
@@ -603,7 +603,7 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     fli_packet p;
     fli_terms t = {0};
     fli_clear(c->ctx);
-    fl_status s = client_may_read(c, n);
+    fl_status s = may_read(c, n);
     if (!s) s = fli_packet_read(c->ctx, FLI_PACKET_TERMS, terms, n, &p);
     if (s) return s;
     if (c->terms && c->terms_bytes == n && !memcmp(c->terms, terms, n)) return FL_OK;
@@ -611,11 +611,11 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     s = fli_terms_read(c->ctx, p.body, p.body_bytes, &t);
     if (!s && t.client != p.client) s = fli_fail(c->ctx, FL_EFORMAT, "these terms are for two clients");
     c->protocol.run = p.run;
-    if (!s) s = client_may_join(c, &t);
-    if (!s) s = understand(c, &t);
+    if (!s) s = may_join(c, &t);
+    if (!s) s = apply_terms(c, &t);
     if (!s && !(c->terms = fli_alloc(c->ctx, n, 1))) s = FL_ENOMEM;
     if (s)
-        part_from(c);
+        leave_federation(c);
     else
         memcpy(c->terms, terms, c->terms_bytes = n);
     fli_terms_fini(&t);
@@ -648,20 +648,21 @@ static const char *untimely(const fl_client *c, const fli_client_place *at, cons
     return ask->round == at->round && ask->phase == at->phase ? NULL : "its phase does not follow the one before";
 }
 
-/* What the client keeps of earlier phases is put in its place. */
-static fl_status recall(fl_client *c, fli_received_ask *e)
+/* Adds to the broadcast what the client keeps of earlier phases. */
+static fl_status complete_broadcast(fl_client *c, fli_received_ask *e)
 {
-    if (!c->recall) {
-        fl_status s = fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->recall);
-        if (s || !c->recall) return s; /* nothing is kept */
+    if (!c->broadcast_cache) {
+        fl_status s =
+            fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->broadcast_cache);
+        if (s || !c->broadcast_cache) return s; /* nothing is kept */
     }
-    fl_status s = fli_broadcast_cache_take(c->recall, &e->x.ask, &e->inbox);
-    e->x.down = fli_broadcast_cache_view(c->recall);
+    fl_status s = fli_broadcast_cache_take(c->broadcast_cache, &e->x.ask, &e->inbox);
+    e->x.down = fli_broadcast_cache_view(c->broadcast_cache);
     return s;
 }
 
 /* Forgets what is kept of the round if this was the last exchange with the cohort. */
-static void go_on(fl_client *c, const fli_received_ask *e)
+static void count_turn(fl_client *c, const fli_received_ask *e)
 {
     const fli_ask *ask = &e->x.ask;
     c->now.turns++;
@@ -672,23 +673,24 @@ static void go_on(fl_client *c, const fli_received_ask *e)
     c->now.warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
     if (c->now.phase < fli_algo_cohort_end(c->spec.algo, c->spec.params, ask->phase, ask->phases)) return;
     c->now.round = c->now.phase = 0;
-    fli_broadcast_cache_free(c->recall);
-    c->recall = NULL;
+    fli_broadcast_cache_free(c->broadcast_cache);
+    c->broadcast_cache = NULL;
 }
 
-/* Takes the turn; one that fails has not been. FL_EREFUSED: it was ended before it was over. */
+/* Takes the turn; one that fails leaves no trace. FL_EREFUSED: it was ended before it was over. */
 static fl_status take_turn(fl_client *c, fli_received_ask *e)
 {
     fli_exchange *x = &e->x;
     double seconds = c->limits.most.seconds;
-    fl_status s = client_mark(c, &x->ask);
+    fl_status s = mark_place(c, &x->ask);
     if (s) return s;
     c->halt.until = seconds > 0 ? fli_clock_now() + seconds : 0;
-    if (!(x->status = recall(c, e))) fli_clients_work(c->clients, &x, 1, 0);
+    if (!(x->status = complete_broadcast(c, e))) fli_clients_work(c->clients, &x, 1, 0);
     int halted = fli_halted(&c->halt), asked = atomic_exchange(&c->halt.asked, 0);
     c->halt.until = 0;
-    if (!halted && !x->status) return go_on(c, e), FL_OK;
-    if ((s = client_undo(c))) return part_from(c), s; /* what is left of it is not what anybody thinks it is */
+    if (!halted && !x->status) return count_turn(c, e), FL_OK;
+    if ((s = undo_turn(c)))
+        return leave_federation(c), s; /* what is left is neither the state before nor the one after */
     if (!halted) return FL_OK;
     if (asked) return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn was stopped", c->number);
     return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn took longer than the %g seconds that this client allows",
@@ -698,7 +700,7 @@ static fl_status take_turn(fl_client *c, fli_received_ask *e)
 /* Where the client has to be for this ask; nothing has changed yet. */
 static fl_status find_place(fl_client *c, const fli_received_ask *e, const fli_client_place **at)
 {
-    if (!(*at = client_find(c, e->settled)))
+    if (!(*at = place_after(c, e->settled)))
         return fli_fail(c->ctx, FL_EMISMATCH,
                         "client %u: the server builds on its turn %llu, but its last one was %llu, and it cannot go "
                         "back to that one",
@@ -713,8 +715,8 @@ static fl_status work(fl_client *c, fli_received_ask *e, fl_bytes *out)
     const fli_client_place *at;
     fli_exchange *x = &e->x;
     fl_status s = find_place(c, e, &at);
-    if (!s) s = client_may_work(c, &x->ask);
-    if (!s) s = client_go_back(c, at);
+    if (!s) s = may_work(c, &x->ask);
+    if (!s) s = go_back_to(c, at);
     if (!s && x->ask.kind == FLI_ASK_TURN)
         s = take_turn(c, e);
     else if (!s)
@@ -732,7 +734,7 @@ fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
     *out = (fl_bytes){NULL, 0};
     fli_clear(c->ctx);
     if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
-    fl_status s = client_may_read(c, n);
+    fl_status s = may_read(c, n);
     if (s) return s;
     if (!(s = fli_received_ask_read(c->ctx, &c->protocol, c->number, ask, n, &e))) s = work(c, &e, out);
     fli_received_ask_fini(&e);

@@ -1,4 +1,4 @@
-/* fl_client from samples at hand, for tests. */
+/* A client of a federation from within: fl_client as client.c and client_describe.c have it. */
 #ifndef FLI_HALF_CLIENT_H
 #define FLI_HALF_CLIENT_H
 
@@ -7,15 +7,6 @@
 #include "data/dataset.h"
 #include "fedloom_halves.h"
 #include "remote/packet.h"
-
-/* ==== client ================================================================================================ */
-
-/* Takes the samples if it succeeds. `wide`: as of a federation that computes in f64. */
-fl_status fli_client_with(fl_ctx *ctx, fli_dataset *samples, int wide, fl_client **out);
-
-/* ==== client parts ========================================================================================== */
-
-/* A client of a federation from within: what client.c, client_state.c, client_limits.c and client_describe.c share. */
 
 /* Where a client is between two turns, in numbers. */
 typedef struct {
@@ -55,21 +46,21 @@ struct fl_client {
     uint32_t number;
     fli_protocol protocol;
     fli_clients_spec spec;
-    fli_user_failure fault;
-    void *member;
+    fli_user_failure user_failure;
+    void *setup; /* what fli_client_setup_make has made; NULL: nothing */
     fli_fed *fed;
     fli_eval eval;
     /* what changes */
     fli_clients *clients;
-    fli_broadcast_cache *recall; /* NULL: it keeps nothing of a round just now */
+    fli_broadcast_cache *broadcast_cache; /* NULL: it keeps nothing of a round just now */
     fli_client_place now;
     fli_client_point round; /* before its first turn in the last round that it was in; */
     fli_client_point turn;  /* before the last turn, where that is not the same */
     fli_client_place other; /* of one that keeps nothing, and so may be anywhere */
 };
 
-/* ---- client_state.c: which turns count --------------------------------------------------------------------- */
-
-/* ---- client_limits.c ---------------------------------------------------------------------------------------- */
+/* A client with these samples, for tests. Takes the samples if it succeeds. `wide`: as of a federation that computes in
+ * f64. */
+fl_status fli_client_with(fl_ctx *ctx, fli_dataset *samples, int wide, fl_client **out);
 
 #endif

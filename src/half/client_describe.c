@@ -1,5 +1,5 @@
-/* fl_client_describe: messages in words, for those who answer for the data. What leaves a client is said row by row,
- * from the bytes of the message itself; what the rows mean comes from the method's tables. */
+/* fl_client_describe: messages in words, for those who answer for the data. What leaves a client is listed row by row,
+ * from the bytes of the message itself; what a row means comes from the method's tables. */
 #include "base/ctx.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -10,11 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== client describe ======================================================================================= */
-
 enum { NAME = 100 };
 
-/* Names and texts may come from anybody. */
+/* Names and texts come from other programs, which are not trusted. */
 static const char *printable(const char *from, char out[NAME])
 {
     size_t n = 0;

@@ -1,8 +1,10 @@
-/* The server's half of a federation in public: fl_server. An ordinary run, on a thread of its own, whose executor puts
- * exchanges into a mailbox; whoever calls fl_server_next carries them to the clients.
+/* The server's half of a federation in public: fl_server. First the run whose clients are other programs: made from the
+ * cards with which they joined, and tried with imagined clients before they are there. Then the server around it: the
+ * run has a thread of its own, and its executor puts exchanges into a remote queue; the threads that call
+ * fl_server_next take them from there and carry them to the clients.
  *
- * The run has a context of its own, because what fails here and what fails there must not mix; when the run is over,
- * that context follows the user's, so that fl_run_save speaks to whoever calls it. */
+ * The run has a context of its own, because errors of calls and errors of the run must not mix; when the run is over,
+ * that context follows the user's, so that fl_run_save reports to its caller. */
 #include "half/server.h"
 
 #include "base/file.h"
@@ -16,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== remote run ============================================================================================ */
+/* ==== a run made from cards ================================================================================= */
 
-/* ---- what clients claim ------------------------------------------------------------------------------------ */
+/* ---- weights, from the numbers of samples that clients report -------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -37,9 +39,9 @@ static fl_status median_of(fl_ctx *ctx, const fli_look *clients, size_t n, doubl
     return FL_OK;
 }
 
-/* Nobody can count a client's samples but the client. One that claims far more than all others would be nearly all of
- * the model, so that is for a person to allow. */
-static fl_status check_claims(fl_ctx *ctx, const fli_settings *s, const fli_look *clients, const fli_fed *fed)
+/* Only a client can count its samples. One that reports far more than all others would be nearly all of the model, so a
+ * person has to allow that. */
+static fl_status check_sample_counts(fl_ctx *ctx, const fli_settings *s, const fli_look *clients, const fli_fed *fed)
 {
     enum { FEW = 3, FAR = 100 };
     size_t largest = 0, n = fed->clients;
@@ -103,11 +105,11 @@ static fl_status bound_weights(fl_ctx *ctx, const fli_settings *s, fli_fed *fed)
     return FL_OK;
 }
 
-static fl_status weigh(fl_ctx *ctx, const fli_settings *s, const fli_look *clients, fli_fed *fed)
+static fl_status set_weights(fl_ctx *ctx, const fli_settings *s, const fli_look *clients, fli_fed *fed)
 {
     const fli_algo *algo = s->algorithm.item.desc;
     if (s->top.weights == FLI_WEIGHTS_UNIFORM || algo->traits & FLI_ALGO_UNIFORM) return FL_OK;
-    fl_status status = check_claims(ctx, s, clients, fed);
+    fl_status status = check_sample_counts(ctx, s, clients, fed);
     return status ? status : bound_weights(ctx, s, fed);
 }
 
@@ -122,7 +124,7 @@ fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_l
     fl_status status = cfg->memory.test.size ? fli_memory_borrow(cfg->ctx, &cfg->memory.test, &test)
                                              : fli_joined_test(cfg->ctx, &spec, clients, &test);
     if (!status) status = fli_fed_joined(cfg->ctx, &spec, clients, test, &j->data.fed);
-    if (!status) status = weigh(cfg->ctx, s, clients, j->data.fed);
+    if (!status) status = set_weights(cfg->ctx, s, clients, j->data.fed);
     if (!status)
         status =
             fli_remote_queue_new(cfg->ctx, cards, (uint64_t)s->participation.seed, &s->server, &j->data.remote_queue);
@@ -139,7 +141,7 @@ void fli_remote_run_fini(fli_remote_run *j)
     *j = (fli_remote_run){0};
 }
 
-/* ---- before anybody has joined ---------------------------------------------------------------------------- */
+/* ---- rehearsals, before clients have joined -------------------------------------------------------------- */
 
 /* Clients as they might be. What is said of all of them does not depend on what clients say of themselves, so a rule
  * needs no mark for that. Ordinary ones come first, as most settings are good for them and the others are not tried. */
@@ -177,10 +179,10 @@ static void keep_common(char *said, const char *now)
 /* A run of these clients, made and given up again. */
 static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_look *clients)
 {
-    const fli_digest nobody = {{0}};
+    const fli_digest no_cards = {{0}};
     fli_remote_run j;
     fli_clear(cfg->ctx);
-    fl_status status = fli_remote_run_init(cfg, s, clients, &nobody, &j);
+    fl_status status = fli_remote_run_init(cfg, s, clients, &no_cards, &j);
     if (!status) fli_remote_run_fini(&j);
     return status;
 }
@@ -199,7 +201,7 @@ static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, 
 /* Refuses a client with which no run can be made, neither if all others are like it nor if they have ordinary sizes, by
  * the sentence that fli_remote_run_init would have then: FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT. `place` is its number.
  * Logs nothing. */
-static fl_status joined_run_suits(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_look *client)
+static fl_status suits_run(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_look *client)
 {
     fl_status status = FL_OK;
     size_t n = (size_t)s->partition.clients;
@@ -216,7 +218,7 @@ static fl_status joined_run_suits(fl_config *cfg, const fli_settings *s, uint32_
 
 /* Refuses settings from which no run can be made, whoever joins, by the sentences that fli_remote_run_init would have
  * then. `all` is what the settings say of the clients' samples, `room` has a place for each client. */
-static fl_status joined_run_rehearse(fl_config *cfg, const fli_settings *s, const fli_look *all, fli_look *room)
+static fl_status rehearse_run(fl_config *cfg, const fli_settings *s, const fli_look *all, fli_look *room)
 {
     enum { WAYS = sizeof imagined / sizeof *imagined };
     fl_status status = FL_OK;
@@ -236,7 +238,7 @@ static fl_status joined_run_rehearse(fl_config *cfg, const fli_settings *s, cons
     return status;
 }
 
-/* ==== server ================================================================================================ */
+/* ==== the server ============================================================================================ */
 
 typedef enum { JOINING, RUNNING, OVER } progress;
 
@@ -253,20 +255,20 @@ struct fl_server {
     fli_card *cards;
     size_t clients, missing;
     unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
-    fli_lock *lock_of_output;              /* until there is a run, which has it then */
-    fli_remote_run joined;
+    fli_lock *output_lock;                 /* until there is a run, which has it then */
+    fli_remote_run remote;
     pthread_t thread;
     fl_observer_fn *observer;
     void *observer_arg;
-    fl_checkpoint_fn *told; /* of checkpoints */
-    void *told_arg;
-    pthread_mutex_t lock; /* guards all below, and what joining changes */
-    pthread_cond_t left;  /* a caller has left */
+    fl_checkpoint_fn *on_checkpoint; /* NULL: none */
+    void *on_checkpoint_arg;
+    pthread_mutex_t lock;       /* guards all below, and what joining changes */
+    pthread_cond_t caller_left; /* a caller has left */
     progress progress;
-    fl_status status; /* of the run, once it is over, */
-    char why[4096];   /* and its sentences if it failed */
-    int asked;        /* to stop, before there was a run */
-    size_t inside;    /* callers, who must leave before all this may go */
+    fl_status status;   /* of the run, once it is over, */
+    char why[4096];     /* and its sentences if it failed */
+    int stop_requested; /* before there was a run */
+    size_t callers;     /* threads in a call: the server is freed after the last has left */
 };
 
 /* ---- callers --------------------------------------------------------------------------------------------- */
@@ -285,7 +287,7 @@ const char *fl_server_error(const fl_server *s)
 static fl_ctx *enter(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->inside++;
+    s->callers++;
     pthread_mutex_unlock(&s->lock);
     return fl_ctx_new();
 }
@@ -293,8 +295,8 @@ static fl_ctx *enter(fl_server *s)
 static void step_out(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->inside--;
-    pthread_cond_broadcast(&s->left);
+    s->callers--;
+    pthread_cond_broadcast(&s->caller_left);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -350,10 +352,10 @@ static void forward(void *server, fl_log_level level, const char *line)
     fli_log(((fl_server *)server)->ctx, level, "%s", line);
 }
 
-/* What is wrong whoever joins is said before anybody does; what goes but is odd, when the run is made. */
+/* Errors that do not depend on who joins are reported before clients join; warnings, when the run is made. */
 static fl_status rehearse(fl_server *s)
 {
-    fl_status status = joined_run_rehearse(s->cfg, &s->settings, &s->all, s->looks);
+    fl_status status = rehearse_run(s->cfg, &s->settings, &s->all, s->looks);
     memset(s->looks, 0, s->clients * sizeof *s->looks);
     fl_ctx_on_log(s->run_ctx, forward, s);
     return status ? fli_fail(s->ctx, status, "%s", fl_ctx_error(s->run_ctx)) : FL_OK;
@@ -371,20 +373,20 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
     s->cfg->ctx = s->run_ctx;
     status = rehearse(s);
     /* Clients may take days to join: nothing else must write there meanwhile. */
-    if (!status && *s->settings.top.output) status = fli_lock_take(s->ctx, s->settings.top.output, &s->lock_of_output);
+    if (!status && *s->settings.top.output) status = fli_lock_take(s->ctx, s->settings.top.output, &s->output_lock);
     return status;
 }
 
 static void free_parts(fl_server *s)
 {
-    fli_remote_run_fini(&s->joined);
-    fli_lock_leave(s->lock_of_output);
+    fli_remote_run_fini(&s->remote);
+    fli_lock_leave(s->output_lock);
     fl_config_free(s->cfg);
     fl_ctx_free(s->run_ctx);
     fli_free(s->looks);
     fli_free(s->cards);
     fli_arena_fini(&s->arena);
-    pthread_cond_destroy(&s->left);
+    pthread_cond_destroy(&s->caller_left);
     pthread_mutex_destroy(&s->lock);
     fli_free(s);
 }
@@ -400,7 +402,7 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out)
         fli_free(s);
         return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
     }
-    if (pthread_cond_init(&s->left, NULL)) {
+    if (pthread_cond_init(&s->caller_left, NULL)) {
         pthread_mutex_destroy(&s->lock);
         fli_free(s);
         return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
@@ -416,9 +418,9 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out)
 void fl_server_free(fl_server *s)
 {
     if (!s) return;
-    if (s->joined.data.remote_queue) fli_remote_queue_close(s->joined.data.remote_queue);
+    if (s->remote.data.remote_queue) fli_remote_queue_close(s->remote.data.remote_queue);
     pthread_mutex_lock(&s->lock);
-    while (s->inside) pthread_cond_wait(&s->left, &s->lock);
+    while (s->callers) pthread_cond_wait(&s->caller_left, &s->lock);
     int running = s->progress != JOINING;
     pthread_mutex_unlock(&s->lock);
     if (running) pthread_join(s->thread, NULL);
@@ -461,8 +463,8 @@ static int same_card(const fli_card *a, const fli_card *b)
     return !memcmp(x, y, sizeof x);
 }
 
-/* A sentence without "FILE:LINE:COLUMN: ", which is on this machine: others hear it. */
-static const char *past_place(const char *sentence)
+/* A sentence without "FILE:LINE:COLUMN: ", which is on this machine: it goes to clients. */
+static const char *without_place(const char *sentence)
 {
     static const char digits[] = "0123456789";
     for (const char *at = sentence; (at = strchr(at, ':')); at++) {
@@ -482,14 +484,14 @@ static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli
                         "client %u cannot join: its samples have %zu classes, and the federation has %zu", client,
                         look->classes, s->all.classes);
     if (*suits) return FL_OK;
-    if (joined_run_suits(s->cfg, &s->settings, client, look))
+    if (suits_run(s->cfg, &s->settings, client, look))
         return fli_fail(ctx, FL_EREFUSED, "client %u cannot join: no run can begin with it: %s", client,
-                        past_place(fl_ctx_error(s->run_ctx)));
+                        without_place(fl_ctx_error(s->run_ctx)));
     *suits = 1;
     return FL_OK;
 }
 
-/* Behind the lock. */
+/* The caller holds the lock. */
 static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_look *look)
 {
     fli_look *place = &s->looks[client];
@@ -549,21 +551,21 @@ size_t fl_server_missing(const fl_server *s)
 static void name_longest(fl_server *s)
 {
     char sentence[300];
-    if (fli_remote_queue_longest(s->joined.data.remote_queue, sentence, sizeof sentence))
+    if (fli_remote_queue_longest(s->remote.data.remote_queue, sentence, sizeof sentence))
         fli_fail_also(s->run_ctx, FL_EDIVERGED, "%s", sentence);
 }
 
-static void *go(void *server)
+static void *run_thread(void *server)
 {
     fl_server *s = server;
-    fl_status status = fl_run_go(s->joined.run, s->observer, s->observer_arg);
+    fl_status status = fl_run_go(s->remote.run, s->observer, s->observer_arg);
     if (status == FL_EDIVERGED) name_longest(s);
     pthread_mutex_lock(&s->lock);
     s->status = status;
     fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
     s->progress = OVER;
     pthread_mutex_unlock(&s->lock);
-    fli_remote_queue_close(s->joined.data.remote_queue);
+    fli_remote_queue_close(s->remote.data.remote_queue);
     return NULL;
 }
 
@@ -591,17 +593,17 @@ static fl_status find_place(fl_run *run)
 static fl_status make_run(fl_server *s)
 {
     const fli_digest cards = digest_cards(s);
-    fl_status status = fli_remote_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
+    fl_status status = fli_remote_run_init(s->cfg, &s->settings, s->looks, &cards, &s->remote);
     if (status) return status;
-    s->joined.run->lock = s->lock_of_output;
-    s->lock_of_output = NULL;
-    fl_run_on_checkpoint(s->joined.run, s->told, s->told_arg);
-    if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
-    if (status) fli_remote_run_fini(&s->joined);
+    s->remote.run->lock = s->output_lock;
+    s->output_lock = NULL;
+    fl_run_on_checkpoint(s->remote.run, s->on_checkpoint, s->on_checkpoint_arg);
+    if (s->settings.top.checkpoint_every) status = find_place(s->remote.run);
+    if (status) fli_remote_run_fini(&s->remote);
     return status;
 }
 
-/* Behind the lock: whoever calls something else meanwhile waits. */
+/* The caller holds the lock: other calls wait meanwhile. */
 static fl_status begin(fl_server *s, fl_ctx *ctx)
 {
     if (s->progress != JOINING) return fli_fail(ctx, FL_ECONFIG, "the run has begun already");
@@ -609,11 +611,11 @@ static fl_status begin(fl_server *s, fl_ctx *ctx)
     fli_clear(s->run_ctx);
     fl_status status = make_run(s);
     if (status) return fli_fail(ctx, status, "%s", fl_ctx_error(s->run_ctx));
-    if (s->asked) fl_run_stop(s->joined.run);
+    if (s->stop_requested) fl_run_stop(s->remote.run);
     s->progress = RUNNING;
-    if (!pthread_create(&s->thread, NULL, go, s)) return FL_OK;
+    if (!pthread_create(&s->thread, NULL, run_thread, s)) return FL_OK;
     s->progress = JOINING;
-    fli_remote_run_fini(&s->joined);
+    fli_remote_run_fini(&s->remote);
     return fli_fail(ctx, FL_ESYSTEM, "a thread cannot be created");
 }
 
@@ -634,15 +636,15 @@ void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg)
 
 void fl_server_on_checkpoint(fl_server *s, fl_checkpoint_fn *fn, void *arg)
 {
-    s->told = fn;
-    s->told_arg = arg;
+    s->on_checkpoint = fn;
+    s->on_checkpoint_arg = arg;
 }
 
 void fl_server_stop(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->asked = 1;
-    if (s->joined.run) fl_run_stop(s->joined.run);
+    s->stop_requested = 1;
+    if (s->remote.run) fl_run_stop(s->remote.run);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -652,13 +654,13 @@ fl_run *fl_server_run(fl_server *s)
     int over = s->progress == OVER;
     if (over) fli_ctx_follow(s->run_ctx, s->ctx);
     pthread_mutex_unlock(&s->lock);
-    return over ? s->joined.run : NULL;
+    return over ? s->remote.run : NULL;
 }
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
 /* Whether there is a run to exchange messages with, of a client that there is. */
-static fl_status begun(fl_server *s, fl_ctx *ctx, uint32_t client)
+static fl_status check_begun(fl_server *s, fl_ctx *ctx, uint32_t client)
 {
     if (!ctx) return FL_ENOMEM;
     if (client >= s->clients) return no_client(ctx, s, client);
@@ -672,12 +674,12 @@ fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
 {
     fl_ctx *own = enter(s);
     *out = (fl_bytes){NULL, 0};
-    fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_terms(s->joined.data.remote_queue, own, client, out));
+    fl_status status = check_begun(s, own, client);
+    return leave(s, own, status ? status : fli_remote_queue_terms(s->remote.data.remote_queue, own, client, out));
 }
 
 /* How the run ended, once it has. */
-static fl_status ending(fl_server *s, fl_ctx *ctx)
+static fl_status run_end(fl_server *s, fl_ctx *ctx)
 {
     pthread_mutex_lock(&s->lock);
     fl_status status = s->progress == OVER ? s->status : FL_OK;
@@ -689,10 +691,10 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
 {
     fl_ctx *own = enter(s);
     *out = (fl_bytes){NULL, 0};
-    fl_status status = begun(s, own, 0);
+    fl_status status = check_begun(s, own, 0);
     if (!status) {
-        status = fli_remote_queue_next(s->joined.data.remote_queue, own, seconds, client, out);
-        if (status == FL_EDONE) status = ending(s, own);
+        status = fli_remote_queue_next(s->remote.data.remote_queue, own, seconds, client, out);
+        if (status == FL_EDONE) status = run_end(s, own);
     }
     return leave(s, own, status);
 }
@@ -700,9 +702,9 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
 fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
 {
     fl_ctx *own = enter(s);
-    fl_status status = begun(s, own, client);
+    fl_status status = check_begun(s, own, client);
     return leave(s, own,
-                 status ? status : fli_remote_queue_answer(s->joined.data.remote_queue, own, client, answer, n));
+                 status ? status : fli_remote_queue_answer(s->remote.data.remote_queue, own, client, answer, n));
 }
 
 /* Whether there is a run, for questions whose answer is 0 before. */
@@ -710,7 +712,7 @@ static int is_running(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);
     int running = s->progress != JOINING;
-    if (running) s->inside++;
+    if (running) s->callers++;
     pthread_mutex_unlock(&s->lock);
     return running;
 }
@@ -718,7 +720,7 @@ static int is_running(fl_server *s)
 size_t fl_server_answer_bytes(fl_server *s)
 {
     if (!is_running(s)) return 0;
-    size_t bytes = fli_remote_queue_answer_bytes(s->joined.data.remote_queue);
+    size_t bytes = fli_remote_queue_answer_bytes(s->remote.data.remote_queue);
     step_out(s);
     return bytes;
 }
@@ -726,7 +728,7 @@ size_t fl_server_answer_bytes(fl_server *s)
 size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
 {
     if (!is_running(s)) return 0;
-    size_t n = fli_remote_queue_awaited(s->joined.data.remote_queue, clients, most);
+    size_t n = fli_remote_queue_awaited(s->remote.data.remote_queue, clients, most);
     step_out(s);
     return n;
 }
@@ -734,20 +736,20 @@ size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
 fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
-    fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_drop(s->joined.data.remote_queue, own, client, why));
+    fl_status status = check_begun(s, own, client);
+    return leave(s, own, status ? status : fli_remote_queue_drop(s->remote.data.remote_queue, own, client, why));
 }
 
 fl_status fl_server_refused(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
-    fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_refused(s->joined.data.remote_queue, own, client, why));
+    fl_status status = check_begun(s, own, client);
+    return leave(s, own, status ? status : fli_remote_queue_refused(s->remote.data.remote_queue, own, client, why));
 }
 
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
-    fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_lost(s->joined.data.remote_queue, own, client, why));
+    fl_status status = check_begun(s, own, client);
+    return leave(s, own, status ? status : fli_remote_queue_lost(s->remote.data.remote_queue, own, client, why));
 }

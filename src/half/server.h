@@ -1,4 +1,4 @@
-/* A run whose clients are elsewhere: made from what they said when they joined, and rehearsed before they are there. */
+/* A run whose clients are other programs, made from the cards with which they joined. For server.c, and for tests. */
 #ifndef FLI_HALF_SERVER_H
 #define FLI_HALF_SERVER_H
 
@@ -6,7 +6,7 @@
 #include "run/state.h"
 
 typedef struct {
-    fli_plan data; /* what the run's plan borrows: fed, the digest of the cards, the mailbox */
+    fli_plan data; /* what the run's plan borrows: fed, the digest of the cards, the remote queue */
     fl_run *run;
 } fli_remote_run;
 

@@ -1,3 +1,6 @@
+/* Model files: writing one, reading its tensors into a model that exists (the start model of a run), and loading a file
+ * with nothing else at hand (fl_model_load). What a run says in a file is decided in run/result.c; predictions are in
+ * predict.c, other formats in onnx.c. */
 #include "model_file/model_file.h"
 
 #include "base/number.h"
@@ -8,8 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ==== model file ============================================================================================ */
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
@@ -24,14 +25,14 @@ static fli_tensor_entry entry(const fli_model *m, const fli_tensor *b, const voi
 }
 
 fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m, const void *x,
-                               const fli_tensor_list *beside)
+                               const fli_tensor_list *extra)
 {
-    size_t own = m->tensor_count, more = beside->tensors;
+    size_t own = m->tensor_count, more = extra->tensors;
     fli_tensor_entry *entries = fli_alloc(ctx, own + more, sizeof *entries);
     if (!entries) return FL_ENOMEM;
     for (size_t i = 0; i < own; i++) entries[i] = entry(m, &m->tensors[i], x);
-    for (size_t i = 0; i < more; i++) entries[own + i] = beside->tensor[i];
-    fli_tensor_list all = {beside->note, beside->notes, entries, own + more};
+    for (size_t i = 0; i < more; i++) entries[own + i] = extra->tensor[i];
+    fli_tensor_list all = {extra->note, extra->notes, entries, own + more};
     fl_status s = fli_safetensors_write(ctx, &all, path);
     fli_free(entries);
     return s;
@@ -40,14 +41,14 @@ fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* A whole file, in memory from fli_alloc. */
-static fl_status model_file_bytes(fl_ctx *ctx, const char *path, char **bytes, size_t *n)
+static fl_status read_whole(fl_ctx *ctx, const char *path, char **bytes, size_t *n)
 {
     double memory = fli_limit_memory().bytes;
     return fli_file_read(ctx, path, memory < 0x1p62 ? (size_t)memory : (size_t)1 << 62, bytes, n);
 }
 
-/* Whether two shapes are the same but for dimensions of 1: a vector may be a matrix of one row elsewhere. */
-static int alike(const fli_tensor_entry *a, const fli_tensor_entry *b)
+/* Whether two shapes are the same but for dimensions of 1: a vector may be a matrix of one row in another program. */
+static int same_but_ones(const fli_tensor_entry *a, const fli_tensor_entry *b)
 {
     size_t i = 0, j = 0;
     for (;;) {
@@ -63,8 +64,9 @@ static int convert(const fli_ops *ops, const fli_tensor_entry *t, void *x)
     return ops->size == sizeof(float) ? fli_safetensors_f32(t, x) : fli_safetensors_f64(t, x);
 }
 
-static fl_status take(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, const fli_tensor *b,
-                      void *x)
+/* One tensor of the file into x, at the place of its block. */
+static fl_status take_tensor(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m,
+                             const fli_tensor *b, void *x)
 {
     char has[160], wants[160];
     const fli_ops *ops = m->space.ops;
@@ -74,7 +76,7 @@ static fl_status take(fl_ctx *ctx, const char *path, const fli_safetensors *f, c
                         m->desc->name);
     fli_safetensors_shape(t, has, sizeof has);
     fli_safetensors_shape(&want, wants, sizeof wants);
-    if (!alike(t, &want))
+    if (!same_but_ones(t, &want))
         return fli_fail(ctx, FL_EFORMAT, "%s: tensor \"%s\" is %s, but that of model %s is %s", path, b->name, has,
                         m->desc->name, wants);
     if (!convert(ops, t, fli_at(ops, x, b->offset)))
@@ -87,10 +89,10 @@ static fl_status take(fl_ctx *ctx, const char *path, const fli_safetensors *f, c
 
 /* The model's parameters by name out of a file of any origin: of the same shapes up to dimensions of 1, f32 or f64, and
  * finite. Whatever else the file has is not looked at. `path` is for messages. */
-static fl_status model_file_take(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, void *x)
+static fl_status take_parameters(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, void *x)
 {
     fl_status s = FL_OK;
-    for (size_t i = 0; !s && i < m->tensor_count; i++) s = take(ctx, path, f, m, &m->tensors[i], x);
+    for (size_t i = 0; !s && i < m->tensor_count; i++) s = take_tensor(ctx, path, f, m, &m->tensors[i], x);
     return s;
 }
 
@@ -99,17 +101,17 @@ fl_status fli_model_file_start(fl_ctx *ctx, const char *path, const fli_model *m
     char *bytes;
     size_t n;
     fli_safetensors f = {0};
-    fl_status s = model_file_bytes(ctx, path, &bytes, &n);
+    fl_status s = read_whole(ctx, path, &bytes, &n);
     if (!s) s = fli_safetensors_read(ctx, path, bytes, n, &f);
-    if (!s) s = model_file_take(ctx, path, &f, m, x);
+    if (!s) s = take_parameters(ctx, path, &f, m, x);
     fli_safetensors_fini(&f);
     fli_free(bytes);
     return s;
 }
 
-/* ==== trained =============================================================================================== */
+/* ==== a model from its file alone =========================================================================== */
 
-/* From a file to a model that can be asked. Nothing in the file is trusted. */
+/* Nothing in the file is trusted. */
 
 enum { DIMS = 4 }; /* of an fl_tensor */
 
@@ -194,7 +196,7 @@ static fl_status read_scaling(const loader *l, const char *key, const char *tens
 }
 
 /* One scale per feature, for samples that say which feature a value is of. */
-static fl_status spread(const loader *l)
+static fl_status expand_scales(const loader *l)
 {
     fl_model *m = l->m;
     fli_dataset *d = &m->like;
@@ -220,7 +222,7 @@ static fl_status read_normalisation(const loader *l)
     if (d->shift && shifts != d->segments) return wrong(l, "shift");
     if (d->scale && !d->shift && !(d->shift = fli_arena_alloc(&l->m->arena, d->segments, sizeof *d->shift)))
         return FL_ENOMEM;
-    return spread(l);
+    return expand_scales(l);
 }
 
 static fl_status read_samples(const loader *l)
@@ -289,7 +291,7 @@ static fl_status check_tensors(const loader *l)
     return fli_fail(l->ctx, FL_EFORMAT, "%s: has no tensors", l->name);
 }
 
-static void put(fl_model *m, const fli_tensor_entry *t, size_t *k, size_t *at)
+static void put_tensor(fl_model *m, const fli_tensor_entry *t, size_t *k, size_t *at)
 {
     fl_tensor *out = &m->tensor[(*k)++];
     *out = (fl_tensor){.name = t->name, .offset = *at, .dims = t->dims};
@@ -306,18 +308,19 @@ static int is_of_model(const fl_model *m, const fli_tensor_entry *t)
 }
 
 /* The parameters of the model come first, and in its order: x is then its vector. */
-static fl_status take_tensors(const loader *l)
+static fl_status fill_model(const loader *l)
 {
     fl_model *m = l->m;
     size_t k = 0, at = 0, own = m->model ? m->model->tensor_count : 0;
     m->tensor = fli_arena_alloc(&m->arena, m->tensors, sizeof *m->tensor);
     m->x = fli_alloc(l->ctx, m->info.parameters, m->info.real);
     if (!m->tensor || !m->x) return FL_ENOMEM;
-    fl_status s = m->model ? model_file_take(l->ctx, l->name, &m->file, m->model, m->x) : FL_OK;
+    fl_status s = m->model ? take_parameters(l->ctx, l->name, &m->file, m->model, m->x) : FL_OK;
     if (s) return s;
-    for (size_t i = 0; i < own; i++) put(m, fli_safetensors_find(&m->file, m->model->tensors[i].name), &k, &at);
+    for (size_t i = 0; i < own; i++) put_tensor(m, fli_safetensors_find(&m->file, m->model->tensors[i].name), &k, &at);
     for (size_t i = 0; i < m->file.tensors; i++)
-        if (!is_scaling(&m->file.tensor[i]) && !is_of_model(m, &m->file.tensor[i])) put(m, &m->file.tensor[i], &k, &at);
+        if (!is_scaling(&m->file.tensor[i]) && !is_of_model(m, &m->file.tensor[i]))
+            put_tensor(m, &m->file.tensor[i], &k, &at);
     return FL_OK;
 }
 
@@ -325,8 +328,8 @@ static fl_status take_tensors(const loader *l)
 
 static int predicts(const fli_model_desc *d) { return d->predict || d->logits; }
 
-/* It is made as for training, from the same keys. A kind that is not known here was the user's own: then there are
- * tensors and texts, but no predictions. */
+/* The model is made as for training, from the same keys. A kind that is not known here was the user's own: then there
+ * are tensors and texts, but no predictions. */
 static fl_status make_model(const loader *l)
 {
     fl_model *m = l->m;
@@ -363,7 +366,7 @@ static fl_status read_all(const loader *l)
     if (!s) s = read_classes(l);
     if (!s) s = check_tensors(l);
     if (!s) s = make_model(l);
-    if (!s) s = take_tensors(l);
+    if (!s) s = fill_model(l);
     fli_free(m->file.tensor); /* what they point to will be gone */
     m->file.tensor = NULL;
     m->file.tensors = 0;
@@ -394,7 +397,7 @@ fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out)
     *out = NULL;
     fli_clear(ctx);
     if (!path) return fli_fail(ctx, FL_ECONFIG, "fl_model_load: there is no path");
-    fl_status s = model_file_bytes(ctx, path, &bytes, &n);
+    fl_status s = read_whole(ctx, path, &bytes, &n);
     if (!s) s = fli_loaded_model_read(ctx, path, bytes, n, out);
     fli_free(bytes);
     return s;

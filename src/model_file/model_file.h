@@ -1,5 +1,5 @@
-/* Trained models on disk: the files model.safetensors of results, and files that a run starts from. What is said beside
- * the tensors, key by key:
+/* Trained models on disk: the files model.safetensors of results, and files that a run starts from. Their metadata, key
+ * by key:
  *
  *     format            fedloom
  *     version           of fedloom
@@ -26,22 +26,19 @@
 #include "format/safetensors.h"
 #include "model/model.h"
 
-/* ==== model file ============================================================================================ */
-
 #define FLI_SCALE_TENSOR "input.scale"
 #define FLI_SHIFT_TENSOR "input.shift"
 
-/* A model, and what else the file is to have. */
+/* Writes the parameters x of a model; `extra` has the metadata and further tensors. */
 fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m, const void *x,
-                               const fli_tensor_list *beside);
+                               const fli_tensor_list *extra);
 
-/* Both: the start model of a run. */
+/* Reads the parameters of a model, by name, from a file of any origin: the start model of a run. */
 fl_status fli_model_file_start(fl_ctx *ctx, const char *path, const fli_model *m, void *x);
 
-/* ==== trained =============================================================================================== */
+/* ==== a loaded model ======================================================================================== */
 
-/* A model that was read from a file, and nothing else: what fl_model_* are about. Read-only once it is made. */
-
+/* A model that was made from a file alone: what the public fl_model_* work on. Read-only once it is made. */
 struct fl_model {
     fli_arena arena;
     fli_safetensors file; /* its texts, and the names of its tensors */
@@ -49,7 +46,7 @@ struct fl_model {
     fl_tensor *tensor; /* of the model in its order, then all others */
     size_t tensors;
     void *x; /* all of them, one behind the other: info.parameters reals */
-    /* for predictions; the model is NULL where nobody knows how to make any */
+    /* for predictions; the model is NULL for a kind that this program does not have */
     fli_choice kind;
     fli_model *model;
     fli_dataset like; /* a set without samples: shape, crop and normalisation */

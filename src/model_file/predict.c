@@ -1,4 +1,5 @@
-/* Trained models at work: samples of any type in blocks, each made into a batch exactly as for training. */
+/* Predictions of a loaded model (fl_model_predict): samples of any type in blocks, each made into a batch exactly as
+ * for training. */
 #include "model_file/model_file.h"
 
 #include "base/ctx.h"

@@ -44,14 +44,14 @@ static char **file_of(const fli_key *row, void *params)
     return (char **)((char *)params + row->offset);
 }
 
-fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *told)
+fl_status fli_settings_for_clients(fli_arena *a, const fli_settings *s, fli_settings *out)
 {
     static char nothing[] = "";
-    *told = *s;
-    told->model.start = told->top.output = nothing;
-    told->participation.seed = 0; /* with it a client would know every cohort of the run */
+    *out = *s;
+    out->model.start = out->top.output = nothing;
+    out->participation.seed = 0; /* with it a client would know every cohort of the run */
     for (size_t i = 0; i < READERS; i++) {
-        fli_choice *c = (fli_choice *)((char *)told + readers[i].choice);
+        fli_choice *c = (fli_choice *)((char *)out + readers[i].choice);
         void *copy = fli_arena_alloc(a, 1, c->item.params_size + 1);
         if (!copy) return FL_ENOMEM;
         if (c->item.params_size) c->params = memcpy(copy, c->params, c->item.params_size);
@@ -102,11 +102,11 @@ typedef struct {
     fli_arena arena;
     fli_settings settings;
     fli_model *model;
-} member;
+} setup;
 
-static void member_free(void *own)
+static void setup_free(void *made)
 {
-    member *m = own;
+    setup *m = made;
     if (!m) return;
     const fli_choice *method = &m->settings.algorithm;
     const fli_algo *algo = method->params ? method->item.desc : NULL;
@@ -127,7 +127,7 @@ static fl_status put_solver(fli_arena *a, const char *solver, fli_node *root)
 }
 
 /* A solver of the client's own knows neither pseudo labels nor memberships, and would leave them out silently. */
-static fl_status check_solver(fl_ctx *ctx, const member *m)
+static fl_status check_solver(fl_ctx *ctx, const setup *m)
 {
     const fli_solver *own = fli_settings_solver(&m->settings);
     if (!own || !m->model->latent || own->second_block) return FL_OK;
@@ -135,8 +135,8 @@ static fl_status check_solver(fl_ctx *ctx, const member *m)
                     own->name, m->model->desc->name);
 }
 
-/* Settings are those of the server, so a model of another size is one that was told wrongly. */
-static fl_status build(fl_ctx *ctx, const fli_terms *t, const char *solver, member *m)
+/* Settings are those of the server, so a model of another size means that the terms are wrong. */
+static fl_status make_setup(fl_ctx *ctx, const fli_terms *t, const char *solver, setup *m)
 {
     fli_node *root;
     const size_t shape[3] = {(size_t)t->shape[0], (size_t)t->shape[1], (size_t)t->shape[2]};
@@ -160,21 +160,21 @@ static fl_status build(fl_ctx *ctx, const fli_terms *t, const char *solver, memb
                     m->model->space.ops->size);
 }
 
-fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own)
+fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **made)
 {
-    member *m = fli_alloc(ctx, 1, sizeof *m);
+    setup *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
     fli_arena_init(&m->arena, ctx);
-    fl_status s = build(ctx, t, solver, m);
+    fl_status s = make_setup(ctx, t, solver, m);
     if (s) {
-        member_free(m);
+        setup_free(m);
         return s;
     }
     out->model = m->model;
     out->algo = m->settings.algorithm.item.desc;
     out->params = m->settings.algorithm.params;
     if (out->algo->begin && (s = out->algo->begin(ctx, m->settings.algorithm.params))) {
-        member_free(m);
+        setup_free(m);
         return s;
     }
     out->solvers = fli_algo_solvers(out->algo, out->params, m->model, fli_settings_solver(&m->settings));
@@ -182,15 +182,15 @@ fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *sol
     out->seed = t->seed;
     out->clients = (size_t)t->clients;
     out->measure_potential = m->settings.metrics.potential && out->algo->theory.potential.name;
-    *own = m;
+    *made = m;
     return FL_OK;
 }
 
-static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own)
+static fl_status setup_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **made)
 {
-    return fli_client_setup_make(ctx, t, NULL, out, own);
+    return fli_client_setup_make(ctx, t, NULL, out, made);
 }
 
-const fli_builder fli_client_setup_builder = {member_make, member_free};
+const fli_builder fli_client_setup_builder = {setup_make, setup_free};
 
-const fli_settings *fli_client_setup_settings(const void *own) { return &((const member *)own)->settings; }
+const fli_settings *fli_client_setup_settings(const void *made) { return &((const setup *)made)->settings; }

@@ -3,7 +3,7 @@
  * Of linear models the smoothness constants L_i hold for every model x, and are over all of a client's samples
  * (solver/curvature.h). For networks no such constant exists; what is measured is the largest |eigenvalue| of the
  * Hessian at the model that the run starts from, over a random sample of the client's samples. Either way of the whole
- * f_i: with its unlabelled terms and weight decay. The moduli of strong convexity mu_i likewise. */
+ * f_i: with its unlabelled terms and weight decay. So are the moduli of strong convexity mu_i. */
 #include "plan/constants.h"
 
 #include "model/model.h"

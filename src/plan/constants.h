@@ -1,4 +1,5 @@
-/* What `fedloom check` knows of a federation, client by client. */
+/* Constants that theorems ask for, measured client by client: L_i, mu_i and how a second block moves. For `fedloom
+ * check` and for plans that need them; holding them against a theorem is in theory/. */
 #ifndef FLI_PLAN_CONSTANTS_H
 #define FLI_PLAN_CONSTANTS_H
 

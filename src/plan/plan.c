@@ -1,3 +1,6 @@
+/* Making a plan, in this order: settings are bound, data loaded, descriptors and parts resolved, rules looked at, and
+ * at the end the memory that a run takes is held against what there is. What settings leave open is decided in
+ * settle.c. */
 #include "plan/plan.h"
 
 #include "base/file.h"
@@ -17,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* ==== plan ================================================================================================== */
 
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out)
 {
@@ -46,7 +47,7 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
 }
 
 /* A mistake in what the configuration says of data in memory, at the key that says it. */
-static fl_status contradicts(const fl_config *cfg, const char *key, const char *sentence)
+static fl_status refuse(const fl_config *cfg, const char *key, const char *sentence)
 {
     char where[512];
     const fli_node *at = fli_yaml_get(cfg->root, key);
@@ -58,15 +59,15 @@ static fl_status check_holding(const fl_config *cfg, const fli_settings *s, cons
 {
     const char *least = fl_config_get(cfg, "partition.min_size");
     if (who->weight && s->top.weights != FLI_WEIGHTS_AUTO)
-        return contradicts(cfg, "weights", "the data come with the clients' weights, so `weights` must be auto");
+        return refuse(cfg, "weights", "the data come with the clients' weights, so `weights` must be auto");
     if (!who->start && !who->owner) return FL_OK;
     if (strcmp(s->partitioner.item.name, "natural") || (*least && strcmp(least, "1")))
-        return contradicts(cfg, "partition",
-                           "it is known who holds which samples: partition.kind can only be natural, with its default "
-                           "min_size");
+        return refuse(cfg, "partition",
+                      "it is known who holds which samples: partition.kind can only be natural, with its default "
+                      "min_size");
     if (s->partition.clients && (size_t)s->partition.clients != who->clients)
-        return contradicts(cfg, "partition.clients",
-                           "it is known who holds which samples: leave partition.clients out, or set it to that many");
+        return refuse(cfg, "partition.clients",
+                      "it is known who holds which samples: leave partition.clients out, or set it to that many");
     return FL_OK;
 }
 
@@ -150,8 +151,8 @@ static fl_status make_system(fli_plan *p)
                           &p->system);
 }
 
-/* How fast an asynchronous method goes. On the real clock a client at work is a thread, of any rank, unless it is
- * elsewhere. */
+/* How fast an asynchronous method goes. On the real clock a client at work is a thread of any rank, unless
+ * clients are other programs. */
 static void resolve_pace(fli_plan *p)
 {
     if (!p->algo->async.pace) return;
@@ -191,32 +192,32 @@ static char *spill_folder(fli_plan *p)
 {
     const char *folder = getenv("TMPDIR"), *output = p->settings.top.output, *slash = strrchr(output, '/');
     if (folder && *folder) return fli_arena_strdup(&p->arena, folder);
-    char *beside = fli_arena_strdup(&p->arena, slash ? output : *output ? "." : "/var/tmp");
-    if (beside && slash) beside[slash > output ? slash - output : 1] = 0;
-    if (!beside || fli_path_kind(beside) == 1) return beside;
+    char *near_output = fli_arena_strdup(&p->arena, slash ? output : *output ? "." : "/var/tmp");
+    if (near_output && slash) near_output[slash > output ? slash - output : 1] = 0;
+    if (!near_output || fli_path_kind(near_output) == 1) return near_output;
     return fli_arena_strdup(&p->arena, fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp");
 }
 
-/* What clients are told. The start model comes to them in messages. */
-static char *essence(fli_plan *p)
+/* The settings that clients get, as YAML. The start model comes to them in messages. */
+static char *client_settings(fli_plan *p)
 {
     fli_text text;
-    fli_settings told;
-    if (fli_settings_tell(&p->arena, &p->settings, &told)) return NULL;
-    told.algorithm.params = (void *)p->params; /* to be read */
-    if (!p->remote_queue) {                    /* clients in this process have exactly what the run has */
-        told.algorithm.item.name = told.algorithm.exact;
-        told.objective.item.name = told.objective.exact;
-        told.local.solver = (char *)told.local.exact_solver;
+    fli_settings for_clients;
+    if (fli_settings_for_clients(&p->arena, &p->settings, &for_clients)) return NULL;
+    for_clients.algorithm.params = (void *)p->params; /* to be read */
+    if (!p->remote_queue) {                           /* clients in this process have exactly what the run has */
+        for_clients.algorithm.item.name = for_clients.algorithm.exact;
+        for_clients.objective.item.name = for_clients.objective.exact;
+        for_clients.local.solver = (char *)for_clients.local.exact_solver;
     }
     fli_text_init(&text, p->ctx);
-    fli_settings_print_essence(&text, &told);
+    fli_settings_print_essence(&text, &for_clients);
     char *out = fli_text_ok(&text) ? NULL : fli_arena_strdup(&p->arena, fli_text_get(&text));
     fli_text_fini(&text);
     return out;
 }
 
-static void plan_asking(fli_plan *p)
+static void set_ask_params(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
     p->ask_params = (fli_ask_params){
@@ -244,7 +245,7 @@ static fl_status read_start(fli_plan *p)
 /* fli_rank_owner_init */
 static size_t size_of(const void *fed, size_t client) { return fli_fed_size(fed, client); }
 
-static fl_status plan_shards(fli_plan *p)
+static fl_status assign_clients(fli_plan *p)
 {
     if (!fli_ranked(&p->ranks)) return FL_OK;
     if (strcmp(p->settings.executor.item.name, "threads"))
@@ -254,7 +255,7 @@ static fl_status plan_shards(fli_plan *p)
     return fli_rank_owner_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->rank_owner);
 }
 
-static fl_status plan_exec(fli_plan *p)
+static fl_status set_exec_spec(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
     p->exec = (fli_exec_spec){
@@ -280,7 +281,7 @@ static fl_status plan_exec(fli_plan *p)
         .inexact = !s->top.exact,
         .remote_queue = p->remote_queue,
         .measure_potential = s->metrics.potential && p->algo->theory.potential.name,
-        .settings = essence(p),
+        .settings = client_settings(p),
         .builder = &fli_client_setup_builder,
     };
     return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
@@ -295,17 +296,20 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (!status) status = fli_plan_digest(p->ctx, s, &p->samples, &p->data);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
-    plan_asking(p);
-    if ((status = check_equal_weights(p)) || (status = plan_shards(p))) return status;
+    set_ask_params(p);
+    if ((status = check_equal_weights(p)) || (status = assign_clients(p))) return status;
     status = fli_plan_settle(p);
-    if (!status) status = plan_exec(p);
+    if (!status) status = set_exec_spec(p);
     p->exec.slice = cfg->slice;
     p->exec.between = cfg->between;
     if (!status && p->algo->begin) status = p->algo->begin(p->ctx, (void *)p->params);
     return status ? status : fli_plan_warn(p);
 }
 
-static int plan_needs_samples(const fli_plan *p)
+/* Whether a run looks at samples of any client outside of that client's turns, once its plan is finished: for a start
+ * model that is made from samples, or to measure whether theory promises that a potential falls. Then every rank has
+ * the samples of all clients. */
+static int needs_all_samples(const fli_plan *p)
 {
     int start = p->model->desc->start_from && !p->start,
         promise = p->exec.measure_potential && p->algo->theory.potential.falls;
@@ -331,7 +335,7 @@ static fl_status keep_samples(fli_plan *p)
     if (!fli_ranked(&p->ranks) || p->borrowed) return FL_OK;
     fl_status s = keep_tests(p);
     if (s) return s;
-    if (plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, NULL, 0);
+    if (needs_all_samples(p)) return fli_fed_keep(p->ctx, p->fed, NULL, 0);
     size_t n = p->rank_owner.of[p->ranks.rank].clients;
     uint32_t *own = fli_alloc(p->ctx, n, sizeof *own);
     if (!own) return FL_ENOMEM;
@@ -341,28 +345,7 @@ static fl_status keep_samples(fli_plan *p)
     return s;
 }
 
-static fl_status plan_check_memory(fli_plan *p);
-
-fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
-{
-    fl_status s = fli_plan_data(cfg, like, p);
-    if (!s) s = fli_plan_finish(p, cfg);
-    if (!s) s = keep_samples(p);
-    return s ? s : plan_check_memory(p);
-}
-
-void fli_plan_fini(fli_plan *p)
-{
-    if (p->params && p->algo->end) p->algo->end((void *)p->params);
-    fli_rank_owner_fini(&p->rank_owner);
-    fli_participation_free(p->participation);
-    fli_system_free(p->system);
-    fli_model_free(p->model);
-    if (!p->borrowed) fli_fed_free(p->fed);
-    fli_arena_fini(&p->arena);
-}
-
-/* ==== memory ================================================================================================ */
+/* ==== is there room for it ================================================================================== */
 
 /* What a run takes, against what there is: known before it begins, so that a slip in a data file or a setting ends in a
  * sentence and not in a machine that swaps, or a BLAS library that asks for its buffers for ever. */
@@ -413,8 +396,8 @@ static fl_status check_total(fli_plan *p, const fli_footprint *f)
  * more. */
 static fl_status check_room(const fli_plan *p, const fli_footprint *f)
 {
-    static atomic_size_t had;
-    size_t threads = fli_pool_count(p->exec.threads) * runs_of(p), before = had;
+    static atomic_size_t reserved_threads;
+    size_t threads = fli_pool_count(p->exec.threads) * runs_of(p), before = reserved_threads;
     fli_limit room = fli_limit_room();
     double address = threads > before ? fli_footprint_address(threads) - fli_footprint_address(before) : 0;
     if (f->total + address > room.bytes)
@@ -423,27 +406,48 @@ static fl_status check_room(const fli_plan *p, const fli_footprint *f)
                         "but %s is %.0f MiB; try fewer threads, fewer runs at a time, or a higher "
                         "limit",
                         f->total / 0x1p20, address / 0x1p20, threads, room.what, room.bytes / 0x1p20);
-    while (threads > before && !atomic_compare_exchange_weak(&had, &before, threads)) continue;
+    while (threads > before && !atomic_compare_exchange_weak(&reserved_threads, &before, threads)) continue;
     return FL_OK;
 }
 
 /* Vectors of a run on a device are there; the server's have a mirror here. */
-static fli_footprint leave(fli_plan *p, const fli_footprint *f, size_t cohort, int async)
+static fli_footprint host_footprint(fli_plan *p, const fli_footprint *f, size_t cohort, int async)
 {
     double measuring = fli_measure_bytes(p->model, &p->settings.metrics, p->fed->clients);
     fli_footprint here = {.server = f->server, .workers = fli_eval_bytes(p->model)};
     here.total = here.server + here.workers;
-    p->there = fli_footprint_there(&p->exec, cohort, async) + measuring;
+    p->bytes_on_device = fli_footprint_there(&p->exec, cohort, async) + measuring;
     return here;
 }
 
-/* Refuses a plan that the machine, or whoever limits this process, has no room for (memory.c). */
-static fl_status plan_check_memory(fli_plan *p)
+/* Refuses a plan that the machine, or whoever limits this process, has no room for. */
+static fl_status check_memory(fli_plan *p)
 {
     size_t cohort = usual_cohort(p);
     int async = p->pace.buffer > 0;
     fli_footprint f = fli_footprint_of(&p->exec, cohort, async);
-    if (fli_settings_on_device(&p->settings)) f = leave(p, &f, cohort, async);
+    if (fli_settings_on_device(&p->settings)) f = host_footprint(p, &f, cohort, async);
     fl_status s = check_total(p, &f);
     return s ? s : check_room(p, &f);
+}
+
+/* ==== the whole ============================================================================================= */
+
+fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
+{
+    fl_status s = fli_plan_data(cfg, like, p);
+    if (!s) s = fli_plan_finish(p, cfg);
+    if (!s) s = keep_samples(p);
+    return s ? s : check_memory(p);
+}
+
+void fli_plan_fini(fli_plan *p)
+{
+    if (p->params && p->algo->end) p->algo->end((void *)p->params);
+    fli_rank_owner_fini(&p->rank_owner);
+    fli_participation_free(p->participation);
+    fli_system_free(p->system);
+    fli_model_free(p->model);
+    if (!p->borrowed) fli_fed_free(p->fed);
+    fli_arena_fini(&p->arena);
 }

@@ -23,24 +23,24 @@ typedef struct {
     fl_ranks ranks;              /* that make the run together; count 0: this process alone */
     fli_timed_ranks timed_ranks; /* for the others, by that table */
     size_t threads;              /* of all of them */
-    fli_rank_owner rank_owner;   /* who of them has which clients */
+    fli_rank_owner rank_owner;   /* which of them has which clients */
     struct fli_remote_queue
-        *remote_queue; /* the clients are elsewhere, and so are their samples; NULL: they are here */
+        *remote_queue; /* the clients are other programs, which have the samples; NULL: they are here */
     /* known when the plan is finished */
     fli_digest data; /* of all that is read: the samples, traces, a start model */
     fli_model *model;
     void *start;                        /* what model.start has; NULL: the start values are the model's own */
-    fli_solvers solvers;                /* of local problems on this model; nobody else resolves them */
+    fli_solvers solvers;                /* of local problems on this model; resolved here and nowhere else */
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
-    fli_system *system; /* NULL: nobody knows how long turns last */
+    fli_system *system; /* NULL: the length of turns is not simulated */
     int uniform;        /* client weights are 1/N, unless they came with the data */
     fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
     size_t at_work;     /* clients of asynchronous methods that are at work at the same time */
     fli_ask_params ask_params;
-    fli_exec_spec exec; /* all that the executor is made from */
-    double memory;      /* bytes that a run takes at least; known when it is known that there is room */
-    double there;       /* of a run on a device: bytes that its vectors take there at least */
+    fli_exec_spec exec;     /* all that the executor is made from */
+    double memory;          /* bytes that a run takes at least; known when it is known that there is room */
+    double bytes_on_device; /* of a run on a device: bytes that its vectors take there at least */
 } fli_plan;
 
 /* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used
@@ -54,10 +54,8 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
 /* The rest: model, method, participation, all that was resolved. All problems are reported at
  * once; then it is logged what a person should know before a run. `cfg` is where the settings came from. */
 fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg);
-/* Whether a run looks at samples of any client outside of that client's turns, once its plan is finished: for a start
- * model that is made from samples, or to measure whether theory promises that a potential falls. Then every rank has
- * the samples of all clients. */
-int fli_plan_needs_smoothness(const fli_plan *p); /* of it: for the largest L_i in an optimality gap (metric_gap.c) */
+/* Whether a metric of the run, an optimality gap, needs the largest L_i (fli_theory_smoothness). */
+int fli_plan_needs_smoothness(const fli_plan *p);
 /* Parts of fli_plan_finish (settle.c): gives the method's parameters that are auto their values, and logs what works
  * but probably not as meant. */
 fl_status fli_plan_settle(fli_plan *p);

@@ -1,5 +1,5 @@
-/* Parameters that settings leave open and that the plan decides by what it knows, and what a person is told before
- * the run. */
+/* Parameters that settings leave open (auto), which the plan decides by what it knows, and the warnings before a run.
+ * */
 #include "plan/plan.h"
 
 #include "base/number.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Means over all clients of what the first round asks for. */
-static fl_status look_ahead(const fli_plan *p, fli_outlook *out)
+static fl_status expect_first_round(const fli_plan *p, fli_outlook *out)
 {
     *out = (fli_outlook){0};
     for (size_t i = 0; i < p->fed->clients; i++) {
@@ -49,7 +49,7 @@ static fl_status settle_params(fli_plan *p)
     void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
     if (!settled) return FL_ENOMEM;
     memcpy(settled, p->params, a->params_size);
-    fl_status s = look_ahead(p, &f.outlook);
+    fl_status s = expect_first_round(p, &f.outlook);
     if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->remote_queue)
         s = fli_fail(
             p->ctx, FL_ECONFIG,
@@ -79,7 +79,7 @@ static fl_status print_settled(const fli_plan *p, const fli_key *key, fli_text *
 }
 
 /* Puts it into words. */
-static fl_status name_settled(fli_plan *p)
+static fl_status describe_settled(fli_plan *p)
 {
     fli_text text;
     fl_status s = FL_OK;
@@ -95,7 +95,7 @@ static fl_status name_settled(fli_plan *p)
 fl_status fli_plan_settle(fli_plan *p)
 {
     fl_status s = settle_params(p);
-    return s ? s : name_settled(p);
+    return s ? s : describe_settled(p);
 }
 
 /* ---- warnings --------------------------------------------------------------------------------------------- */

@@ -1,4 +1,6 @@
-/* Linear axes tick at 1, 2 or 5 times a power of ten. Logarithmic ones tick at powers of ten; if there are too few
+/* Range, scale, ticks and units of an axis: numbers only, no drawing. The page has the same in js/axis.js.
+ *
+ * Linear axes tick at 1, 2 or 5 times a power of ten. Logarithmic ones tick at powers of ten; if there are too few
  * of those in the range, at 1, 2, 5 times one, or, in a range so narrow that it looks linear anyway, at the linear
  * ticks. */
 #include "report/internal.h"

@@ -1,9 +1,12 @@
-/* One chart: a quantity over another, a line per series with a band of one standard deviation, or between quantiles on
- * a logarithmic axis.
+/* All pictures, as SVG: a chart of lines with bands, for a page or alone; the heat map of labels per client; panels of
+ * dots for a tuning. How values become ticks is in axis.c, colours and markers in series_style.c.
  *
- * A stand-alone chart carries its colours and its legend. A chart for the page carries classes (coloured by page.css),
- * and its legend is the page's; with JavaScript the page draws it anew (js/chart.js), for other axes and ranges. */
+ * A chart of lines shows a quantity over another, a line per series with a band of one standard deviation, or between
+ * quantiles on a logarithmic axis. A stand-alone chart carries its colours and its legend. A chart for the page carries
+ * classes (coloured by page.css), and its legend is the page's; with JavaScript the page draws it again (js/chart.js),
+ * for other axes and ranges. */
 #include "report/internal.h"
+
 #include "base/number.h"
 #include "report/report.h"
 
@@ -12,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== frame ================================================================================================= */
+/* ==== parts of all charts =================================================================================== */
 
+/* Where a value lies. */
 static double frame_x(const fli_frame *f, double v)
 {
     return f->left + (f->right - f->left) * fli_axis_place(&f->ax, v);
 }
-/* Where a value lies. */
+
 static double frame_y(const fli_frame *f, double v)
 {
     return f->bottom - (f->bottom - f->top) * fli_axis_place(&f->ay, v);
@@ -135,9 +139,9 @@ static void frame_y_labels(const fli_frame *f)
     }
 }
 
-/* ==== chart ================================================================================================= */
+/* ==== one chart of lines ==================================================================================== */
 
-enum { WIDTH = 480, HEIGHT = 300, LEGEND_ROW = 16, KEY = 26 };
+enum { CHART_WIDTH = 480, CHART_HEIGHT = 300, LEGEND_ROW = 16, KEY_WIDTH = 26 };
 
 typedef struct {
     fli_frame f;
@@ -150,7 +154,7 @@ typedef struct {
 
 /* ---- ranges -------------------------------------------------------------------------------------------- */
 
-static void include(double range[2], double v)
+static void widen(double range[2], double v)
 {
     if (v < range[0]) range[0] = v;
     if (v > range[1]) range[1] = v;
@@ -171,8 +175,8 @@ static void set_axes(chart *c)
     double x[2] = {INFINITY, -INFINITY}, mean[2] = {INFINITY, -INFINITY}, all[2];
     for (size_t k = 0; k < c->r->count; k++)
         for (size_t i = 0; i < c->lines[k].count; i++) {
-            include(x, c->lines[k].points[i].x);
-            include(mean, c->lines[k].points[i].mean);
+            widen(x, c->lines[k].points[i].x);
+            widen(mean, c->lines[k].points[i].mean);
         }
     c->empty = x[0] > x[1];
     if (c->empty) x[0] = mean[0] = 0, x[1] = mean[1] = 1;
@@ -181,8 +185,8 @@ static void set_axes(chart *c)
     for (size_t k = 0; k < c->r->count; k++)
         for (size_t i = 0; i < c->lines[k].count; i++) {
             double low = low_of(c, &c->lines[k].points[i]);
-            if (!c->f.ay.log || low > 0) include(all, low);
-            include(all, high_of(c, &c->lines[k].points[i]));
+            if (!c->f.ay.log || low > 0) widen(all, low);
+            widen(all, high_of(c, &c->lines[k].points[i]));
         }
     fli_axis_init(&c->f.ax, c->x, x[0], x[1], 0, 0, 6);
     fli_axis_init(&c->f.ay, c->y, all[0], all[1], c->f.ay.log, 1, 6);
@@ -192,7 +196,7 @@ static void set_axes(chart *c)
 
 enum { LABEL_MAX = 64 }; /* characters shown of a label: what fits one row */
 
-static double entry_width(const fli_series *s) { return KEY + 6 + frame_width(s->label, LABEL_MAX) + 14; }
+static double entry_width(const fli_series *s) { return KEY_WIDTH + 6 + frame_width(s->label, LABEL_MAX) + 14; }
 
 /* Entries stand in columns if at least three fit side by side, else one after the other; 0: no columns. */
 static double column_width(const chart *c)
@@ -207,7 +211,7 @@ static double column_width(const chart *c)
 }
 
 /* Lays the entries out in rows; draws them if `draw`. Returns the number of rows. */
-static size_t legend(const chart *c, int draw)
+static size_t lay_out_legend(const chart *c, int draw)
 {
     double x = c->f.left, column = column_width(c);
     size_t rows = 0;
@@ -221,7 +225,7 @@ static size_t legend(const chart *c, int draw)
         if (draw) {
             double y = 2 + (double)rows * LEGEND_ROW - LEGEND_ROW / 2.0;
             fli_style_key(c->f.t, k, x, y, 0);
-            fli_text_addf(c->f.t, "<text x=\"%.1f\" y=\"%.1f\">", x + KEY + 6, y + 4);
+            fli_text_addf(c->f.t, "<text x=\"%.1f\" y=\"%.1f\">", x + KEY_WIDTH + 6, y + 4);
             fli_markup_clip(c->f.t, s->label, LABEL_MAX);
             fli_text_add(c->f.t, "</text>\n");
         }
@@ -234,14 +238,14 @@ static void lay_out(chart *c)
 {
     c->f.left = 30 + frame_label_width(&c->f.ay);
     if (c->f.for_page && c->f.left < 54) c->f.left = 54; /* charts one below the other line up */
-    c->f.right = WIDTH - 16;
+    c->f.right = CHART_WIDTH - 16;
     c->f.top = 10;
-    if (!c->f.for_page) c->f.top += (double)legend(c, 0) * LEGEND_ROW;
-    c->height = HEIGHT - 10 + c->f.top;
+    if (!c->f.for_page) c->f.top += (double)lay_out_legend(c, 0) * LEGEND_ROW;
+    c->height = CHART_HEIGHT - 10 + c->f.top;
     c->f.bottom = c->height - 40;
 }
 
-/* ==== frame ================================================================================================= */
+/* ---- around the lines ---------------------------------------------------------------------------------- */
 
 /* What it shows, and what the lines come to, for those who cannot see it. */
 static void add_description(const chart *c)
@@ -270,7 +274,7 @@ static void open_page_svg(const chart *c)
 {
     fli_text_addf(c->f.t,
                   "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" data-box=\"%.1f %.1f %.1f %.1f\" data-log=\"%d\">\n",
-                  WIDTH, c->height, c->f.left, c->f.top, c->f.right, c->f.bottom, c->f.ay.log);
+                  CHART_WIDTH, c->height, c->f.left, c->f.top, c->f.right, c->f.bottom, c->f.ay.log);
     add_description(c);
 }
 
@@ -281,9 +285,9 @@ static void open_svg(const chart *c)
     fli_text_addf(t,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
                   "role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" fill=\"#222\">\n",
-                  WIDTH, c->height, WIDTH, c->height, FLI_FONT);
+                  CHART_WIDTH, c->height, CHART_WIDTH, c->height, FLI_FONT);
     add_description(c);
-    fli_text_addf(t, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, c->height);
+    fli_text_addf(t, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", CHART_WIDTH, c->height);
 }
 
 static void draw_texts(const chart *c)
@@ -414,7 +418,7 @@ fl_status fli_chart_lines(fli_text *t, const fli_report *r, const fl_metric *x, 
     draw_series(&c);
     frame_axes(&c.f);
     draw_texts(&c);
-    if (!for_page) legend(&c, 1);
+    if (!for_page) lay_out_legend(&c, 1);
     fli_text_add(t, "</svg>\n");
     return fli_text_ok(t);
 }
@@ -432,9 +436,9 @@ fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, co
     return status;
 }
 
-/* ==== curve ================================================================================================= */
+/* ==== from rows to the points of a line ===================================================================== */
 
-/* From rows to curves: mean and spread over the runs of a series. */
+/* Mean and spread over the runs of a series. */
 
 /* The values of one row over runs, and what is made of them. */
 typedef struct {
@@ -525,7 +529,7 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x
 }
 
 /* Whether a row says something by this metric. */
-static int tells(const fl_row *row, const fl_metric *m, size_t place)
+static int has_value(const fl_row *row, const fl_metric *m, size_t place)
 {
     double v = row->value[place];
     return isfinite(v) && (!m->beyond_round || v > (double)fl_row_round(row));
@@ -537,13 +541,13 @@ int fli_report_has(const fli_report *r, const fl_metric *m)
     for (size_t k = 0; k < r->count; k++)
         for (size_t c = 0; c < r->series[k].count; c++)
             for (size_t i = 0; i < r->series[k].curves[c].count; i++)
-                if (tells(&r->series[k].curves[c].rows[i], m, place)) return 1;
+                if (has_value(&r->series[k].curves[c].rows[i], m, place)) return 1;
     return 0;
 }
 
-/* ==== heatmap =============================================================================================== */
+/* ==== heat map: labels per client =========================================================================== */
 
-enum { LEVELS = 10, LEFT = 46, TOP = 4, BOTTOM = 40 };
+enum { LEVELS = 10, MAP_LEFT = 46, MAP_TOP = 4, MAP_BOTTOM = 40 };
 
 typedef struct {
     fli_text *t;
@@ -558,7 +562,7 @@ static size_t count_at(const heatmap *h, size_t client, size_t class)
 }
 
 /* 0 for none, else 1..LEVELS: even a single sample shows. */
-static int level(const heatmap *h, size_t count)
+static int heat_level(const heatmap *h, size_t count)
 {
     return count == 0 ? 0 : 1 + (int)((double)(LEVELS - 1) * (double)count / (double)h->most);
 }
@@ -571,13 +575,13 @@ static void draw_level(const heatmap *h, int l)
     int open = 0;
     for (size_t i = 0; i < h->r->clients; i++)
         for (size_t j = 0; j < h->r->classes; j++) {
-            if (level(h, count_at(h, i, j)) != l) continue;
+            if (heat_level(h, count_at(h, i, j)) != l) continue;
             if (!open) fli_text_addf(h->t, "<path class=\"heat\" fill-opacity=\"%.2f\" d=\"", opacity(l));
             open = 1;
             fli_text_add(h->t, "M");
-            fli_markup_number(h->t, LEFT + (double)i * h->cell_width);
+            fli_markup_number(h->t, MAP_LEFT + (double)i * h->cell_width);
             fli_text_add(h->t, " ");
-            fli_markup_number(h->t, TOP + (double)j * h->cell_height);
+            fli_markup_number(h->t, MAP_TOP + (double)j * h->cell_height);
             fli_text_addf(h->t, "h%.1fv%.1fh-%.1fz", h->cell_width - 0.6, h->cell_height - 0.6, h->cell_width - 0.6);
         }
     if (open) fli_text_add(h->t, "\"/>\n");
@@ -591,9 +595,10 @@ static void draw_counts(const heatmap *h)
         for (size_t j = 0; j < h->r->classes; j++) {
             size_t n = count_at(h, i, j);
             if (n == 0) continue;
-            fli_text_addf(
-                h->t, "<text%s x=\"%.1f\" y=\"%.1f\">%zu</text>", opacity(level(h, n)) > 0.5 ? " class=\"on\"" : "",
-                LEFT + ((double)i + 0.5) * h->cell_width - 0.3, TOP + ((double)j + 0.5) * h->cell_height + 2.9, n);
+            fli_text_addf(h->t, "<text%s x=\"%.1f\" y=\"%.1f\">%zu</text>",
+                          opacity(heat_level(h, n)) > 0.5 ? " class=\"on\"" : "",
+                          MAP_LEFT + ((double)i + 0.5) * h->cell_width - 0.3,
+                          MAP_TOP + ((double)j + 0.5) * h->cell_height + 2.9, n);
         }
     fli_text_add(h->t, "</g>\n");
 }
@@ -611,15 +616,16 @@ static void draw_labels(const heatmap *h, double width, double bottom)
 {
     fli_text_add(h->t, "<g text-anchor=\"middle\">");
     for (size_t i = 0, e = label_every(h->cell_width, 26); i < h->r->clients; i += e)
-        fli_text_addf(h->t, "<text x=\"%.1f\" y=\"%.1f\">%zu</text>", LEFT + ((double)i + 0.5) * h->cell_width,
+        fli_text_addf(h->t, "<text x=\"%.1f\" y=\"%.1f\">%zu</text>", MAP_LEFT + ((double)i + 0.5) * h->cell_width,
                       bottom + 14, i);
-    fli_text_addf(h->t, "<text class=\"title\" x=\"%.1f\" y=\"%.1f\">client</text>", (LEFT + width) / 2, bottom + 32);
+    fli_text_addf(h->t, "<text class=\"title\" x=\"%.1f\" y=\"%.1f\">client</text>", (MAP_LEFT + width) / 2,
+                  bottom + 32);
     fli_text_addf(h->t, "<text class=\"title\" transform=\"translate(12 %.1f) rotate(-90)\">class</text>",
-                  (TOP + bottom) / 2);
+                  (MAP_TOP + bottom) / 2);
     fli_text_add(h->t, "</g>\n<g text-anchor=\"end\">");
     for (size_t j = 0, e = label_every(h->cell_height, 13); j < h->r->classes; j += e)
-        fli_text_addf(h->t, "<text x=\"%d\" y=\"%.1f\">%zu</text>", LEFT - 6,
-                      TOP + ((double)j + 0.5) * h->cell_height + 3.8, j);
+        fli_text_addf(h->t, "<text x=\"%d\" y=\"%.1f\">%zu</text>", MAP_LEFT - 6,
+                      MAP_TOP + ((double)j + 0.5) * h->cell_height + 3.8, j);
     fli_text_add(h->t, "</g>\n");
 }
 
@@ -648,14 +654,15 @@ void fli_heatmap_svg(fli_text *t, const fli_report *r)
     if (h.most == 0) return;
     h.cell_width = fmax(2.5, fmin(34, 900.0 / (double)r->clients));
     h.cell_height = fmax(6, fmin(20, 420.0 / (double)r->classes));
-    double width = LEFT + h.cell_width * (double)r->clients + 4, bottom = TOP + h.cell_height * (double)r->classes;
+    double width = MAP_LEFT + h.cell_width * (double)r->clients + 4,
+           bottom = MAP_TOP + h.cell_height * (double)r->classes;
     fli_text_add(
         t, "<section aria-labelledby=\"partition\">\n<h2 id=\"partition\">Who holds what</h2>\n<figure class=\"map\">");
     fli_text_add(t, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"partition\">\n");
     fli_text_addf(t, "<svg id=\"heatmap\" viewBox=\"0 0 %.1f %.1f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" ",
-                  width, bottom + BOTTOM, width, bottom + BOTTOM);
-    fli_text_addf(t, "data-cells=\"%d %d %.17g %.17g\" aria-label=\"samples per class and client\">\n", LEFT, TOP,
-                  h.cell_width, h.cell_height);
+                  width, bottom + MAP_BOTTOM, width, bottom + MAP_BOTTOM);
+    fli_text_addf(t, "data-cells=\"%d %d %.17g %.17g\" aria-label=\"samples per class and client\">\n", MAP_LEFT,
+                  MAP_TOP, h.cell_width, h.cell_height);
     for (int l = 1; l <= LEVELS; l++) draw_level(&h, l);
     draw_counts(&h);
     draw_labels(&h, width, bottom);
@@ -664,19 +671,13 @@ void fli_heatmap_svg(fli_text *t, const fli_report *r)
     fli_text_add(t, "</figure>\n</section>\n");
 }
 
-/* ==== panels ================================================================================================ */
+/* ==== panels: small charts of dots ========================================================================== */
 
-enum { PANELS_WIDTH = 300, PANELS_HEIGHT = 210, LEGEND = 26, TITLE_MAX = 40, WORD_MAX = 12 };
+enum { PANEL_WIDTH = 300, PANEL_HEIGHT = 210, PANELS_TOP = 26, TITLE_MAX = 40, WORD_MAX = 12 };
 
-static const char ink[] = "#0072b2", winner[] = "#d55e00", lost[] = "#888888";
+static const char ink[] = "#0072b2", winner[] = "#d55e00", grey[] = "#888888";
 
 /* ---- axes ---------------------------------------------------------------------------------------------- */
-
-static void panels_include(double range[2], double v)
-{
-    if (v < range[0]) range[0] = v;
-    if (v > range[1]) range[1] = v;
-}
 
 /* One tick per choice; its word comes from a file and is written by word_labels. */
 static void word_axis(fli_axis *a, const fli_panel *p)
@@ -696,7 +697,7 @@ static void x_axis(fli_axis *a, const fli_panel *p)
         return;
     }
     for (size_t i = 0; i < p->count; i++)
-        if (isfinite(p->dots[i].x) && (!p->log || p->dots[i].x > 0)) panels_include(range, p->dots[i].x);
+        if (isfinite(p->dots[i].x) && (!p->log || p->dots[i].x > 0)) widen(range, p->dots[i].x);
     fli_axis_init(a, &number, range[0], range[1], p->log, 0, 4);
 }
 
@@ -706,7 +707,7 @@ static void y_axis(fli_axis *a, const fl_metric *y, const fli_panel *row, size_t
     double range[2] = {INFINITY, -INFINITY};
     for (size_t k = 0; k < columns; k++)
         for (size_t i = 0; row[k].x_title && i < row[k].count; i++)
-            if (isfinite(row[k].dots[i].y)) panels_include(range, row[k].dots[i].y);
+            if (isfinite(row[k].dots[i].y)) widen(range, row[k].dots[i].y);
     if (range[0] > range[1]) range[0] = 0, range[1] = 1;
     int log = range[0] > 0 && (y->scale == FL_SCALE_LOG || (y->scale == FL_SCALE_WIDE && range[1] / range[0] > 1e3));
     fli_axis_init(a, y, range[0], range[1], log, 1, 5);
@@ -729,17 +730,17 @@ static void diamond(fli_text *t, double x, double y, const char *fill, const cha
 static void cross(fli_text *t, double x, double y)
 {
     fli_text_addf(t, "<path d=\"M%.1f %.1fl6 6m0 -6l-6 6\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.2\"/>", x - 3,
-                  y - 3, lost);
+                  y - 3, grey);
 }
 
 /* The later its rung, the larger and the fuller. */
-static void plain(fli_text *t, double x, double y, size_t rung, size_t rungs)
+static void draw_plain_dot(fli_text *t, double x, double y, size_t rung, size_t rungs)
 {
     circle(t, x, y, rung + 1 == rungs ? 4 : 3, rung ? ink : "#fff", ink, 1.1);
 }
 
 /* The setting as it was has no place on the axis when it is no number. */
-static void panels_level(const fli_frame *f, const fli_spot *d)
+static void draw_level_line(const fli_frame *f, const fli_spot *d)
 {
     double y = frame_y(f, d->y);
     fli_text_addf(f->t,
@@ -756,7 +757,7 @@ static void draw_dot(const fli_frame *f, const fli_spot *d, size_t rungs)
         return;
     }
     if (!isfinite(d->x)) {
-        panels_level(f, d);
+        draw_level_line(f, d);
         return;
     }
     if (d->mark == FLI_SPOT_OWN)
@@ -764,7 +765,7 @@ static void draw_dot(const fli_frame *f, const fli_spot *d, size_t rungs)
     else if (d->mark == FLI_SPOT_WINNER)
         circle(f->t, x, y, 4.5, winner, winner, 1.1);
     else
-        plain(f->t, x, y, d->rung, rungs);
+        draw_plain_dot(f->t, x, y, d->rung, rungs);
 }
 
 /* The marked ones last, so that nothing hides them. */
@@ -786,7 +787,7 @@ static void word_labels(const fli_frame *f, const fli_panel *p)
     }
 }
 
-/* ==== panels ================================================================================================ */
+/* ---- one panel, and a row of them ---------------------------------------------------------------------- */
 
 static void draw_panel(fli_frame *f, const fli_panels *all, const fli_panel *p, int first)
 {
@@ -820,48 +821,48 @@ static void draw_panel(fli_frame *f, const fli_panels *all, const fli_panel *p, 
 static void draw_row(fli_text *t, const fli_panels *p, size_t row)
 {
     const fli_panel *panels = p->panels + row * p->columns;
-    fli_frame f = {.t = t, .top = LEGEND + (double)row * PANELS_HEIGHT + 24};
-    f.bottom = f.top + PANELS_HEIGHT - 70;
+    fli_frame f = {.t = t, .top = PANELS_TOP + (double)row * PANEL_HEIGHT + 24};
+    f.bottom = f.top + PANEL_HEIGHT - 70;
     size_t left = p->count - row * p->columns, columns = left < p->columns ? left : p->columns;
     y_axis(&f.ay, p->y, panels, columns);
     for (size_t k = 0; k < columns; k++) {
         if (!panels[k].x_title) continue;
-        f.left = (double)k * PANELS_WIDTH + 64;
-        f.right = (double)(k + 1) * PANELS_WIDTH - 12;
+        f.left = (double)k * PANEL_WIDTH + 64;
+        f.right = (double)(k + 1) * PANEL_WIDTH - 12;
         draw_panel(&f, p, &panels[k], k == 0);
     }
 }
 
 /* ---- legend -------------------------------------------------------------------------------------------- */
 
-static double entry(fli_text *t, double x, const char *words)
+static double panels_legend_entry(fli_text *t, double x, const char *words)
 {
     fli_text_addf(t, "<text x=\"%.1f\" y=\"17.8\">%s</text>\n", x + 9, words);
     return x + 9 + frame_width(words, SIZE_MAX) + 16;
 }
 
-static void panels_legend(fli_text *t, const fli_panels *p)
+static void draw_panels_legend(fli_text *t, const fli_panels *p)
 {
     char words[64];
     double x = 16, y = 14;
     circle(t, x, y, 4.5, winner, winner, 1.1);
-    x = entry(t, x, "best");
+    x = panels_legend_entry(t, x, "best");
     diamond(t, x, y, "#fff", "#333333");
-    x = entry(t, x, "as it was");
+    x = panels_legend_entry(t, x, "as it was");
     for (size_t i = 0; i < p->rungs; i++) {
         if (i && i + 1 < p->rungs) continue; /* those between look alike */
-        plain(t, x, y, i, p->rungs);
+        draw_plain_dot(t, x, y, i, p->rungs);
         fli_snprintf(words, sizeof words, "%zu seed%s", p->seeds[i], p->seeds[i] == 1 ? "" : "s");
-        x = entry(t, x, words);
+        x = panels_legend_entry(t, x, words);
     }
     cross(t, x, y);
-    entry(t, x, "diverged, or never there");
+    panels_legend_entry(t, x, "diverged, or never there");
 }
 
 fl_status fli_panels_svg(fli_text *t, const fli_panels *p)
 {
     size_t rows = p->columns ? (p->count + p->columns - 1) / p->columns : 0;
-    double width = fmax((double)p->columns * PANELS_WIDTH, 440), height = LEGEND + (double)rows * PANELS_HEIGHT + 4;
+    double width = fmax((double)p->columns * PANEL_WIDTH, 440), height = PANELS_TOP + (double)rows * PANEL_HEIGHT + 4;
     fli_text_add(t, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     fli_text_addf(t,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
@@ -869,7 +870,7 @@ fl_status fli_panels_svg(fli_text *t, const fli_panels *p)
                   width, height, width, height, FLI_FONT);
     fli_markup_text(t, p->title);
     fli_text_addf(t, "</title>\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
-    panels_legend(t, p);
+    draw_panels_legend(t, p);
     for (size_t r = 0; r < rows; r++) draw_row(t, p, r);
     fli_text_add(t, "</svg>\n");
     return fli_text_ok(t);

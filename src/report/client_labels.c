@@ -1,6 +1,6 @@
-/* The clients at the end: how accuracy is spread over them, and who gains and who loses against FedAvg, or the first
- * method where there is none. A client is followed within a seed: in another seed it has other samples. So all seeds'
- * clients stand side by side. */
+/* The page's part on clients at the end: how accuracy is spread over them, and who gains and who loses against FedAvg,
+ * or the first method where there is none. A client is followed within a seed: in another seed it has other samples. So
+ * all seeds' clients stand side by side. */
 #include "report/internal.h"
 
 #include <math.h>

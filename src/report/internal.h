@@ -1,11 +1,14 @@
-/* An axis: the range it shows, linear or logarithmic, and its ticks with their labels. No drawing. */
+/* What the files of report/ share: axes, escaping, parts of charts, styles, the test for noise, parts of the page. For
+ * report/ and its tests; others include report.h. */
 #ifndef FLI_REPORT_INTERNAL_H
 #define FLI_REPORT_INTERNAL_H
 
 #include "base/text.h"
 #include "report/report.h"
 
-/* ==== axis ================================================================================================== */
+/* ==== axes: axis.c ========================================================================================== */
+
+/* An axis: the range it shows, linear or logarithmic, and its ticks with their labels. No drawing. */
 
 enum { FLI_TICKS_MAX = 128 };
 
@@ -31,9 +34,9 @@ double fli_axis_place(const fli_axis *a, double v);
 /* The multiples that numbers with a unit are shown in, as JSON: {"bytes": [[from, divisor, "kB"], ...], ...}. */
 void fli_axis_units(fli_text *t);
 
-/* ==== markup ================================================================================================ */
+/* ==== text for XML, HTML and JSON: markup.c ================================================================= */
 
-/* Foreign text and numbers, made safe for XML, HTML and JSON. */
+/* Everything that is not our own text goes through these. */
 
 /* Text or attribute value: & < > " ' as entities. What XML cannot carry (control characters, broken UTF-8) becomes
  * U+FFFD. */
@@ -49,7 +52,7 @@ size_t fli_markup_length(const char *s);
 /* The first `n` characters, escaped; an ellipsis takes the last place if the text is longer. */
 void fli_markup_clip(fli_text *t, const char *s, size_t n);
 
-/* ==== frame ================================================================================================= */
+/* ==== charts: chart.c ======================================================================================= */
 
 /* What surrounds the data of a chart: the box, grid lines, axes with their labels. Drawn as SVG. */
 
@@ -62,8 +65,6 @@ typedef struct {
     double left, right, top, bottom;
 } fli_frame;
 
-/* ==== chart ================================================================================================= */
-
 /* A chart of lines that are there already, whatever they were made from. */
 
 typedef struct {
@@ -75,7 +76,7 @@ typedef struct {
 fl_status fli_chart_lines(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y,
                           const fli_chart_line *lines, int for_page);
 
-/* ==== series style ========================================================================================== */
+/* ==== colours, dashes, markers: series_style.c ============================================================== */
 
 /* How the k-th series looks: colour, dash pattern, marker. Markers and dashes tell series apart in print and to
  * colour-blind readers. */
@@ -103,7 +104,7 @@ void fli_style_band(fli_text *t, size_t k, int for_page);
 /* A piece of line with its marker, 26 units wide from x, centred on y: the key in a legend. */
 void fli_style_key(fli_text *t, size_t k, double x, double y, int for_page);
 
-/* ==== panels ================================================================================================ */
+/* ==== panels of dots: chart.c =============================================================================== */
 
 /* Small charts side by side: dots of a quantity against a setting, a row of panels per method. What was tried in a
  * tuning looks like this. */
@@ -141,7 +142,7 @@ typedef struct {
 /* A stand-alone SVG document. Panels of a row share the y axis. */
 fl_status fli_panels_svg(fli_text *t, const fli_panels *p);
 
-/* ==== noise ================================================================================================= */
+/* ==== differences beyond noise: table.c ===================================================================== */
 
 /* Whether a difference is more than noise. Runs of one seed share data, partition and cohorts, so two methods are
  * compared seed by seed: what makes a seed easy or hard for both cancels. */
@@ -164,15 +165,15 @@ typedef enum {
     FLI_RANK_BEHIND
 } fli_rank;
 
-/* ==== page ================================================================================================== */
+/* ==== parts of the page ===================================================================================== */
 
-/* The parts of the page, each in its own file. All of them are HTML or SVG for use within the page only. */
+/* All of them are HTML or SVG for use within the page only. */
 
 /* page.css and the files in js/, turned into C by the build (cmake/embed.cmake); terminated. */
 extern const char fli_page_css[], fli_js_axis[], fli_js_chart[], fli_js_read[], fli_js_save[], fli_js_page[],
     fli_js_live[];
 
-/* Who leads, in a sentence. Nothing if the table has no goal, or nobody has a number there. */
+/* Who leads, in a sentence. Nothing if the table has no goal, or no row has a number there. */
 void fli_verdict_html(fli_text *t, const fli_report *r);
 /* The results table, and what its signs mean. Nothing for an empty grid. */
 void fli_table_html(fli_text *t, const fli_report *r);
@@ -188,14 +189,14 @@ void fli_page_key(fli_text *t, size_t k);
 void fli_figure_begin(fli_text *t, const char *id, const fl_metric *x, const fl_metric *y);
 void fli_figure_end(fli_text *t);
 
-/* ==== page data ============================================================================================= */
+/* ==== numbers of the page: page.c =========================================================================== */
 
-/* Pieces of the page's JSON, for those who add a chart of their own to it. */
+/* Pieces of the page's JSON, for files that add a chart of their own to it. */
 
 void fli_data_number(fli_text *t, double v); /* null if it is not finite */
 /* "title":...,"unit":...,"scale":... */
 void fli_data_about(fli_text *t, const fl_metric *m);
-/* The charts of clients.c, as members of "charts"; `after`: others come before them. */
+/* The charts of client_labels.c, as members of "charts"; `after`: others come before them. */
 fl_status fli_clients_data(fli_text *t, const fli_report *r, int after);
 
 #endif

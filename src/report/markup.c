@@ -1,3 +1,4 @@
+/* Foreign text and numbers, made safe for XML, HTML and JSON: the only place that writes them. */
 #include "report/internal.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* How series look: colours, dashes, markers, and the elements that carry them. */
 #include "report/internal.h"
 
 /* The colours of Okabe and Ito, those too faint for thin lines on white darkened, without the yellow, which cannot be,

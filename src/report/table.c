@@ -1,10 +1,11 @@
-/* The results table. What its numbers, stars and bold print mean stands below it. */
+/* The results table of the page, with what its numbers, stars and bold print mean below it; and the verdict, a sentence
+ * on which method leads. Both ask first whether a difference is more than noise. */
 #include "report/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ==== noise ================================================================================================= */
+/* ==== is a difference more than noise ======================================================================= */
 
 /* Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom; beyond the last, those of the normal
  * distribution are near enough. */
@@ -32,15 +33,15 @@ fli_paired fli_noise_paired(const double *a, const double *b, size_t seeds)
 
 int fli_noise_apart(const fli_paired *p) { return p->n > 1 && fabs(p->mean) > p->half; }
 
-static const double *grid_values(const fli_grid *g, size_t row, size_t column)
+static const double *seed_values(const fli_grid *g, size_t row, size_t column)
 {
     return g->values + (row * g->columns + column) * g->seeds;
 }
 
 /* The numbers of a row, one per seed, and their mean over the seeds that have one; NaN: none has. */
-static double grid_mean(const fli_grid *g, size_t row, size_t column)
+static double mean_of(const fli_grid *g, size_t row, size_t column)
 {
-    const double *v = grid_values(g, row, column);
+    const double *v = seed_values(g, row, column);
     double mean = 0;
     size_t n = 0;
     for (size_t i = 0; i < g->seeds; i++)
@@ -50,7 +51,7 @@ static double grid_mean(const fli_grid *g, size_t row, size_t column)
 
 static int complete(const fli_grid *g, size_t row, size_t column)
 {
-    const double *v = grid_values(g, row, column);
+    const double *v = seed_values(g, row, column);
     for (size_t i = 0; i < g->seeds; i++)
         if (!isfinite(v[i])) return 0;
     return 1;
@@ -70,7 +71,7 @@ static size_t noise_first(const fli_grid *g, size_t column, const unsigned char 
     int sign = direction(g, column);
     for (size_t i = 0; sign && i + 1 < g->rows; i++) {
         if ((rows && !rows[i]) || !complete(g, i, column)) continue;
-        if (first == SIZE_MAX || sign * grid_mean(g, i, column) > sign * grid_mean(g, first, column)) first = i;
+        if (first == SIZE_MAX || sign * mean_of(g, i, column) > sign * mean_of(g, first, column)) first = i;
     }
     return first;
 }
@@ -83,7 +84,7 @@ static void noise_ranks(const fli_grid *g, size_t column, const unsigned char *r
     for (size_t i = 0; i + 1 < g->rows; i++) {
         ranks[i] = FLI_RANK_NONE;
         if (first == SIZE_MAX || g->seeds < 2 || i == first || (rows && !rows[i]) || !complete(g, i, column)) continue;
-        fli_paired p = fli_noise_paired(grid_values(g, first, column), grid_values(g, i, column), g->seeds);
+        fli_paired p = fli_noise_paired(seed_values(g, first, column), seed_values(g, i, column), g->seeds);
         others++;
         int behind = fli_noise_apart(&p) && sign * p.mean > 0;
         ranks[i] = behind ? FLI_RANK_BEHIND : FLI_RANK_TIED;
@@ -92,7 +93,7 @@ static void noise_ranks(const fli_grid *g, size_t column, const unsigned char *r
     if (others) ranks[first] = tied ? FLI_RANK_TIED : FLI_RANK_BEST;
 }
 
-/* ==== table ================================================================================================= */
+/* ==== the results table ===================================================================================== */
 
 static const char *cell(const fli_grid *g, size_t row, size_t column) { return g->cells[row * g->columns + column]; }
 
@@ -139,7 +140,7 @@ static void add_text(fli_text *t, const char *s)
 
 static void add_cell(fli_text *t, const fli_grid *g, size_t row, size_t column, fli_rank rank)
 {
-    double v = g->values ? grid_mean(g, row - 1, column) : NAN;
+    double v = g->values ? mean_of(g, row - 1, column) : NAN;
     int tied = rank == FLI_RANK_TIED && column == g->goal; /* in all columns it would be too much of it */
     const char *open = rank == FLI_RANK_BEST ? "<b>" : tied ? "<span class=\"tied\">" : "";
     const char *close = rank == FLI_RANK_BEST ? "</b>" : tied ? "</span>" : "";
@@ -241,26 +242,27 @@ void fli_table_html(fli_text *t, const fli_report *r)
     fli_free(ranks);
 }
 
-/* ==== verdict =============================================================================================== */
+/* ==== the verdict =========================================================================================== */
 
-/* What came out, in a sentence: who leads by what the comparison is about, and whether that is more than noise. */
+/* What came out, in a sentence: which method leads by what the comparison is about, and whether that is more than
+ * noise. */
 
-static const char *verdict_cell(const fli_grid *g, size_t row, size_t column)
+static const char *data_cell(const fli_grid *g, size_t row, size_t column)
 {
     return g->cells[(row + 1) * g->columns + column];
 }
 
-static void verdict_name(fli_text *t, const fli_grid *g, size_t row)
+static void add_row_name(fli_text *t, const fli_grid *g, size_t row)
 {
     fli_text_add(t, "<b>");
-    fli_markup_text(t, verdict_cell(g, row, 0));
+    fli_markup_text(t, data_cell(g, row, 0));
     fli_text_add(t, "</b>");
 }
 
 static void add_value(fli_text *t, const fli_grid *g, size_t row)
 {
     fli_text_add(t, " (");
-    fli_markup_text(t, verdict_cell(g, row, g->goal));
+    fli_markup_text(t, data_cell(g, row, g->goal));
     fli_text_add(t, ")");
 }
 
@@ -270,22 +272,22 @@ static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, s
 {
     size_t next = SIZE_MAX;
     int sign = g->better[g->goal] == FL_BETTER_HIGH ? 1 : -1;
-    double bound = sign * grid_mean(g, before, g->goal);
+    double bound = sign * mean_of(g, before, g->goal);
     for (size_t i = 0; i + 1 < g->rows; i++) {
-        double v = sign * grid_mean(g, i, g->goal);
+        double v = sign * mean_of(g, i, g->goal);
         if (i == before || isnan(v) || (g->chosen && !g->chosen[i]) || (rank && ranks[i] != rank)) continue;
         if (g->seeds > 1 && ranks[i] == FLI_RANK_NONE) continue;
         if (v > bound || (v == bound && i < before)) continue;
-        if (next == SIZE_MAX || v > sign * grid_mean(g, next, g->goal)) next = i;
+        if (next == SIZE_MAX || v > sign * mean_of(g, next, g->goal)) next = i;
     }
     return next;
 }
 
 static void add_alone(fli_text *t, const fli_grid *g, size_t first)
 {
-    verdict_name(t, g, first);
+    add_row_name(t, g, first);
     fli_text_add(t, " ends at ");
-    fli_markup_text(t, verdict_cell(g, first, g->goal));
+    fli_markup_text(t, data_cell(g, first, g->goal));
     fli_text_add(t, " (");
     fli_markup_text(t, g->cells[g->goal]);
     fli_text_add(t, ").");
@@ -294,14 +296,14 @@ static void add_alone(fli_text *t, const fli_grid *g, size_t first)
 /* One seed, and the same number for both as far as it is shown. */
 static int are_alike(const fli_grid *g, size_t a, size_t b)
 {
-    return !strcmp(verdict_cell(g, a, g->goal), verdict_cell(g, b, g->goal));
+    return !strcmp(data_cell(g, a, g->goal), data_cell(g, b, g->goal));
 }
 
 static void add_alike(fli_text *t, const fli_grid *g, size_t first, size_t next)
 {
-    verdict_name(t, g, first);
+    add_row_name(t, g, first);
     fli_text_add(t, " and ");
-    verdict_name(t, g, next);
+    add_row_name(t, g, next);
     add_value(t, g, next);
     fli_text_add(t, " come out alike in ");
     fli_markup_text(t, g->cells[g->goal]);
@@ -310,12 +312,12 @@ static void add_alike(fli_text *t, const fli_grid *g, size_t first, size_t next)
 
 static void add_unjudged(fli_text *t, const fli_grid *g, size_t first, size_t next)
 {
-    verdict_name(t, g, first);
+    add_row_name(t, g, first);
     add_value(t, g, first);
     fli_text_add(t, " comes out first in ");
     fli_markup_text(t, g->cells[g->goal]);
     fli_text_add(t, ", before ");
-    verdict_name(t, g, next);
+    add_row_name(t, g, next);
     add_value(t, g, next);
     fli_text_add(t, ". With one seed it cannot be judged whether that is more than noise; <code>--seeds 5</code> "
                     "would tell.");
@@ -323,13 +325,13 @@ static void add_unjudged(fli_text *t, const fli_grid *g, size_t first, size_t ne
 
 static void add_leader(fli_text *t, const fli_grid *g, size_t first, size_t next)
 {
-    fli_paired p = fli_noise_paired(grid_values(g, first, g->goal), grid_values(g, next, g->goal), g->seeds);
-    verdict_name(t, g, first);
+    fli_paired p = fli_noise_paired(seed_values(g, first, g->goal), seed_values(g, next, g->goal), g->seeds);
+    add_row_name(t, g, first);
     add_value(t, g, first);
     fli_text_add(t, " leads in ");
     fli_markup_text(t, g->cells[g->goal]);
     fli_text_add(t, ", ahead of ");
-    verdict_name(t, g, next);
+    add_row_name(t, g, next);
     add_value(t, g, next);
     fli_text_addf(t, " by %.3g \xc2\xb1 %.2g, which is more than noise.", fabs(p.mean), p.half);
 }
@@ -347,7 +349,7 @@ static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size
     enum { NAMED_MAX = 4 };
     size_t tied = count_rank(g, ranks, FLI_RANK_TIED) - 1, behind = count_rank(g, ranks, FLI_RANK_BEHIND), at = first;
     size_t named = tied > NAMED_MAX ? NAMED_MAX - 1 : tied;
-    verdict_name(t, g, first);
+    add_row_name(t, g, first);
     add_value(t, g, first);
     fli_text_add(t, " comes out first in ");
     fli_markup_text(t, g->cells[g->goal]);
@@ -356,7 +358,7 @@ static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size
         at = next_of(g, ranks, FLI_RANK_TIED, at);
         if (at == SIZE_MAX) break;
         fli_text_add(t, i == 0 ? "" : i + 1 == tied ? " and " : ", ");
-        verdict_name(t, g, at);
+        add_row_name(t, g, at);
         add_value(t, g, at);
     }
     if (named < tied) fli_text_addf(t, " and %zu others", tied - named);
@@ -367,12 +369,12 @@ static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size
 /* The best is no better than a model that looks at no features. */
 static void add_chance(fli_text *t, const fli_grid *g, size_t first)
 {
-    int above = grid_mean(g, first, g->goal) > g->chance, alone = g->rows == 2;
+    int above = mean_of(g, first, g->goal) > g->chance, alone = g->rows == 2;
     fli_text_add(t, above ? "It cannot be told whether anything was learnt: " : "Nothing was learnt: ");
     if (!alone) fli_text_add(t, "the best, ");
-    verdict_name(t, g, first);
+    add_row_name(t, g, first);
     fli_text_add(t, alone ? " ends at " : ", ends at ");
-    fli_markup_text(t, verdict_cell(g, first, g->goal));
+    fli_markup_text(t, data_cell(g, first, g->goal));
     fli_text_add(t, " (");
     fli_markup_text(t, g->cells[g->goal]);
     fli_text_addf(t, "), not above %.4g, which a model has that always answers the largest class of the test samples",
@@ -386,7 +388,7 @@ static void add_judgement(fli_text *t, const fli_grid *g, fli_rank *ranks)
     size_t first = noise_first(g, g->goal, g->chosen);
     noise_ranks(g, g->goal, g->chosen, ranks);
     size_t next = next_of(g, ranks, FLI_RANK_NONE, first);
-    if (g->chance > 0 && grid_mean(g, first, g->goal) <= g->chance + g->chance_noise)
+    if (g->chance > 0 && mean_of(g, first, g->goal) <= g->chance + g->chance_noise)
         add_chance(t, g, first);
     else if (next == SIZE_MAX)
         add_alone(t, g, first);

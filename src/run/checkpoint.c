@@ -1,5 +1,7 @@
-/* Checkpoints of a run: when, under which number, and what of that the ranks of a run do together. Rank 0 alone looks
- * into folders, makes and removes them; every rank writes and reads files in them. */
+/* Checkpoints of a run: the names in their folder, what is in the files, when one is written and under which number,
+ * and going on from one. Rank 0 alone looks into folders, makes and removes them; every rank writes and reads files in
+ * them. What changes in a run from round to round must be saved here: fields of fl_run in save_progress, the rest by
+ * its owner. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/os.h"
@@ -13,9 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ==== checkpoint files ====================================================================================== */
+/* ==== names of files in the folder ========================================================================== */
 
-const char fli_checkpoint_suffix[] = ".checkpoint", fli_checkpoint_config[] = "config.yaml";
+/* 17.checkpoint is number 17, and where several ranks have made it, 17.1.checkpoint and so on are the parts of the
+ * others. Until they are whole their names end in .tmp. Parts alone are no checkpoint. Beside them are the settings. */
+static const char checkpoint_suffix[] = ".checkpoint", checkpoint_config[] = "config.yaml";
 
 /* A number from 1 without zeros before it; 0 if there is none. */
 static size_t read_number(const char *text, char **end)
@@ -29,35 +33,35 @@ static size_t number_of(const char *name, size_t *part)
     char *end = NULL;
     size_t n = read_number(name, &end);
     *part = n && *end == '.' ? read_number(end + 1, &end) : 0;
-    return n && !strcmp(end, fli_checkpoint_suffix) ? n : 0;
+    return n && !strcmp(end, checkpoint_suffix) ? n : 0;
 }
 
 static int is_ours(const char *name)
 {
     size_t n = strlen(name), tail = strlen(".tmp"), part;
     char whole[64];
-    if (number_of(name, &part) || !strcmp(name, fli_checkpoint_config) || !strcmp(name, ".") || !strcmp(name, ".."))
+    if (number_of(name, &part) || !strcmp(name, checkpoint_config) || !strcmp(name, ".") || !strcmp(name, ".."))
         return 1;
     if (n <= tail || n >= sizeof whole || strcmp(name + n - tail, ".tmp")) return 0;
     fli_snprintf(whole, sizeof whole, "%.*s", (int)(n - tail), name); /* of a run that was killed */
-    return number_of(whole, &part) || !strcmp(whole, fli_checkpoint_config);
+    return number_of(whole, &part) || !strcmp(whole, checkpoint_config);
 }
 
 /* Where the checkpoints of a result lie. */
 static char *checkpoint_folder(fl_ctx *ctx, const char *output)
 {
-    return fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, fli_checkpoint_suffix);
+    return fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, checkpoint_suffix);
 }
 
 /* The path of a number, or of one of its parts, from 1. */
 static char *checkpoint_file(fl_ctx *ctx, const char *folder, size_t number, size_t part)
 {
-    return part ? fli_strf(ctx, "%s/%zu.%zu%s", folder, number, part, fli_checkpoint_suffix)
-                : fli_strf(ctx, "%s/%zu%s", folder, number, fli_checkpoint_suffix);
+    return part ? fli_strf(ctx, "%s/%zu.%zu%s", folder, number, part, checkpoint_suffix)
+                : fli_strf(ctx, "%s/%zu%s", folder, number, checkpoint_suffix);
 }
 
 /* The largest number below `limit`, 0 if there is none. *alien, unless NULL: something else is in the folder. */
-static size_t checkpoint_newest(const char *folder, size_t limit, int *alien)
+static size_t newest_number(const char *folder, size_t limit, int *alien)
 {
     size_t best = 0, part;
     DIR *dir = opendir(folder);
@@ -73,7 +77,7 @@ static size_t checkpoint_newest(const char *folder, size_t limit, int *alien)
 }
 
 /* Removes all but these two, and their parts. */
-static void checkpoint_keep(const char *folder, size_t number, size_t other)
+static void remove_others(const char *folder, size_t number, size_t other)
 {
     size_t part;
     DIR *dir = opendir(folder);
@@ -85,11 +89,12 @@ static void checkpoint_keep(const char *folder, size_t number, size_t other)
     closedir(dir);
 }
 
-/* ==== checkpoint state ====================================================================================== */
+/* ==== what is in the files ================================================================================== */
 
-/* What the rest of the file relies on. */
+/* What the rest of a checkpoint relies on. */
 enum { SIZES = 2 };
-static void sizes_of(const fl_run *run, uint64_t sizes[SIZES])
+
+static void model_sizes(const fl_run *run, uint64_t sizes[SIZES])
 {
     const fli_space *space = &run->plan.model->space;
     const uint64_t all[SIZES] = {space->n, space->ops->size};
@@ -145,8 +150,8 @@ static void save_progress(const fl_run *run, fli_saver *out)
     for (size_t i = 0; i < run->row_count; i++) save_row(&run->rows[i], &c, out);
 }
 
-/* All that changes, but of clients those of this rank alone; whoever calls it closes the file. */
-static fl_status checkpoint_write(fl_run *run, const char *path, fli_saver **file)
+/* All that changes, but of clients those of this rank alone. The caller closes the file. */
+static fl_status write_checkpoint(fl_run *run, const char *path, fli_saver **file)
 {
     uint64_t sizes[SIZES];
     fli_text settings, metrics;
@@ -157,7 +162,7 @@ static fl_status checkpoint_write(fl_run *run, const char *path, fli_saver **fil
     if (!s) s = print_metrics(run, &metrics);
     if (!s) s = fli_saver_open(run->ctx, path, &out);
     if (s) goto done;
-    sizes_of(run, sizes);
+    model_sizes(run, sizes);
     fli_save_text(out, FL_VERSION);
     fli_save_text(out, fli_text_get(&settings));
     fli_save_text(out, fli_text_get(&metrics));
@@ -239,7 +244,7 @@ static void load_kernels(fl_run *run, fli_loader *in)
         fli_snprintf(run->kernels, sizeof run->kernels, "%s; %s", before, now);
 }
 
-static fl_status checkpoint_read(fl_run *run, const char *path)
+static fl_status read_checkpoint(fl_run *run, const char *path)
 {
     uint64_t sizes[SIZES];
     fli_digest data;
@@ -251,7 +256,7 @@ static fl_status checkpoint_read(fl_run *run, const char *path)
     if (!s) s = print_metrics(run, &metrics);
     if (!s) s = fli_loader_open(run->ctx, path, &in);
     if (s) goto done;
-    sizes_of(run, sizes);
+    model_sizes(run, sizes);
     fli_load_same(in, FL_VERSION, "was made by another version of fedloom than this one, " FL_VERSION);
     fli_load_same(in, fli_text_get(&settings), "was made with other settings than those of this run");
     fli_load_same(in, fli_text_get(&metrics), "was made by a fedloom that has other metrics than this one");
@@ -275,7 +280,7 @@ done:
 /* ---- the clients of one rank ------------------------------------------------------------------------------- */
 
 /* The clients of this rank, in a file beside that one. */
-static fl_status checkpoint_write_part(fl_run *run, const char *path, fli_seal *out)
+static fl_status write_part(fl_run *run, const char *path, fli_seal *out)
 {
     fli_saver *file = NULL;
     fl_status s = fli_saver_open(run->ctx, path, &file);
@@ -289,7 +294,7 @@ static fl_status checkpoint_write_part(fl_run *run, const char *path, fli_seal *
 
 /* Who has which clients follows from the number of ranks: if that is the same, another rank's part is not for this
  * one. */
-static fl_status checkpoint_read_part(fl_run *run, const char *path, size_t part)
+static fl_status read_part(fl_run *run, const char *path, size_t part)
 {
     const fl_ranks *r = &run->plan.ranks;
     fli_loader *in = NULL;
@@ -306,7 +311,7 @@ static fl_status checkpoint_read_part(fl_run *run, const char *path, size_t part
     return s;
 }
 
-/* ==== checkpoint ============================================================================================ */
+/* ==== when, and what ranks do together ====================================================================== */
 
 static int is_first(const fl_run *run) { return fli_ranks_first(&run->plan.ranks); }
 
@@ -338,7 +343,7 @@ static fl_status name_folder(fl_run *run)
 static fl_status write_config(fl_run *run)
 {
     fli_text text;
-    char *path = fli_strf(run->ctx, "%s/%s", run->checkpoints, fli_checkpoint_config);
+    char *path = fli_strf(run->ctx, "%s/%s", run->checkpoints, checkpoint_config);
     fli_text_init(&text, run->ctx);
     fli_settings_print(&text, &run->plan.settings);
     fl_status s = path ? fli_text_ok(&text) : FL_ENOMEM;
@@ -355,7 +360,7 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace)
     char *folder = checkpoint_folder(run->ctx, output);
     if (!folder) return FL_ENOMEM;
     fl_status s = FL_OK;
-    if (checkpoint_newest(folder, SIZE_MAX, NULL) && !replace)
+    if (newest_number(folder, SIZE_MAX, NULL) && !replace)
         s = fli_fail(
             run->ctx, FL_EIO,
             "%s: has checkpoints of an earlier run; `fedloom resume` continues from them, or ask to replace them "
@@ -372,7 +377,7 @@ fl_status fli_checkpoint_make(fl_run *run, int replace)
     if (!s) s = fli_folder_lock(run);
     if (s || run->checkpoints_ready) return s;
     const char *folder = run->checkpoints;
-    checkpoint_newest(folder, SIZE_MAX, &alien);
+    newest_number(folder, SIZE_MAX, &alien);
     if (alien)
         return fli_fail(run->ctx, FL_EIO, "%s: is not used for checkpoints, because something else is in it", folder);
     if ((s = fli_checkpoint_discard(run, replace)) || (s = fli_make_folders(run->ctx, folder))) return s;
@@ -399,7 +404,7 @@ fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
     int alien;
     char *folder = checkpoint_folder(ctx, output);
     if (!folder) return FL_ENOMEM;
-    checkpoint_newest(folder, 0, &alien);
+    newest_number(folder, 0, &alien);
     fl_status s = alien || fli_path_kind(folder) != 1 ? FL_OK : fli_remove_folder(ctx, folder);
     fli_free(folder);
     return s;
@@ -416,15 +421,15 @@ static char *own_file(const fl_run *run, size_t number)
 /* One more than the newest, for all ranks. */
 static fl_status next_number(fl_run *run, size_t *number)
 {
-    *number = is_first(run) ? checkpoint_newest(run->checkpoints, SIZE_MAX, NULL) + 1 : 0;
+    *number = is_first(run) ? newest_number(run->checkpoints, SIZE_MAX, NULL) + 1 : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
 /* Rank 0 has a file that waits for the seals of the others, *file; theirs are whole. */
 static fl_status write_own(fl_run *run, const char *path, fli_saver **file, fli_seal *seal)
 {
-    if (!is_first(run)) return checkpoint_write_part(run, path, seal);
-    fl_status s = checkpoint_write(run, path, file);
+    if (!is_first(run)) return write_part(run, path, seal);
+    fl_status s = write_checkpoint(run, path, file);
     return s || !fli_ranked(&run->plan.ranks) ? s : fli_save_end(*file);
 }
 
@@ -477,7 +482,7 @@ static fl_status write_next(fl_run *run, uint64_t *bytes)
     if (!s) s = next_number(run, &number);
     if (!s) s = write_files(run, number, bytes);
     if (s) return s;
-    if (is_first(run)) checkpoint_keep(run->checkpoints, number, run->checkpoint);
+    if (is_first(run)) remove_others(run->checkpoints, number, run->checkpoint);
     run->checkpoint = number;
     run->checkpoint_round = run->round;
     return FL_OK;
@@ -501,8 +506,8 @@ fl_status fl_run_checkpoint(fl_run *run)
     return c.status;
 }
 
-/* Whether this is a round of which there is to be one. Clients that are elsewhere may have had a turn before the first
- * round. */
+/* Whether this is a round of which there is to be one. Clients that are other programs may have had a turn before the
+ * first round. */
 static int is_due(const fl_run *run)
 {
     return run->plan.remote_queue || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
@@ -525,7 +530,7 @@ fl_status fli_checkpoint_due(fl_run *run, int asked)
 /* The newest below `limit`, as rank 0 finds it. */
 static fl_status newest_below(fl_run *run, size_t limit, size_t *number)
 {
-    *number = is_first(run) ? checkpoint_newest(run->checkpoints, limit, NULL) : 0;
+    *number = is_first(run) ? newest_number(run->checkpoints, limit, NULL) : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
@@ -536,7 +541,7 @@ static fl_status check_part(fl_run *run, size_t number, size_t part, const fli_s
     fl_status s = path ? fli_snapshot_check(run->ctx, path, &found) : FL_ENOMEM;
     if (!s && (found.own.bytes != seal->bytes || found.own.checksum != seal->checksum))
         s = fli_fail(run->ctx, FL_EFORMAT, "%s: is not the part that %zu%s was made with", path, number,
-                     fli_checkpoint_suffix);
+                     checkpoint_suffix);
     fli_free(found.others);
     fli_free(path);
     return s;
@@ -575,7 +580,7 @@ static fl_status read_files(fl_run *run, size_t number, size_t parts)
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i <= parts; i++) {
         char *path = checkpoint_file(run->ctx, run->checkpoints, number, i);
-        s = !path ? FL_ENOMEM : i ? checkpoint_read_part(run, path, i) : checkpoint_read(run, path);
+        s = !path ? FL_ENOMEM : i ? read_part(run, path, i) : read_checkpoint(run, path);
         fli_free(path);
     }
     return agree(run, s);
@@ -591,10 +596,10 @@ int fli_checkpoint_exists(fl_run *run)
 /* A run that was killed between putting its result in place and removing its checkpoints has nothing left to do. */
 fl_status fli_checkpoint_check_finished(fl_run *run)
 {
-    fli_existing_result standing;
+    fli_existing_result existing;
     const char *output = fl_run_output(run);
-    fl_status s = fli_existing_result_find(run->ctx, output, &run->plan.settings, &run->plan.data, &standing);
-    if (s || standing != FLI_EXISTING_SAME) return s;
+    fl_status s = fli_existing_result_find(run->ctx, output, &run->plan.settings, &run->plan.data, &existing);
+    if (s || existing != FLI_EXISTING_SAME) return s;
     if ((s = fli_checkpoint_clear(run->ctx, output))) return s;
     return fli_fail(run->ctx, FL_EDONE, "%s: is finished already; what was left of its checkpoints is removed", output);
 }
@@ -618,7 +623,7 @@ fl_status fli_checkpoint_take(fl_run *run)
     if (!s) s = newest_below(run, SIZE_MAX, &number);
     if (!s && number) {
         if (!(s = find_whole(run, &number, &parts))) s = read_files(run, number, parts);
-        /* asks to clients that are elsewhere have new numbers from here on, and the next start must know them */
+        /* asks to clients that are other programs have new numbers from here on, and the next start must know them */
         if (!run->plan.remote_queue) run->checkpoint_round = run->round;
     }
     run->checkpoint = number; /* 0: it ended before the first one, and begins again */
@@ -641,8 +646,8 @@ fl_status fl_run_resume(fl_config *cfg, fl_run **out)
 /* "runs/a.checkpoint/" and "runs/a" both mean the result runs/a. */
 static size_t result_length(const char *folder)
 {
-    size_t n = fli_path_length(folder), tail = strlen(fli_checkpoint_suffix);
-    return n > tail && !strncmp(folder + n - tail, fli_checkpoint_suffix, tail) ? n - tail : n;
+    size_t n = fli_path_length(folder), tail = strlen(checkpoint_suffix);
+    return n > tail && !strncmp(folder + n - tail, checkpoint_suffix, tail) ? n - tail : n;
 }
 
 /* Says why the configuration of a run's checkpoints is not there: also a folder that may not be entered hides it. */
@@ -653,15 +658,14 @@ static fl_status no_config(fl_ctx *ctx, const char *output)
     int hidden = folder && lstat(folder, &st) && errno != ENOENT && errno != ENOTDIR;
     fl_status s = !folder ? FL_ENOMEM : hidden || fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
     fli_free(folder);
-    return s ? s
-             : fli_fail(ctx, FL_EIO, "%s%s: there are no checkpoints to continue from", output, fli_checkpoint_suffix);
+    return s ? s : fli_fail(ctx, FL_EIO, "%s%s: there are no checkpoints to continue from", output, checkpoint_suffix);
 }
 
 fl_status fl_config_resume(fl_config *cfg, const char *folder)
 {
     fli_clear(cfg->ctx);
     int n = (int)result_length(folder);
-    char *path = fli_strf(cfg->ctx, "%.*s%s/%s", n, folder, fli_checkpoint_suffix, fli_checkpoint_config);
+    char *path = fli_strf(cfg->ctx, "%.*s%s/%s", n, folder, checkpoint_suffix, checkpoint_config);
     char *output = fli_strf(cfg->ctx, "%.*s", n, folder);
     fl_status s = path && output ? FL_OK : FL_ENOMEM;
     if (!s && !fli_path_kind(path)) s = no_config(cfg->ctx, output);

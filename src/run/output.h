@@ -1,5 +1,6 @@
-/* What stands where a result is to go, and whether it is the result that is wanted: whole, finished, with these
- * settings, from these data. By determinism such a result need not be made again. */
+/* All that a run leaves on disk, and what may already be there: result folders and their manifests, checkpoints, and
+ * the times for which ranks waited. Sections name the file that has the functions; those that take a fl_run are for
+ * run/ and half/ alone. */
 #ifndef FLI_RUN_OUTPUT_H
 #define FLI_RUN_OUTPUT_H
 
@@ -8,16 +9,18 @@
 #include "config/settings.h"
 #include "run/state.h"
 
-/* ==== standing ============================================================================================== */
+/* ==== what is already at an output path: output_folder.c ==================================================== */
 
+/* What is found where a result is to go. By determinism a result that is whole and finished, with the same settings and
+ * from the same data, need not be made again. */
 typedef enum {
     FLI_EXISTING_NOTHING,
-    FLI_EXISTING_BROKEN,         /* files are missing, cut or changed: nobody's result */
+    FLI_EXISTING_BROKEN,         /* files are missing, cut or changed: no result */
     FLI_EXISTING_STOPPED,        /* whole, of a run that was asked to stop before its end */
-    FLI_EXISTING_UNKNOWN,        /* a result without a manifest, or one that cannot be read: nobody knows what it is */
+    FLI_EXISTING_UNKNOWN,        /* a result without a manifest, or one that cannot be read */
     FLI_EXISTING_OTHER_VERSION,  /* whole, by another version of fedloom */
     FLI_EXISTING_OTHER_SETTINGS, /* finished, but another run */
-    FLI_EXISTING_OTHER_DATA,     /* likewise, from data that have changed since */
+    FLI_EXISTING_OTHER_DATA,     /* finished, but from data that have changed since */
     FLI_EXISTING_SAME
 } fli_existing_result;
 
@@ -26,7 +29,7 @@ typedef enum {
 fl_status fli_existing_result_find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
                                    fli_existing_result *out);
 
-/* ==== manifest ============================================================================================== */
+/* ==== manifests: output_folder.c ============================================================================ */
 
 /* What a folder holds, file by file with size and SHA-256, in `manifest.json`; of a result also which data it was made
  * from. A folder whose manifest is missing, or says something else than the files do, is not whole: it is never taken
@@ -73,11 +76,9 @@ int fli_manifest_lists(const fli_manifest *m, const char *name);
 /* *known: folder/name is one of the versions listed. FL_ENOMEM is the only failure. */
 fl_status fli_manifest_knows(const fli_manifest *m, const char *folder, const char *name, int *known);
 
-/* ==== folder ================================================================================================ */
+/* ---- the result of a run: output_folder.c, result.c ------------------------------------------------------ */
 
-/* The place of a run's result; see folder.c. And what of result.c others ask for. */
-
-/* Nobody else writes there from now on; FL_EBUSY if somebody does. Once is enough. */
+/* Takes the lock of the run's output, if it does not have it yet; FL_EBUSY if another process has it. */
 fl_status fli_folder_lock(fl_run *run);
 void fli_folder_unlock(fl_run *run);
 /* Moves the complete folder into place; an earlier result goes only after that. */
@@ -95,7 +96,7 @@ fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m);
 fl_status fli_result_keep_metrics(fl_run *run, fl_status why);
 void fli_result_forget_unfinished(fl_run *run);
 
-/* ==== checkpoint ============================================================================================ */
+/* ==== checkpoints: checkpoint.c ============================================================================= */
 
 /* A run on its way to a folder of checkpoints and back. The folder is called as the result, with ".checkpoint" after
  * it, and holds the resolved configuration and the last two checkpoints. Each has all that changes; a run that goes on
@@ -114,48 +115,33 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace);
 fl_status fli_checkpoint_make(fl_run *run, int replace);
 /* The folder is there; checkpoints of an earlier run in it are refused. */
 fl_status fli_checkpoint_prepare(fl_run *run);
-/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run: it
- * is only said. Unless the clients are elsewhere: they must not be ahead of what a server can go back to. */
+/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
+ * is logged. If the clients are other programs it does end it: they must not be ahead of what a server can go back
+ * to. */
 fl_status fli_checkpoint_due(fl_run *run, int asked);
 /* Whether there is one to go on from, where the settings ask for checkpoints. */
 int fli_checkpoint_exists(fl_run *run);
 /* Rank 0: FL_EDONE if the result of this very run is there already; what is left of its checkpoints is removed. */
 fl_status fli_checkpoint_check_finished(fl_run *run);
-/* Goes on from the newest one that is whole; what is damaged is said. */
+/* Goes on from the newest one that is whole; damaged ones are logged. */
 fl_status fli_checkpoint_take(fl_run *run);
 /* Rank 0: the run is finished, removes them. */
 fl_status fli_checkpoint_remove(fl_run *run);
-/* Likewise, by the name of the result: what a run left that was killed after it had saved. A folder with anything else
+/* The same by the name of the result: what a run left that was killed after it had saved. A folder with anything else
  * in it stays. */
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output);
 
-/* ==== checkpoint files ====================================================================================== */
+/* ==== waiting ranks: result.c =============================================================================== */
 
-/* What lies in a folder of checkpoints: 17.checkpoint is number 17, and where several ranks have made it,
- * 17.1.checkpoint and so on are the parts of the others. Until they are whole their names end in .tmp. Parts alone are
- * no checkpoint. */
-
-extern const char fli_checkpoint_suffix[], fli_checkpoint_config[]; /* ".checkpoint", and the settings beside them */
-
-/* ==== checkpoint state ====================================================================================== */
-
-/* What is in the files of a checkpoint; see checkpoint.h for where they are. */
-
-/* ==== idle ================================================================================================== */
-
-/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. Where
- * there is one process all of it is nothing. */
+/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. With
+ * one process there are none of these. */
 
 /* Before the run goes forward, and after. */
 void fli_idle_begin(fl_run *run);
 void fli_idle_end(fl_run *run);
 /* On every rank, before a row: its columns are about the time since the last one. */
 fl_status fli_idle_take(fl_run *run);
-/* At the end, to the log; and as a table, a row per rank. */
+/* At the end, to the log. */
 void fli_idle_report(const fl_run *run);
-
-/* ==== model save ============================================================================================ */
-
-/* The model of a result, with all that is needed to use it without the result. */
 
 #endif

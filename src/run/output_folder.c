@@ -1,3 +1,5 @@
+/* Result folders: what is already at an output path, the manifest that lists a folder's files, and the way of a new
+ * result into its place. Which files a result has is in result.c. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -10,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ==== standing ============================================================================================== */
+/* ==== what is already there ================================================================================= */
 
 /* Whether the settings of a result are the wanted ones. They are read as a configuration, so that a key that did not
  * exist when the result was made has its default. A result may have more than is wanted (the model), not less. */
@@ -115,7 +117,7 @@ fl_status fli_existing_result_find(fl_ctx *ctx, const char *folder, const fli_se
     return s;
 }
 
-/* ==== manifest ============================================================================================== */
+/* ==== manifests ============================================================================================= */
 
 enum { MOST_FILES = 1000, MANIFEST_BYTES = 1 << 20, LONGEST_NAME = 255 };
 
@@ -301,10 +303,10 @@ fl_status fli_manifest_knows(const fli_manifest *m, const char *folder, const ch
     return FL_OK;
 }
 
-/* ==== folder ================================================================================================ */
+/* ==== the folder of a run's result ========================================================================== */
 
-/* Where a result goes: written under another name, renamed when complete, so that whoever finds a folder finds all of
- * it; and locked while a run works for it, so that two runs never mix. */
+/* A result is written under another name and renamed when it is complete, so a folder that is there has all of it. It
+ * is locked while a run works for it, so two runs never mix. */
 
 fl_status fli_folder_lock(fl_run *run)
 {
@@ -354,7 +356,7 @@ static fl_status check_place(fl_run *run, const char *output)
     return s;
 }
 
-/* What is written beside a result is called as it is, so it must be called something. */
+/* Files beside a result (its lock, its checkpoints) have its name, so it must have one. */
 static fl_status check_name(fl_run *run, const char *output)
 {
     size_t n = fli_path_length(output);

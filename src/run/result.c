@@ -1,4 +1,5 @@
-/* What a result consists of: the files, their columns, the manifest. Where they go is folder.c's business. */
+/* The files of a result: their contents, their columns, the manifest. How a folder gets into its place is in
+ * output_folder.c. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/os.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== idle ================================================================================================== */
+/* ==== waiting ranks and threads ============================================================================= */
 
 /* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
 static double waited(const fl_run *run)
@@ -33,7 +34,7 @@ void fli_idle_end(fl_run *run)
     run->time_spent.waited += waited(run);
 }
 
-static double share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
+static double idle_share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
 
 /* What a rank has, among those of all. */
 static fl_status gather(fl_run *run, fli_time_spent *all)
@@ -58,8 +59,8 @@ fl_status fli_idle_take(fl_run *run)
     fl_status s = now ? gather(run, now) : FL_ENOMEM;
     double sum = 0, most = 0, passed = 0;
     for (uint32_t i = 0; !s && i < r->count; i++) {
-        sum += share(&now[i]);
-        most = fmax(most, share(&now[i]));
+        sum += idle_share(&now[i]);
+        most = fmax(most, idle_share(&now[i]));
         passed += now[i].seconds;
         run->times_spent[i].seconds += now[i].seconds;
         run->times_spent[i].waited += now[i].waited;
@@ -77,11 +78,11 @@ void fli_idle_report(const fl_run *run)
     double sum = 0;
     if (!run->times_spent) return;
     for (uint32_t i = 0; i < count; i++) {
-        sum += share(&run->times_spent[i]);
-        if (share(&run->times_spent[i]) > share(&run->times_spent[worst])) worst = i;
+        sum += idle_share(&run->times_spent[i]);
+        if (idle_share(&run->times_spent[i]) > idle_share(&run->times_spent[worst])) worst = i;
     }
     fli_log(run->ctx, FL_LOG_INFO, "%u ranks: idle %.1f%% of the time, rank %u the most, %.1f%%", count,
-            100 * sum / count, worst, 100 * share(&run->times_spent[worst]));
+            100 * sum / count, worst, 100 * idle_share(&run->times_spent[worst]));
 }
 
 static void idle_csv(fli_text *t, const fl_run *run)
@@ -95,9 +96,9 @@ static void idle_csv(fli_text *t, const fl_run *run)
     }
 }
 
-/* ==== model save ============================================================================================ */
+/* ==== model.safetensors ===================================================================================== */
 
-/* What a model file says beside its tensors; model_file.h lists it. */
+/* The metadata of a model file; model_file/model_file.h lists them. */
 
 enum { NOTES = 20, LONGEST = 1024 }; /* scales that are written as text, at most */
 
@@ -178,8 +179,8 @@ static void add_origin(notes *n, const fl_run *run)
     fli_text_add(add(n, "data"), digest);
 }
 
-/* The global model of a run, as model_file.h says. */
-static fl_status model_save(fl_run *run, const char *path)
+/* The global model of a run, as model_file/model_file.h describes. */
+static fl_status write_model_file(fl_run *run, const char *path)
 {
     const fli_model *m = run->plan.model;
     const fli_dataset *samples = run->plan.fed->train;
@@ -193,13 +194,13 @@ static fl_status model_save(fl_run *run, const char *path)
         n.note[i].value = fli_text_get(&n.text[i]);
         if (fli_text_ok(&n.text[i])) s = FL_ENOMEM;
     }
-    fli_tensor_list beside = {n.note, n.count, n.scaling, n.scalings};
-    if (!s) s = fli_model_file_write(run->ctx, path, m, fli_exec_server(run->exec)[0], &beside);
+    fli_tensor_list metadata = {n.note, n.count, n.scaling, n.scalings};
+    if (!s) s = fli_model_file_write(run->ctx, path, m, fli_exec_server(run->exec)[0], &metadata);
     for (size_t i = 0; i < n.count; i++) fli_text_fini(&n.text[i]);
     return s;
 }
 
-/* ==== result ================================================================================================ */
+/* ==== the other files ======================================================================================= */
 
 /* A number, or `missing` when it was not measured. */
 static void add_number(fli_text *t, double v, const char *missing)
@@ -380,7 +381,7 @@ static fl_status write_model(fl_run *run)
 {
     char *path = fli_strf(run->ctx, "%s/%s", run->partial, model_name);
     if (!path) return FL_ENOMEM;
-    fl_status s = model_save(run, path);
+    fl_status s = write_model_file(run, path);
     fli_free(path);
     return s;
 }
@@ -477,7 +478,7 @@ static fl_status write_files(fl_run *run)
 fl_status fl_run_save_model(fl_run *run, const char *path)
 {
     fli_clear(run->ctx);
-    fl_status s = fli_ranks_first(&run->plan.ranks) ? model_save(run, path) : FL_OK;
+    fl_status s = fli_ranks_first(&run->plan.ranks) ? write_model_file(run, path) : FL_OK;
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 

@@ -1,4 +1,6 @@
-/* Rounds: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as
+/* How a run goes forward: a round (fli_rounds_next), or for asynchronous methods a server step (fli_arrivals_next).
+ *
+ * A round: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as
  * its slowest client; with a deadline, or when the server waits only for the fastest, late clients are dropped. A
  * dropped client has received the model, but neither its work nor its state counts: it is as if it had not been
  * invited. */
@@ -8,8 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ==== rounds ================================================================================================ */
 
 fl_status fli_rounds_prepare(fl_run *run)
 {
@@ -24,10 +24,10 @@ fl_status fli_rounds_prepare(fl_run *run)
     return FL_OK;
 }
 
-static double seconds_of(const fl_run *run, const fli_ask *ask)
+static double seconds_of(const fl_run *run, const fli_ask *set_asks)
 {
-    fli_card card = fli_exec_card(run->exec, ask->client);
-    return fli_ask_seconds(&run->plan.ask_params, &card, ask);
+    fli_card card = fli_exec_card(run->exec, set_asks->client);
+    return fli_ask_seconds(&run->plan.ask_params, &card, set_asks);
 }
 
 /* Whether those outside the cohort take a turn as well. */
@@ -50,7 +50,7 @@ static fli_ask ask_client(const fl_run *run, uint32_t client)
 }
 
 /* Asks the m clients in run->cohort, in the phases of a round that are theirs. */
-static void ask(fl_run *run, size_t m, fli_round *r)
+static void set_asks(fl_run *run, size_t m, fli_round *r)
 {
     for (size_t i = 0; i < m; i++) run->asks[i] = ask_client(run, run->cohort[i]);
     r->round = run->round;
@@ -140,7 +140,7 @@ static double drop_late(fl_run *run, fli_round *r, double *lost)
     return fmin(cut, deadline);
 }
 
-static void count(fl_run *run, const fli_round *r, double simulated, double seconds)
+static void count_round(fl_run *run, const fli_round *r, double simulated, double seconds)
 {
     fli_spent spent = fli_exec_spent(run->exec);
     if (r->flags & FLI_ASK_REPLY) run->counts.communications += (double)(r->until - r->from);
@@ -158,15 +158,15 @@ fl_status fli_rounds_warm_up(fl_run *run)
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
     fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .phases = 1, .until = 1};
-    ask(run, n, &r);
+    set_asks(run, n, &r);
     double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
-    if (!s) count(run, &r, simulated, fli_clock_now() - begin);
+    if (!s) count_round(run, &r, simulated, fli_clock_now() - begin);
     if (!s && run->async && !isnan(simulated)) fli_async_begin_at(run->async, simulated);
     return s;
 }
 
-/* A round without anybody is said when it first happens; how many there were, when the run ends (run.c). */
+/* The first round without clients is logged; how many there were is logged when the run ends (run.c). */
 static void note_empty(fl_run *run, size_t invited, size_t came)
 {
     if (came) run->empty_row = 0;
@@ -178,8 +178,8 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
                 invited ? "nobody answers in time" : "nobody takes part");
 }
 
-/* Clients that are elsewhere may all be cut off, or cannot go on: a run that went on without them would end with the
- * model of long ago, as if all were well. */
+/* Clients that are other programs may all be cut off, or unable to go on: a run that went on without them would end
+ * with the model of long ago, as if all were well. */
 static fl_status check_empty(const fl_run *run)
 {
     enum { MOST = 10 };
@@ -202,18 +202,18 @@ static uint64_t seed_of(const fl_run *run, size_t phase)
 
 /* The exchanges of a round that one cohort has, from r->from on; all of them, for most methods. *invited += how many
  * were asked, *came += how many came. */
-static fl_status meet(fl_run *run, fli_round *r, size_t *invited, size_t *came)
+static fl_status run_cohort(fl_run *run, fli_round *r, size_t *invited, size_t *came)
 {
     double begin = fli_clock_now(), lost;
     const fli_plan *p = &run->plan;
     size_t m = fli_participation_pick(p->participation, seed_of(run, r->from), run->round, run->cohort);
     r->until = fli_algo_cohort_end(p->algo, p->params, r->from, r->phases);
-    ask(run, m, r);
+    set_asks(run, m, r);
     double simulated = drop_late(run, r, &lost);
     fl_status s = fli_exec_round(run->exec, r);
     if (s) return s;
     run->counts.bytes_down += lost;
-    count(run, r, simulated, fli_clock_now() - begin);
+    count_round(run, r, simulated, fli_clock_now() - begin);
     *invited += m;
     *came += fli_exec_spent(run->exec).came;
     return FL_OK;
@@ -225,7 +225,7 @@ fl_status fli_rounds_next(fl_run *run)
     fl_status s = FL_OK;
     fli_round r = {.flags = (run->broadcast_is_new ? FLI_ASK_HAS_BODY : 0) | (meetings ? FLI_ASK_REPLY : 0),
                    .phases = meetings ? meetings : 1};
-    for (; !s && r.from < r.phases; r.from = r.until) s = meet(run, &r, &invited, &came);
+    for (; !s && r.from < r.phases; r.from = r.until) s = run_cohort(run, &r, &invited, &came);
     if (s) return s;
     /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
     run->broadcast_is_new = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
@@ -234,12 +234,12 @@ fl_status fli_rounds_next(fl_run *run)
     return check_empty(run);
 }
 
-/* ==== arrivals ============================================================================================== */
+/* ==== asynchronous methods: from one upload to the next ===================================================== */
 
-/* From one upload to the next: asynchronous methods. A server step takes the place of a round. */
+/* A server step takes the place of a round. */
 
 /* fli_async_spec.ask */
-static void ask_arrived(void *arg, fli_ask *out)
+static void ask_next(void *arg, fli_ask *out)
 {
     const fl_run *run = arg;
     fli_card card = fli_exec_card(run->exec, out->client);
@@ -270,7 +270,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .at_work = p->at_work,
         .seed = fli_settings_cohort_seed(&p->settings),
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
-        .ask = ask_arrived,
+        .ask = ask_next,
         .duration = duration,
         .save = p->remote_queue && p->settings.top.checkpoint_every ? save : NULL,
         .arg = run,
@@ -281,7 +281,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
     return s;
 }
 
-static void count_arrived(fl_run *run, double seconds)
+static void count_arrivals(fl_run *run, double seconds)
 {
     const fli_plan *p = &run->plan;
     fli_async_count c = fli_async_count_take(run->async);
@@ -312,7 +312,7 @@ fl_status fli_arrivals_next(fl_run *run)
     int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks stop together as well */
     fl_status status = fli_async_run(run->async, until, whole ? &never : &run->stop_requested);
     if (status) return status;
-    count_arrived(run, fli_clock_now() - begin);
+    count_arrivals(run, fli_clock_now() - begin);
     size_t before = run->round;
     run->round = fli_async_steps(run->async);
     run->counts.cohort = run->round > before ? (double)run->plan.pace.buffer : 0;

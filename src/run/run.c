@@ -1,5 +1,6 @@
-/* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. What others may see of a run
- * is in inside.c. */
+/* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. Before it, what watches over
+ * a run (divergence, potential), its device, and the accessors of the public header; how it goes forward is in
+ * rounds.c. */
 #include "base/number.h"
 #include "metric/metric.h"
 #include "plan/constants.h"
@@ -11,13 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== watch ================================================================================================= */
-
-/* Runs whose loss grows instead of falling: said once, and ended before a night is spent on them. */
-
 /* ==== divergence ============================================================================================ */
 
-enum { FAR = 10 }; /* times the start: worth a word */
+enum { FAR = 10 }; /* times the start: a warning */
 
 /* The loss that is watched: the training loss where it is measured. */
 static double watched_loss(const fl_run *run, const fl_row *row)
@@ -42,9 +39,9 @@ static fl_status diverged(fl_run *run, double loss, double start)
                     run->plan.settings.stop.diverged);
 }
 
-/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the
- * start gives no measure: then only numbers that are not finite end it. */
-fl_status fli_run_check_loss(fl_run *run)
+/* Warns once when the loss is FAR times its start, and fails with FL_EDIVERGED beyond stop.diverged. A loss of 0 at the
+ * start gives no measure: then only numbers that are not finite end the run. */
+static fl_status check_loss(fl_run *run)
 {
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows[0]);
@@ -64,7 +61,7 @@ fl_status fli_run_check_loss(fl_run *run)
 }
 
 /* Features of very different sizes leave no step that suits them: that is not the method's fault. */
-static fl_status run_explain(fl_run *run)
+static fl_status explain_divergence(fl_run *run)
 {
     enum { LARGE = 10000 };
     double largest;
@@ -75,16 +72,17 @@ static fl_status run_explain(fl_run *run)
     return FL_EDIVERGED;
 }
 
-/* ==== potential ============================================================================================= */
+/* ==== potential and optimality gap ========================================================================== */
 
 /* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that
- * optimality gaps have. Either is found out once, when a run begins, with the constants that `fedloom check`
- * measures. */
+ * optimality gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures.
+ * */
 
+/* Before the first measurement: does theory promise that the potential never rises? */
 static fl_status potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
-    if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are elsewhere */
+    if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are at the clients */
     if (!run->plan.exec.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
     fl_status s = fli_theory_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;
@@ -99,6 +97,7 @@ static double rounding(const fl_run *run, double scale)
     return digits[run->plan.settings.top.precision] * scale;
 }
 
+/* Holds a new row against the one before it, if any. */
 static void potential_note(fl_run *run, const fl_row *before)
 {
     const fli_metric *m = &fli_metric_potential;
@@ -114,8 +113,7 @@ static void potential_note(fl_run *run, const fl_row *before)
     fli_row_count(&run->now, &run->counts);
 }
 
-/* The method's potential, where it is measured (potential.c): what theory promises of it, before the first measurement;
- * what a new row says, after the row before it, if any; a warning at the end, if there is need of one. */
+/* Warns at the end of a run if the potential rose although theory promises that it does not. */
 static void potential_report(const fl_run *run)
 {
     size_t i = 0;
@@ -127,25 +125,23 @@ static void potential_report(const fl_run *run)
             run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
 }
 
-/* ---- gaps ------------------------------------------------------------------------------------------------- */
-
-/* What the method's optimality gap is made of beside what clients measure (metric_gap.c), before the first
+/* What the method's optimality gap is made of besides what clients measure (metric/global_rows.c), before the first
  * measurement. */
 static fl_status gap_begin(fl_run *run)
 {
     double smoothness = NAN;
     if (run->plan.remote_queue || !fli_plan_needs_smoothness(&run->plan))
-        return FL_OK; /* samples are elsewhere, or no matter */
+        return FL_OK; /* samples are at the clients, or no matter */
     fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
     fli_measure_smooth(run->measure, smoothness);
     return s;
 }
 
-/* ==== on device ============================================================================================= */
+/* ==== the device ============================================================================================ */
 
 /* Where `memory` is auto and clients may come to keep more than half of what is free there, that half is the budget:
  * the rest goes to plain memory, instead of ending the run when the device is full. */
-static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
+static fl_status limit_client_state(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
 {
     fli_engine_info now;
     double each =
@@ -157,14 +153,14 @@ static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_sp
 }
 
 /* Opens the device of the plan and puts it into the spec; for device: cpu nothing happens. */
-static fl_status run_open_device(fl_run *run, fli_exec_spec *spec)
+static fl_status open_device(fl_run *run, fli_exec_spec *spec)
 {
     const fli_plan *p = &run->plan;
     fli_device_spec d = {.tf32 = p->settings.top.precision == FLI_PRECISION_TF32,
                          .model = p->model,
                          .fed = p->fed,
                          .sgd = spec->sgd,
-                         .memory = p->there};
+                         .memory = p->bytes_on_device};
     if (!fli_settings_on_device(&p->settings)) return FL_OK;
     if (p->remote_queue)
         return fli_fail(
@@ -175,7 +171,7 @@ static fl_status run_open_device(fl_run *run, fli_exec_spec *spec)
     if (!s && fli_ranked(&p->ranks))
         d.which = fli_device_of_rank(p->settings.top.device, d.backend, d.which, p->ranks.local);
     if (!s) s = fli_device_new(run->ctx, &d, &run->device);
-    if (!s) s = budget(run, &d, spec);
+    if (!s) s = limit_client_state(run, &d, spec);
     if (s) return s;
     run->site = fli_device_site(run->device);
     spec->site = &run->site;
@@ -213,9 +209,7 @@ void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH])
         fli_snprintf(out, FLI_COMPUTED_WITH, "%s", fli_kernels_all());
 }
 
-/* ==== inside ================================================================================================ */
-
-/* What others may see of a run, and the start model, which is all that they may change. */
+/* ==== accessors ============================================================================================= */
 
 /* ---- what it is, and how far ---------------------------------------------------------------------------- */
 
@@ -331,17 +325,17 @@ int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out)
     return 1;
 }
 
-/* ==== run =================================================================================================== */
+/* ==== the run =============================================================================================== */
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
 /* What changes, in the state before the first round. */
-static fl_status start(fl_run *run)
+static fl_status set_up(fl_run *run)
 {
     const fli_plan *p = &run->plan;
     size_t targets = p->settings.metrics.targets.n;
     fli_exec_spec spec = p->exec;
-    fl_status status = fli_ranks_agree(run->ctx, &p->ranks, run_open_device(run, &spec));
+    fl_status status = fli_ranks_agree(run->ctx, &p->ranks, open_device(run, &spec));
     fli_run_computed_with(run, run->kernels);
     if (!status) status = fli_run_same_kernels(run->ctx, &p->ranks, run->kernels);
     if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
@@ -378,7 +372,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     run->checkpoint_round = SIZE_MAX;
     /* ranks may have other files, or less memory, than each other */
     fl_status s = fli_ranks_agree(cfg->ctx, &cfg->ranks, fli_plan_make(cfg, data, &run->plan));
-    if (!s) s = fli_ranks_agree(cfg->ctx, &cfg->ranks, start(run));
+    if (!s) s = fli_ranks_agree(cfg->ctx, &cfg->ranks, set_up(run));
     if (!s && run->plan.settled && !data) /* a comparison has many runs, and says it in their results alone */
         fli_log(run->ctx, FL_LOG_INFO, "%s: %s", run->plan.algo->name, run->plan.settled);
     if (s)
@@ -438,7 +432,7 @@ static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
     size_t kept = rows_before(run);
-    const void *x = fli_server_state_vectors(fli_exec_server_state(run->exec))[0];
+    const void *x = fli_server_state_vectors(fli_exec_coordinator(run->exec))[0];
     run->counts.round = (double)run->round;
     fl_status s = fli_measure_take(run->measure, x, &run->counts, &run->now);
     if (s) return s;
@@ -451,7 +445,7 @@ static fl_status measure(fl_run *run)
     run->row_count = kept;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
-    if ((s = fli_run_check_loss(run))) return s;
+    if ((s = check_loss(run))) return s;
     for (size_t i = 0; i < targets->n; i++)
         if (run->target_round[i] == SIZE_MAX && reaches(run, targets->v[i])) run->target_round[i] = run->round;
     return FL_OK;
@@ -505,7 +499,7 @@ static void report_missed(const fl_run *run)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
                 run->round);
-    size_t uploads, missed = fli_server_state_missed(fli_exec_server_state(run->exec), &uploads);
+    size_t uploads, missed = fli_server_state_missed(fli_exec_coordinator(run->exec), &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "%zu of %zu local problems were not solved to their accuracy: the solver ran out of steps "
@@ -516,7 +510,7 @@ static void report_missed(const fl_run *run)
 /* ---- going forward ------------------------------------------------------------------------------------- */
 
 /* Where ranks make the run together, all of them stop if one is asked to, and all go by the clock of the first. */
-static fl_status hear(fl_run *run)
+static fl_status agree_on_stop(fl_run *run)
 {
     const fl_ranks *ranks = &run->plan.ranks;
     double most[] = {run->stop_requested, fli_ranks_first(ranks) ? run->counts.seconds : 0};
@@ -526,12 +520,12 @@ static fl_status hear(fl_run *run)
     return s;
 }
 
-/* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: somebody wants no
- * further round. */
-static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
+/* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: a stop was
+ * requested. */
+static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
-    fl_status s = hear(run);
+    fl_status s = agree_on_stop(run);
     if (s) return s;
     int before = run->stop_agreed;
     fl_stop stop = stop_now(run, before);
@@ -545,7 +539,7 @@ static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int
     fli_row_count(&run->now, &run->counts);
     run->stopped = stop;
     if (observer) observer(arg, run, &run->now, due);
-    if ((s = hear(run))) return s;
+    if ((s = agree_on_stop(run))) return s;
     *asked = run->stop_agreed; /* by the observer, or while measuring */
     if (stop == FL_STOP_NONE && *asked && due) run->stopped = FL_STOP_ASKED;
     return FL_OK;
@@ -565,16 +559,16 @@ static fl_status finish(fl_run *run)
 }
 
 /* A stop that is asked for where no row was due is looked at again, with a row. */
-static fl_status look(fl_run *run, fl_observer_fn *observer, void *arg)
+static fl_status complete_round(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     int asked = 0;
-    fl_status s = look_once(run, observer, arg, &asked);
-    if (!s && run->stopped == FL_STOP_NONE && asked) s = look_once(run, observer, arg, &asked);
+    fl_status s = complete_round_once(run, observer, arg, &asked);
+    if (!s && run->stopped == FL_STOP_NONE && asked) s = complete_round_once(run, observer, arg, &asked);
     return s || run->stopped == FL_STOP_NONE ? s : finish(run);
 }
 
 /* What comes before the first round, and after a checkpoint. */
-static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
+static fl_status begin_run(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
     if (s || run->started) return s;
@@ -587,11 +581,11 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
     run->warm_up_done = !s;
     if (!s) s = potential_begin(run);
     if (!s) s = gap_begin(run);
-    return s ? s : look(run, observer, arg);
+    return s ? s : complete_round(run, observer, arg);
 }
 
-/* A round, unless somebody wants no further one. */
-static fl_status advance(fl_run *run, fl_observer_fn *observer, void *arg)
+/* A round, unless a stop was requested. */
+static fl_status next_round(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     int asked = fli_ranked(&run->plan.ranks) ? run->stop_agreed : run->stop_requested;
     fl_status s = FL_OK;
@@ -600,28 +594,31 @@ static fl_status advance(fl_run *run, fl_observer_fn *observer, void *arg)
         s = run->async ? fli_arrivals_next(run) : fli_rounds_next(run);
         fli_idle_end(run);
     }
-    return s ? s : look(run, observer, arg);
+    return s ? s : complete_round(run, observer, arg);
 }
 
-/* At most so many rounds. What fails within leaves a run that cannot go on. */
-static fl_status go(fl_run *run, size_t most, fl_observer_fn *observer, void *arg)
+/* At most `most` rounds. What fails within leaves a run that cannot go on. */
+static fl_status run_rounds(fl_run *run, size_t most, fl_observer_fn *observer, void *arg)
 {
     fli_clear(run->ctx);
     if (run->failed)
         return fli_fail(run->ctx, run->failed, "the run has failed in round %zu, and cannot go on", run->round + 1);
-    fl_status s = begin(run, observer, arg);
-    while (!s && most-- && run->stopped == FL_STOP_NONE) s = advance(run, observer, arg);
+    fl_status s = begin_run(run, observer, arg);
+    while (!s && most-- && run->stopped == FL_STOP_NONE) s = next_round(run, observer, arg);
     if (run->started) run->failed = s;
     if (s != FL_EDIVERGED) return s;
-    s = fli_result_keep_metrics(run, run_explain(run)); /* which is rank 0's business, and all say the same */
+    s = fli_result_keep_metrics(run, explain_divergence(run)); /* which is rank 0's business, and all say the same */
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 
-fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg) { return go(run, SIZE_MAX, observer, arg); }
+fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    return run_rounds(run, SIZE_MAX, observer, arg);
+}
 
 fl_status fl_run_step(fl_run *run, int *more)
 {
-    fl_status s = go(run, 1, NULL, NULL);
+    fl_status s = run_rounds(run, 1, NULL, NULL);
     if (more) *more = !s && run->stopped == FL_STOP_NONE;
     return s;
 }

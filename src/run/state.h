@@ -1,4 +1,4 @@
-/* A run: everything that changes while a plan is carried out. */
+/* A run: everything that changes while a plan is carried out. For run/, and for half/ and study/, which make runs. */
 #ifndef FLI_RUN_STATE_H
 #define FLI_RUN_STATE_H
 
@@ -10,8 +10,6 @@
 #include "plan/plan.h"
 
 #include <stdatomic.h>
-
-/* ==== run =================================================================================================== */
 
 /* Seconds of going forward, and how many of them a rank waited for others. */
 typedef struct {
@@ -28,20 +26,20 @@ struct fl_run {
     size_t round; /* finished rounds; of asynchronous methods, server steps */
     /* the round under way */
     uint32_t *cohort;
-    fli_ask *asks;        /* of it; who is late is dropped from these */
+    fli_ask *asks;        /* of it; late clients are dropped from these */
     double *durations;    /* simulated, and as many again to sort them */
-    size_t empty;         /* rounds in which nobody took part, or all were late, */
+    size_t empty;         /* rounds in which no client took part, or all were late, */
     size_t empty_row;     /* and how many of them were the last ones */
-    int loss_warned;      /* it was said that the loss is far above its start */
+    int loss_warned;      /* the warning that the loss is far above its start was logged */
     int started;          /* it has gone forward, or tried to */
     fl_status failed;     /* how that failed; FL_OK: it did not */
     int warm_up_done;     /* the turns before the first round are done, where there are any */
     int broadcast_is_new; /* the next round's broadcast is new to the clients */
-    void *peek_buffer;    /* a client's vector, for those who look (inside.c); NULL: nobody has */
+    void *peek_buffer;    /* a client's vector, for fl_run_client_vector; NULL: not asked for yet */
     /* asynchronous methods */
     fli_async *async;             /* NULL: the run goes in rounds */
     double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
-    /* where ranks make the run together, see idle.h */
+    /* where ranks make the run together, see output.h */
     fli_time_spent time_spent;   /* of this one, since the last row */
     fli_time_spent *times_spent; /* of each, up to the last row; NULL: there is none, or one process */
     /* what came out */
@@ -51,27 +49,24 @@ struct fl_run {
     size_t row_count, row_capacity;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fl_stop stopped;
-    atomic_int stop_requested; /* to stop */
-    int stop_agreed;           /* that somebody was, at any rank */
+    atomic_int stop_requested; /* at this rank */
+    int stop_agreed;           /* a stop was requested at any rank */
     /* saving */
     char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
     int replace;    /* an earlier result of that name may go */
     fli_lock *lock; /* of the output; NULL: not taken */
-    /* checkpoints, see checkpoint.h */
+    /* checkpoints, see output.h */
     char *checkpoints;               /* their folder; NULL: not named yet */
     int checkpoints_ready;           /* it is there, and ours */
     size_t checkpoint;               /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round;         /* and the round it was made after; SIZE_MAX: none */
-    fl_checkpoint_fn *on_checkpoint; /* of every one that is written, or cannot be; NULL: nobody is */
+    fl_checkpoint_fn *on_checkpoint; /* called for every one that is written, or cannot be; NULL: none */
     void *on_checkpoint_arg;
     /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
     fl_status (*page)(fli_text *t, const fl_run *run);
     char *command;     /* what the page says that the run was made with; NULL: nothing */
-    char kernels[256]; /* what it was computed with (on_device.h): several if it was resumed elsewhere */
+    char kernels[256]; /* from fli_run_computed_with; several if it was resumed on another machine */
 };
-
-/* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */
-fl_status fli_run_check_loss(fl_run *run);
 
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
 fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
@@ -79,22 +74,19 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
 /* The rows of a metrics.jsonl file; memory from fli_alloc. */
 fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *count);
 
-/* ==== advance =============================================================================================== */
+/* ==== how a run goes forward: rounds.c ====================================================================== */
 
-/* How a run goes forward: in rounds, or from one upload to the next. */
-
-/* Rounds (rounds.c): the turns that some methods ask of everyone first, and one round. */
+/* Rounds: the turns that some methods ask of everyone first, and one round. */
 fl_status fli_rounds_prepare(fl_run *run);
 fl_status fli_rounds_warm_up(fl_run *run);
 fl_status fli_rounds_next(fl_run *run);
 
-/* Arrivals (arrivals.c): on the real clock as many server steps as until the next measurement, else one. */
+/* Asynchronous methods go from one upload to the next: on the real clock as many server steps as until the next
+ * measurement, else one. */
 fl_status fli_arrivals_prepare(fl_run *run);
 fl_status fli_arrivals_next(fl_run *run);
 
-/* ==== on device ============================================================================================= */
-
-/* Runs on a device (device/device.h): which one the settings name, what it must hold, and opening it for a run. */
+/* ==== what it is computed with: run.c ======================================================================= */
 
 /* What the run is computed with: kernels, and the device beside them. */
 enum { FLI_COMPUTED_WITH = 256 };

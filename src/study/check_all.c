@@ -13,7 +13,7 @@ typedef struct {
     fli_check base; /* of the first trial, whose data the others may share */
     const char *data_key;
     fli_changes *changes; /* by method */
-    fli_text said;
+    fli_text output;
     fli_json json; /* into the same text, where that is wanted */
     size_t left;
 } job;
@@ -25,11 +25,11 @@ static fl_status check_trial(job *j, const fli_trial *t, fli_check *c)
     return fli_check_make(t->cfg, same ? &j->base.plan : NULL, c);
 }
 
-static void say_which(job *j, const fli_experiment *x, const fli_trial *t)
+static void print_label(job *j, const fli_experiment *x, const fli_trial *t)
 {
-    fli_text_addf(&j->said, "%s%s", j->said.n ? "\n" : "", x->methods[t->method].label);
-    if (*t->setting_text) fli_text_addf(&j->said, " (%s)", t->setting_text);
-    fli_text_add(&j->said, "\n");
+    fli_text_addf(&j->output, "%s%s", j->output.n ? "\n" : "", x->methods[t->method].label);
+    if (*t->setting_text) fli_text_addf(&j->output, " (%s)", t->setting_text);
+    fli_text_add(&j->output, "\n");
 }
 
 static int of_first_seed(const fli_experiment *x, const fli_trial *t) { return t->seed == x->first_seed; }
@@ -45,7 +45,7 @@ static void put_trial(job *j, const fli_trial *t, const fli_check *c)
     fli_json_end(&j->json);
 }
 
-static fl_status tell(job *j, const fli_trial *t)
+static fl_status check_one(job *j, const fli_trial *t)
 {
     fli_check c;
     fl_status s = check_trial(j, t, &c);
@@ -54,8 +54,8 @@ static fl_status tell(job *j, const fli_trial *t)
         if (fli_wants_json(j->ctx))
             put_trial(j, t, &c);
         else {
-            say_which(j, &j->experiment, t);
-            fli_check_print(&j->said, &c);
+            print_label(j, &j->experiment, t);
+            fli_check_print(&j->output, &c);
         }
         j->left += fli_check_failing(&c);
     }
@@ -63,15 +63,15 @@ static fl_status tell(job *j, const fli_trial *t)
     return s;
 }
 
-static fl_status tell_all(job *j)
+static fl_status check_each(job *j)
 {
     fl_status s = FL_OK;
     int json = fli_wants_json(j->ctx);
-    fli_json_init(&j->json, &j->said);
+    fli_json_init(&j->json, &j->output);
     if (json) fli_json_map(&j->json, NULL);
     if (json) fli_json_list(&j->json, "methods");
     for (size_t i = 0; i < j->experiment.count && !s; i++)
-        if (of_first_seed(&j->experiment, &j->experiment.trials[i])) s = tell(j, &j->experiment.trials[i]);
+        if (of_first_seed(&j->experiment, &j->experiment.trials[i])) s = check_one(j, &j->experiment.trials[i]);
     if (json) fli_json_end(&j->json);
     if (json) fli_json_end(&j->json);
     return s;
@@ -147,10 +147,10 @@ static fl_status report_trial(job *j, const fli_experiment *x, const fli_trial *
     fli_check again;
     fl_status s = check_trial(j, t, &again);
     if (!s) {
-        say_which(j, x, t);
-        fli_changes_print(&j->said, &j->changes[t->method], &again);
+        print_label(j, x, t);
+        fli_changes_print(&j->output, &j->changes[t->method], &again);
         if (!is_free(x, t) && fli_check_failing(&again))
-            fli_text_add(&j->said, "methods with a grid or points are left as they are\n");
+            fli_text_add(&j->output, "methods with a grid or points are left as they are\n");
         j->left += fli_check_failing(&again);
     }
     fli_check_fini(&again);
@@ -193,7 +193,7 @@ static fl_status fix(job *j, fl_config *cfg, fli_text *written)
 static fl_status job_init(fl_config *cfg, const fl_study_options *options, job *j)
 {
     *j = (job){.ctx = cfg->ctx};
-    fli_text_init(&j->said, cfg->ctx);
+    fli_text_init(&j->output, cfg->ctx);
     fl_status s = fli_study_options_take(cfg->ctx, options, &j->options);
     if (!s) s = fli_experiment_init(cfg, &j->options, &j->experiment);
     if (s) return s;
@@ -212,7 +212,7 @@ static void job_fini(job *j)
     fli_free(j->changes);
     fli_check_fini(&j->base);
     fli_experiment_fini(&j->experiment);
-    fli_text_fini(&j->said);
+    fli_text_fini(&j->output);
 }
 
 fl_status fl_study_check(fl_config *cfg, const fl_study_options *options, fl_text_fn *report, void *report_arg,
@@ -223,10 +223,10 @@ fl_status fl_study_check(fl_config *cfg, const fl_study_options *options, fl_tex
     fli_clear(cfg->ctx);
     fli_text_init(&written, cfg->ctx);
     fl_status s = job_init(cfg, options, &j);
-    if (!s) s = file ? fix(&j, cfg, &written) : tell_all(&j);
-    if (!s) s = fli_text_ok(&j.said);
+    if (!s) s = file ? fix(&j, cfg, &written) : check_each(&j);
+    if (!s) s = fli_text_ok(&j.output);
     if (!s) {
-        report(report_arg, fli_text_get(&j.said));
+        report(report_arg, fli_text_get(&j.output));
         if (file) file(file_arg, fli_text_get(&written));
         *left = j.left;
     }

@@ -1,3 +1,5 @@
+/* Reading an experiment: its file is unfolded into trials (methods x settings x seeds), each a complete configuration,
+ * and all of them are bound before the first one runs. Settings of one method are in variants.c. */
 #include "study/experiment.h"
 
 #include "base/ctx.h"
@@ -9,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== method keys =========================================================================================== */
+/* ==== keys of all methods at once =========================================================================== */
+
+/* Keys of `algorithm` that an experiment sets for all its methods at once: by --set, or in a section without a kind. A
+ * method that has such a key takes it, unless it has a value of its own; one that has no such key goes without. A key
+ * that none of them has is a mistake. */
 
 /* The first such key at or behind n; `section` is the common one. */
 static const fli_node *shared_key(const fli_node *section, const fli_node *n)
@@ -89,7 +95,7 @@ static int same_place(const fli_node *a, const fli_node *b)
 }
 
 /* Gives a trial's configuration the keys that its method has, and takes away the others. */
-static fl_status method_keys_apply(const fli_node *common, fl_config *cfg)
+static fl_status apply_method_keys(const fli_node *common, fl_config *cfg)
 {
     const fli_node *section = fli_node_find(common, "algorithm");
     fl_status s = FL_OK;
@@ -146,7 +152,7 @@ static fl_status report(const fli_experiment *x, const fli_node *key, const outc
 }
 
 /* When all trials are there: refuses keys that nobody took, and logs which methods went without. */
-static fl_status method_keys_check(const fli_experiment *x, const fli_node *common)
+static fl_status check_method_keys(const fli_experiment *x, const fli_node *common)
 {
     const fli_node *section = fli_node_find(common, "algorithm");
     fl_status status = FL_OK;
@@ -163,7 +169,7 @@ static fl_status method_keys_check(const fli_experiment *x, const fli_node *comm
     return status;
 }
 
-/* ==== experiment ============================================================================================ */
+/* ==== from the file to trials =============================================================================== */
 
 enum {
     MOST_TRIALS = 100000,
@@ -352,16 +358,17 @@ static int by_method_folder(const void *a, const void *b)
 /* No two methods may share a folder. */
 static fl_status check_labels(fli_experiment *x)
 {
-    const fli_method **sorted = fli_alloc(x->ctx, x->method_count, sizeof *sorted), *twin = NULL;
+    const fli_method **sorted = fli_alloc(x->ctx, x->method_count, sizeof *sorted), *duplicate = NULL;
     if (!sorted) return FL_ENOMEM;
     for (size_t i = 0; i < x->method_count; i++) sorted[i] = &x->methods[i];
     qsort(sorted, x->method_count, sizeof *sorted, by_method_folder);
     for (size_t i = 1; i < x->method_count; i++)
-        if (!strcmp(sorted[i - 1]->folder, sorted[i]->folder) && (!twin || sorted[i] < twin)) twin = sorted[i];
+        if (!strcmp(sorted[i - 1]->folder, sorted[i]->folder) && (!duplicate || sorted[i] < duplicate))
+            duplicate = sorted[i];
     fli_free(sorted);
-    return twin ? wrong(x->ctx, twin->node,
-                        "another method has this label, or one that gives the same folder; give each its own")
-                : FL_OK;
+    return duplicate ? wrong(x->ctx, duplicate->node,
+                             "another method has this label, or one that gives the same folder; give each its own")
+                     : FL_OK;
 }
 
 static fl_status read_methods(fli_experiment *x, const fli_node *root)
@@ -452,7 +459,7 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     t->cfg->compared = 1;
     t->cfg->memory = x->memory;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
-        (s = fli_variants_apply(x, m, t)) || (m->node && (s = method_keys_apply(common, t->cfg))) ||
+        (s = fli_variants_apply(x, m, t)) || (m->node && (s = apply_method_keys(common, t->cfg))) ||
         (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
         (s = put_text(t->cfg, "seed", seed)) || (s = put_text(t->cfg, "output", t->folder)))
         return s;
@@ -538,7 +545,7 @@ static fl_status make_trials(fli_experiment *x, const fli_node *common)
     x->count = per_seed * x->seeds;
     if (!(x->trials = fli_arena_alloc(&x->arena, x->count, sizeof *x->trials))) return FL_ENOMEM;
     for (size_t k = 0; k < x->seeds && !s; k++) s = make_seed(x, common, x->first_seed + k, k * per_seed);
-    if (!s && x->methods[0].node) s = method_keys_check(x, common);
+    if (!s && x->methods[0].node) s = check_method_keys(x, common);
     return s ? s : check_folders(x, per_seed);
 }
 
@@ -593,7 +600,7 @@ fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_
     return FL_OK;
 }
 
-fl_status fli_experiment_hurry(fli_arena *a, fli_node *root)
+fl_status fli_experiment_apply_quick(fli_arena *a, fli_node *root)
 {
     const fli_node *quick = fli_node_find(root, "quick");
     if (!quick) return FL_OK;
@@ -616,7 +623,7 @@ fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_exp
     own = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
     if (!root || !common || !own) return FL_ENOMEM;
     if ((s = fli_yaml_merge(x->ctx, &x->arena, root, cfg->root))) return s;
-    if (o->quick && (s = fli_experiment_hurry(&x->arena, root))) return s;
+    if (o->quick && (s = fli_experiment_apply_quick(&x->arena, root))) return s;
     if ((s = check_needs(x->ctx, fli_node_find(root, "needs"), data)) || (s = fill_in(&x->arena, root, data)) ||
         (s = split(x, root, common, own)) || (s = read_own(x, root, common, own, o)) || (s = read_methods(x, root)))
         return s;

@@ -1,5 +1,5 @@
 /* An experiment: one problem, several methods, settings and seeds. This is the file read and unfolded into the list of
- * runs it asks for; running them is study.c's business.
+ * runs it asks for; running them is in trials.c.
  *
  *     rounds: 500                      # a configuration as for `fedloom run`: what all methods share
  *     data: ...
@@ -8,8 +8,8 @@
  *       - {label: FedAvg, algorithm: fedavg}
  *       - {label: FedProx, algorithm: {kind: fedprox, mu: 0.1}}
  *     grid: {local.lr: [0.01, 0.1]}    # every combination, for every method; a method may have a grid of its own
- *     points: [{local.lr: 0.1, model.weight_decay: 0}, {}]      # just these, instead of a grid; likewise
- *     tune: {local.lr: {from: 0.001, to: 1, log: true}}         # what `fedloom tune` tries; likewise
+ *     points: [{local.lr: 0.1, model.weight_decay: 0}, {}]      # just these, instead of a grid; also per method
+ *     tune: {local.lr: {from: 0.001, to: 1, log: true}}         # what `fedloom tune` tries; also per method
  *     quick: {rounds: 50, seeds: 1}    # laid over everything by --quick
  *     needs: {what: MNIST, files: [...], published: ...}   # looked for under ${data}
  *     paper: {...}                     # see paper.c */
@@ -18,14 +18,12 @@
 
 #include "config/config.h"
 
-/* ==== experiment ============================================================================================ */
-
 typedef struct {
     const char *label, *folder; /* folder: the label as a name below runs/ */
     const fli_node *node;       /* where the file has it; NULL: it is the configuration's own */
     fli_node *over;             /* a map: what it changes */
     fli_node *grid;             /* a map key -> list of values; NULL: none */
-    const fli_node *points;     /* a list of maps key -> value; NULL: none; see variants.h */
+    const fli_node *points;     /* a list of maps key -> value; NULL: none; see below */
     size_t settings;            /* combinations of the grid, or points; at least 1 */
     const fli_node *tune;       /* its own ranges for tuning; NULL: none */
 } fli_method;
@@ -40,7 +38,7 @@ typedef struct {
     const char *config;       /* resolved, as it will stand beside the result */
     const char *data_key;     /* what its data depend on: runs with equal keys share them */
     size_t rounds;
-    const fli_settings *settings; /* bound; NULL: as cfg has them, to be bound by who needs them */
+    const fli_settings *settings; /* bound; NULL: as cfg has them, to be bound where they are needed */
 } fli_trial;
 
 typedef struct {
@@ -64,18 +62,12 @@ void fli_experiment_fini(fli_experiment *x);
 /* What a caller says, of this version or another; zeros if it is NULL. */
 fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out);
 /* Lays the tree's `quick` part over the rest, if there is one. */
-fl_status fli_experiment_hurry(fli_arena *a, fli_node *root);
+fl_status fli_experiment_apply_quick(fli_arena *a, fli_node *root);
 
 /* fl_text_fn that appends to a fli_text. */
 void fli_collect(void *arg, const char *text);
 
-/* ==== method keys =========================================================================================== */
-
-/* Keys of `algorithm` that an experiment sets for all its methods at once: by --set, or in a section without a kind. A
- * method that has such a key takes it, unless it has a value of its own; one that has no such key goes without. A key
- * that none of them has is a mistake. */
-
-/* ==== variants ============================================================================================== */
+/* ==== the settings of a method: variants.c ================================================================== */
 
 /* The settings that a method is tried with. `grid: {local.lr: [0.01, 0.1]}` means every combination of the lists;
  * `points: [{local.lr: 0.1, algorithm.mu: 1}, {}]` means just these, each a map from keys to values. Keys are as --set

@@ -1,4 +1,5 @@
-/* What a comparison leaves for a reader: tables, the report, plots. */
+/* What a comparison leaves for a reader: tables, the report, plots; and for the report, which client has which labels.
+ * */
 #include "base/file.h"
 #include "base/number.h"
 #include "study/study.h"
@@ -8,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== holdings ============================================================================================== */
+/* ==== which client has which labels ========================================================================= */
 
-/* Who holds what: label counts for the heat map, and how uneven the clients are, for the report. */
+/* Label counts for the heat map, and how uneven the clients are. */
 
 /* Clients whose labels are counted, of whom the heat map shows fewer; those whose samples are made on demand cost more.
  * Sizes are cheap to ask for, but not for everybody of a hundred million. */
@@ -71,7 +72,8 @@ static fl_status take_distance(fl_ctx *ctx, fli_histogram *h)
     return FL_OK;
 }
 
-/* The labels of the test samples; *n: how many of them there are. Not known: samples elsewhere, or too many clients. */
+/* The labels of the test samples; *n: how many of them there are. Not known: samples are not here, or there are too
+ * many clients. */
 static fl_status count_tests(fl_ctx *ctx, const fli_fed *f, const fli_histogram *h, size_t *count, size_t *n)
 {
     fl_status status = FL_OK;
@@ -125,7 +127,7 @@ fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
     return status ? status : take_distance(ctx, h);
 }
 
-/* ==== output ================================================================================================ */
+/* ==== tables, report, plots ================================================================================= */
 
 /* The histogram of a comparison whose runs were all there already: the data are loaded for it once. */
 static void need_histogram(fl_study *s)
@@ -170,7 +172,7 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
         if (!o->count) continue;
-        fli_result_end_need(s, i);
+        fli_result_end_load(s, i);
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);

@@ -1,5 +1,5 @@
-/* Reports and charts of runs that no comparison has made: one that is at hand, or result folders. Each becomes a method
- * of a comparison with one seed, in which all is done; what is made of comparisons is then made of these. */
+/* Reports and charts of single runs: one in memory, or result folders. Each becomes a method of a comparison with one
+ * seed, all of whose trials are done, and is then written as a comparison is. */
 #include "base/file.h"
 #include "run/output.h"
 #include "study/study.h"
@@ -9,12 +9,12 @@
 
 /* ---- a comparison without an experiment ---------------------------------------------------------------- */
 
-static fl_status make_shell(fl_ctx *ctx, size_t count, fl_study **out)
+static fl_status make_study(fl_ctx *ctx, size_t count, fl_study **out)
 {
     fl_study *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
-    atomic_init(&s->asked, 0);
+    atomic_init(&s->stop_requested, 0);
     pthread_mutex_init(&s->lock, NULL);
     fli_arena_init(&s->x.arena, ctx);
     s->x.ctx = ctx;
@@ -55,7 +55,7 @@ static fl_status add_run(fl_study *s, size_t i, const char *label, const fli_set
     return failed ? FL_ENOMEM : FL_OK;
 }
 
-/* ---- a run at hand ------------------------------------------------------------------------------------- */
+/* ---- a run in memory ----------------------------------------------------------------------------------- */
 
 static fl_status copy_rows(fl_study *s, const fl_run *run)
 {
@@ -74,7 +74,7 @@ static fl_status copy_clients(fl_study *s, const fl_run *run)
     const fli_client_figures *f;
     fli_outcome *o = &s->outcomes[0];
     size_t n = fli_measure_clients(run->measure, &f);
-    o->ends_known = 1;
+    o->end_known = 1;
     o->parameters = fl_run_parameters(run);
     o->clients = fli_alloc(s->ctx, n, sizeof *o->clients);
     if (!o->clients) return FL_ENOMEM;
@@ -86,7 +86,7 @@ static fl_status copy_clients(fl_study *s, const fl_run *run)
     return FL_OK;
 }
 
-static fl_status fill_shell(fl_study *s, const fl_run *run)
+static fl_status fill_study(fl_study *s, const fl_run *run)
 {
     fl_status status = add_run(s, 0, fl_run_algorithm(run), &run->plan.settings);
     s->x.name = fl_run_name(run);
@@ -108,10 +108,10 @@ static fl_status run_page(fli_text *t, const fl_run *run)
     fli_arena a;
     fli_report report;
     fl_study *s = NULL;
-    fl_status status = make_shell(run->ctx, 1, &s);
+    fl_status status = make_study(run->ctx, 1, &s);
     if (status) return status;
     fli_arena_init(&a, run->ctx);
-    status = fill_shell(s, run);
+    status = fill_study(s, run);
     if (!status) status = fli_study_report(s, &a, &report);
     if (!status) status = fli_page_html(t, &report);
     fli_arena_fini(&a);
@@ -182,7 +182,7 @@ fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, 
     fli_clear(ctx);
     if (!count) return fli_fail(ctx, FL_ECONFIG, "no result folder was named");
     fl_curves *c = fli_alloc(ctx, 1, sizeof *c);
-    fl_status status = c ? make_shell(ctx, count, &c->study) : FL_ENOMEM;
+    fl_status status = c ? make_study(ctx, count, &c->study) : FL_ENOMEM;
     for (size_t i = 0; i < count && !status; i++) status = read_folder(c->study, i, folders[i]);
     if (status)
         fl_curves_free(c);

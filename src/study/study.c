@@ -1,4 +1,5 @@
-/* A comparison's life: trials that share data, and results of an earlier call that are taken over (reuse.c). */
+/* A comparison's life: its output folder, which one process at a time writes; finished runs of an earlier call, which
+ * are taken over; and the trials, which share data. Running them is in trials.c, statistics in summary.c. */
 #include "study/study.h"
 
 #include "base/file.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== claim ================================================================================================= */
+/* ==== the output folder ===================================================================================== */
 
 fl_status fli_output_claim_take(fli_output_claim *c)
 {
@@ -140,9 +141,9 @@ fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *n
     return status;
 }
 
-/* ==== reuse ================================================================================================= */
+/* ==== finished runs of an earlier call ====================================================================== */
 
-/* Runs that are there already. A finished trial is a result folder like any other: after an interruption those that are
+/* A finished trial is a result folder like any other: after an interruption those that are
  * whole, with the settings and from the data that are wanted, count as done. Finished runs that are something else are
  * replaced only on request. */
 
@@ -166,7 +167,7 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
 
 /* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked
  * at. */
-static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_existing_result *out)
+static fl_status look_at_result(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_existing_result *out)
 {
     fli_arena scratch;
     fli_settings settings;
@@ -180,28 +181,28 @@ static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples
 }
 
 /* The trial must be run. */
-static void reopen(fli_outcome *o, fli_existing_result standing)
+static void mark_open(fli_outcome *o, fli_existing_result existing)
 {
     fli_free(o->rows);
     fli_free(o->clients);
-    *o = (fli_outcome){.data = o->data, .standing = standing};
+    *o = (fli_outcome){.data = o->data, .existing = existing};
 }
 
 /* Looks into an open trial's folder and takes its result over, if it is the one that is wanted. */
-static fl_status reuse_find(fl_study *s, size_t i)
+static fl_status take_finished(fl_study *s, size_t i)
 {
     const fli_trial *t = &s->x.trials[i];
     fli_outcome *o = &s->outcomes[i];
     if (o->state != FLI_TRIAL_OPEN) return FL_OK;
-    fl_status status = look(s, t, NULL, &o->standing);
-    if (status || o->standing != FLI_EXISTING_SAME) return status;
+    fl_status status = look_at_result(s, t, NULL, &o->existing);
+    if (status || o->existing != FLI_EXISTING_SAME) return status;
     fli_free(o->rows); /* of a run that was stopped */
     status = read_rows(s->ctx, t->folder, o);
     if (!status && in_order(t, o)) {
         o->state = FLI_TRIAL_DONE;
         return FL_OK;
     }
-    reopen(o, FLI_EXISTING_BROKEN);
+    mark_open(o, FLI_EXISTING_BROKEN);
     if (status != FL_ENOMEM) fli_clear(s->ctx);
     return status == FL_ENOMEM ? status : FL_OK;
 }
@@ -209,12 +210,12 @@ static fl_status reuse_find(fl_study *s, size_t i)
 /* ---- the data they were made from ------------------------------------------------------------------------- */
 
 /* Data that are gone do not make a result worthless: a table can still be printed. */
-static fl_status not_known(fl_study *s, const char *place, fli_existing_result *standing)
+static fl_status data_unreadable(fl_study *s, const char *place, fli_existing_result *existing)
 {
     fli_log(s->ctx, FL_LOG_WARNING, "%s: it is not known whether it was made from the current data: %s", place,
             fl_ctx_error(s->ctx));
     fli_clear(s->ctx);
-    *standing = FLI_EXISTING_SAME;
+    *existing = FLI_EXISTING_SAME;
     return FL_OK;
 }
 
@@ -222,13 +223,13 @@ static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samp
 {
     fl_status status = FL_OK;
     for (size_t i = 0; i < s->x.count && !status; i++) {
-        fli_existing_result standing;
+        fli_existing_result existing;
         fli_outcome *o = &s->outcomes[i];
         if (o->data != shared || o->state != FLI_TRIAL_DONE || o->checked) continue;
-        status = look(s, &s->x.trials[i], samples, &standing);
-        if (status == FL_EIO) status = not_known(s, s->x.trials[i].folder, &standing);
+        status = look_at_result(s, &s->x.trials[i], samples, &existing);
+        if (status == FL_EIO) status = data_unreadable(s, s->x.trials[i].folder, &existing);
         o->checked = !status;
-        if (!status && standing != FLI_EXISTING_SAME) reopen(o, standing);
+        if (!status && existing != FLI_EXISTING_SAME) mark_open(o, existing);
     }
     return status;
 }
@@ -250,7 +251,7 @@ static fl_status check_data(fl_study *s, size_t shared)
     if (first == s->x.count) return FL_OK;
     fl_status status = fli_plan_data(s->x.trials[first].cfg, NULL, &plan);
     if (status && status != FL_ENOMEM)
-        status = not_known(s, s->x.output, &unused);
+        status = data_unreadable(s, s->x.output, &unused);
     else if (!status) {
         status = check_trials(s, shared, &plan.samples);
         if (!status && !shared && !s->histogram.all_clients)
@@ -262,11 +263,11 @@ static fl_status check_data(fl_study *s, size_t shared)
 
 /* ---- what may go ------------------------------------------------------------------------------------------ */
 
-static size_t count_standing(const fl_study *s, fli_existing_result standing, const char **first)
+static size_t count_existing(const fl_study *s, fli_existing_result existing, const char **first)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->x.count; i++)
-        if (s->outcomes[i].state == FLI_TRIAL_OPEN && s->outcomes[i].standing == standing && !n++)
+        if (s->outcomes[i].state == FLI_TRIAL_OPEN && s->outcomes[i].existing == existing && !n++)
             *first = s->x.trials[i].folder;
     return n;
 }
@@ -274,7 +275,7 @@ static size_t count_standing(const fl_study *s, fli_existing_result standing, co
 static fl_status check_replaced(fl_study *s)
 {
     static const struct {
-        fli_existing_result standing;
+        fli_existing_result existing;
         int keep; /* unless replacing was requested */
         const char *what;
     } rows[] = {{FLI_EXISTING_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
@@ -286,7 +287,7 @@ static fl_status check_replaced(fl_study *s)
     fl_status status = FL_OK;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const char *first = NULL, *what = rows[k].what;
-        size_t n = count_standing(s, rows[k].standing, &first);
+        size_t n = count_existing(s, rows[k].existing, &first);
         if (!n) continue;
         if (rows[k].keep && !s->options.force)
             status = fli_fail_also(s->ctx, FL_EIO,
@@ -301,14 +302,14 @@ static fl_status check_replaced(fl_study *s)
 fl_status fli_finished_runs_settle(fl_study *s)
 {
     fl_status status = FL_OK;
-    for (size_t i = 0; i < s->x.count && !status; i++) status = reuse_find(s, i); /* another process may have run */
+    for (size_t i = 0; i < s->x.count && !status; i++) status = take_finished(s, i); /* another process may have run */
     for (size_t k = 0; k < s->shared_count && !status; k++) status = check_data(s, k);
     for (size_t i = 0; i < s->x.count && !status; i++) /* of a run that was killed just before its end */
         if (s->outcomes[i].state == FLI_TRIAL_DONE) status = fli_checkpoint_clear(s->ctx, s->x.trials[i].folder);
     return status ? status : check_replaced(s);
 }
 
-/* ==== ends ================================================================================================== */
+/* ==== the end of a finished run ============================================================================= */
 
 /* What the result of a finished run says of its end: clients.csv and the number of parameters. */
 
@@ -375,14 +376,14 @@ static fl_status read_file(fl_ctx *ctx, const char *folder, const char *name, ch
     return status;
 }
 
-void fli_result_end_need(fl_study *s, size_t trial)
+void fli_result_end_load(fl_study *s, size_t trial)
 {
     fli_outcome *o = &s->outcomes[trial];
     const char *folder = s->x.trials[trial].folder;
     char *clients = NULL, *result = NULL;
     size_t n;
-    if (o->ends_known || o->state != FLI_TRIAL_DONE || !folder) return;
-    o->ends_known = 1;
+    if (o->end_known || o->state != FLI_TRIAL_DONE || !folder) return;
+    o->end_known = 1;
     if (!read_file(s->ctx, folder, "clients.csv", &clients, &n)) take_clients(s->ctx, clients, o);
     if (!read_file(s->ctx, folder, "result.json", &result, &n)) take_parameters(result, n, o);
     fli_free(clients);
@@ -390,7 +391,7 @@ void fli_result_end_need(fl_study *s, size_t trial)
     fli_clear(s->ctx);
 }
 
-/* ==== study ================================================================================================= */
+/* ==== the comparison ======================================================================================== */
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -437,7 +438,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
     if (!s) return FL_ENOMEM;
     s->ctx = cfg->ctx;
     s->options = (fl_study_options){.jobs = o.jobs, .force = o.force};
-    atomic_init(&s->asked, 0);
+    atomic_init(&s->stop_requested, 0);
     pthread_mutex_init(&s->lock, NULL);
     if ((status = fli_experiment_init(cfg, &o, &s->x))) goto failed;
     if ((status = keep_texts(s, &o))) goto failed;
@@ -449,7 +450,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
         goto failed;
     }
     for (size_t i = 0; i < s->x.count; i++)
-        if ((status = reuse_find(s, i))) goto failed;
+        if ((status = take_finished(s, i))) goto failed;
     *out = s;
     return FL_OK;
 failed:
@@ -490,7 +491,7 @@ void fl_study_free(fl_study *s)
     fli_free(s);
 }
 
-void fl_study_stop(fl_study *s) { s->asked = 1; }
+void fl_study_stop(fl_study *s) { s->stop_requested = 1; }
 
 const char *fl_study_output(const fl_study *s) { return s->x.output; }
 

@@ -1,4 +1,5 @@
-/* A comparison under way: the experiment's runs, which of them are done, and their metrics. */
+/* A comparison under way: the runs of an experiment, which of them are done, their metrics, and what is made of these.
+ * For study/; a run or result folders without a comparison become one, too (single_run_report.c). */
 #ifndef FLI_STUDY_STUDY_H
 #define FLI_STUDY_STUDY_H
 
@@ -14,11 +15,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* ==== claim ================================================================================================= */
+/* ==== the output folder: study.c ============================================================================ */
 
 /* A folder of results: one process at a time writes there, and nothing is overwritten that this program did not write.
- * Which files those are is said by a manifest in the folder: a file that is not listed, or has been changed since, is
- * somebody's own. A folder has results of one kind: the manifest of a comparison is not overwritten by a tuning. */
+ * Which files those are is in a manifest in the folder: a file that is not listed, or has been changed since, belongs
+ * to somebody else. A folder has results of one kind: the manifest of a comparison is not overwritten by a tuning. */
 
 typedef struct {
     fl_ctx *ctx;
@@ -26,7 +27,7 @@ typedef struct {
     fli_lock *lock; /* NULL: not taken */
 } fli_output_claim;
 
-/* Nobody else writes there from now on. Makes the folder. */
+/* Locks the folder, and makes it if it is not there. */
 fl_status fli_output_claim_take(fli_output_claim *c);
 void fli_output_claim_leave(fli_output_claim *c);
 /* Refuses to overwrite what this program has not written, and results of another kind. `names` ends with NULL; the
@@ -35,7 +36,7 @@ fl_status fli_output_claim_check(const fli_output_claim *c, const char *const *n
 /* Writes all the files, one text each. Those of an earlier call that are not among them are removed. */
 fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *names, const fli_text *texts);
 
-/* ==== study ================================================================================================= */
+/* ==== a comparison ========================================================================================== */
 
 typedef enum { FLI_TRIAL_OPEN, FLI_TRIAL_RUNNING, FLI_TRIAL_DONE, FLI_TRIAL_FAILED } fli_trial_state;
 
@@ -46,12 +47,12 @@ typedef struct {
     size_t count, capacity;
     size_t round;                 /* finished rounds, also between measurements */
     char *error;                  /* of a failed one; */
-    fl_status status;             /* likewise */
+    fl_status status;             /* of a failed one */
     size_t data;                  /* its place in `shared` */
-    fli_existing_result standing; /* what was in its folder when it was looked at */
+    fli_existing_result existing; /* what was in its folder when it was looked at */
     int checked;                  /* a trial that was taken over: its data are known to be the present ones */
-    /* Of one that is done, once somebody has asked (ends.c): */
-    int ends_known;
+    /* Of one that is done, after fli_result_end_load: */
+    int end_known;
     fli_client_end *clients;
     size_t client_count;
     size_t parameters; /* of the model; 0: not known */
@@ -91,14 +92,14 @@ struct fl_study {
     size_t shared_count;
     fli_histogram histogram;
     const fli_metric *goal;   /* what targets are about; as in the first trial */
-    const fli_reals *targets; /* likewise */
+    const fli_reals *targets; /* as in the first trial */
     fli_output_claim claim;   /* of the output folder */
-    fli_live *live;           /* NULL: nobody watches */
+    fli_live *live;           /* NULL: there is no live page */
     double published;
-    char *stopped;        /* of a run that is no trial: where it was stopped on request; NULL: it was not */
-    time_t ended;         /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
-    pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
-    atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */
+    char *stopped;             /* of a run that is no trial: where it was stopped on request; NULL: it was not */
+    time_t ended;              /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
+    pthread_mutex_t lock;      /* guards outcomes, histogram, the observer and the live page while running */
+    atomic_int stop_requested; /* lock-free, so that a signal handler may set it */
     /* while running */
     fl_study_fn *observer;
     void *arg;
@@ -113,16 +114,16 @@ void fli_shared_unload(fli_shared *d);
 
 /* ---- for the report ----------------------------------------------------------------------------------------- */
 
-/* Looks at who holds what (holdings.c); leaves `count` NULL for regression, too many classes to show, or samples that
- * are elsewhere. */
+/* Counts which client has which labels (output.c); leaves `count` NULL for regression, too many classes to show, or
+ * samples that are not here. */
 fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
-/* What the result of a trial that is done says of its clients and its model (ends.c). A report does without what cannot
- * be read. */
-void fli_result_end_need(fl_study *s, size_t trial);
+/* What the result of a trial that is done says of its clients and its model (study.c). A report does without what
+ * cannot be read. */
+void fli_result_end_load(fl_study *s, size_t trial);
 /* What the comparison is about, line by line (problem.c); memory from the arena. */
 fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out);
 
-/* ---- what is there already (reuse.c) -------------------------------------------------------------------------- */
+/* ---- finished runs of an earlier call (study.c) ------------------------------------------------------------- */
 
 /* Before anything is run: which results count, also by their data, and whether those that would be replaced may be. */
 fl_status fli_finished_runs_settle(fl_study *s);

@@ -2,9 +2,9 @@
  * of one seed share the loaded data and the partition. */
 #include "study/study.h"
 
-#include "base/os.h"
 #include "base/file.h"
 #include "base/number.h"
+#include "base/os.h"
 #include "run/output.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static void release_shared(fli_shared *d)
 }
 
 /* Under the lock: tells the observer, and now and then the live page. */
-static void tell(fl_study *s, size_t trial, int ended)
+static void notify(fl_study *s, size_t trial, int ended)
 {
     const fli_trial *t = &s->x.trials[trial];
     const fli_outcome *o = &s->outcomes[trial];
@@ -124,9 +124,9 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
     s->rounds_done += fl_row_round(row) - o->round;
     o->round = fl_row_round(row);
     if (measured && !j->status && (j->status = keep_row(s, o, row))) fl_run_stop(j->run);
-    tell(s, j->trial, 0);
+    notify(s, j->trial, 0);
     pthread_mutex_unlock(&s->lock);
-    if (s->asked) fl_run_stop(j->run); /* perhaps by the observer just now */
+    if (s->stop_requested) fl_run_stop(j->run); /* perhaps by the observer just now */
 }
 
 static fl_status set_threads(fl_study *s, fl_config *cfg)
@@ -201,7 +201,7 @@ static fl_status write_events(fl_study *s, fl_ctx *ctx, size_t trial)
 }
 
 /* Under the lock: what became of the trial. */
-static void settle(job *j, fl_ctx *ctx, fl_status status)
+static void finish_trial(job *j, fl_ctx *ctx, fl_status status)
 {
     fl_study *s = j->s;
     fli_outcome *o = &s->outcomes[j->trial];
@@ -220,7 +220,7 @@ static void settle(job *j, fl_ctx *ctx, fl_status status)
 }
 
 /* fl_log_fn: what a run has to say, said by the study. */
-static void pass_on(void *study, fl_log_level level, const char *line)
+static void forward_log(void *study, fl_log_level level, const char *line)
 {
     fli_log(((fl_study *)study)->ctx, level, "%s", line);
 }
@@ -233,18 +233,19 @@ static void trial_item(void *arg, size_t item, size_t worker)
     job j = {s, item, NULL, FL_OK};
     (void)worker;
     if (o->state != FLI_TRIAL_OPEN) return;
-    if (!s->asked) {
+    if (!s->stop_requested) {
         fl_ctx *ctx = fl_ctx_new();
-        if (ctx && item < fli_study_stride(s)) fl_ctx_on_log(ctx, pass_on, s); /* of the first seed: once is enough */
+        if (ctx && item < fli_study_stride(s))
+            fl_ctx_on_log(ctx, forward_log, s); /* of the first seed: once is enough */
         pthread_mutex_lock(&s->lock);
         o->state = FLI_TRIAL_RUNNING;
         pthread_mutex_unlock(&s->lock);
         fl_status status = ctx ? run_trial(&j, ctx) : FL_ENOMEM;
         pthread_mutex_lock(&s->lock);
-        settle(&j, ctx, status);
+        finish_trial(&j, ctx, status);
         if (o->state == FLI_TRIAL_DONE && s->options.tensorboard && write_events(s, ctx, item))
             o->error = fli_strdup(s->ctx, fl_ctx_error(ctx));
-        tell(s, item, o->state == FLI_TRIAL_DONE || o->state == FLI_TRIAL_FAILED);
+        notify(s, item, o->state == FLI_TRIAL_DONE || o->state == FLI_TRIAL_FAILED);
         pthread_mutex_unlock(&s->lock);
         fl_run_free(j.run);
         fl_ctx_free(ctx);
@@ -305,11 +306,11 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     if (status) return status;
     if (s->live && s->x.count) {
         pthread_mutex_lock(&s->lock);
-        tell(s, 0, 0);
+        notify(s, 0, 0);
         pthread_mutex_unlock(&s->lock);
     }
     fli_pool_run(pool, s->x.count, trial_item, s);
     fli_pool_free(pool);
-    s->asked = 0; /* what was requested has happened; the comparison may go on */
+    s->stop_requested = 0; /* what was requested has happened; the comparison may go on */
     return FL_OK;
 }

@@ -1,17 +1,19 @@
-/* Tuning from rung to rung: how many candidates and seeds each has, running it, who goes on. */
+/* Tuning: the candidates of a method, the goal that orders them, and the way from rung to rung: how many candidates and
+ * seeds each has, running it, which candidates go on. The box of a method is in tune_space.c, files in tune_output.c.
+ * */
 #include "study/tune.h"
-#include "algo/algo.h"
 
+#include "algo/algo.h"
+#include "base/ctx.h"
 #include "base/file.h"
 #include "base/number.h"
-#include "base/ctx.h"
 #include "format/yaml.h"
 #include "study/experiment.h"
 
-#include <string.h>
 #include <math.h>
+#include <string.h>
 
-/* ==== tune points =========================================================================================== */
+/* ==== candidates ============================================================================================ */
 
 /* The candidates of a method: points that fill its box evenly, the same ones every time. They are the first ones of a
  * sequence, so that a larger budget adds to those of a smaller one. */
@@ -116,8 +118,8 @@ static int is_new(const fli_comparison *c, const char *values)
 fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count)
 {
     c->candidates = fli_arena_alloc(&t->arena, count, sizeof *c->candidates);
-    c->field = fli_arena_alloc(&t->arena, count, sizeof *c->field);
-    if (!c->candidates || !c->field) return FL_ENOMEM;
+    c->remaining = fli_arena_alloc(&t->arena, count, sizeof *c->remaining);
+    if (!c->candidates || !c->remaining) return FL_ENOMEM;
     if (!(c->candidates[0].point = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
     fl_status s = describe(t, c, &c->candidates[0], &c->candidates[0].values);
     c->count = 1;
@@ -129,18 +131,16 @@ fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count)
     if (s) return s;
     if (c->count < count)
         fli_log(t->ctx, FL_LOG_INFO, "%s has only %zu different settings", c->method->label, c->count);
-    for (size_t i = 0; i < c->count; i++) c->field[i] = i;
-    c->field_count = c->count;
+    for (size_t i = 0; i < c->count; i++) c->remaining[i] = i;
+    c->remaining_count = c->count;
     return FL_OK;
 }
 
-/* ==== tune goal ============================================================================================= */
-
-/* What makes a setting better than another. */
+/* ==== the goal ============================================================================================== */
 
 /* ---- what the file says --------------------------------------------------------------------------------- */
 
-static fl_status wrong_goal(fl_tune *t, const fli_node *at, const char *what, const char *text)
+static fl_status bad_goal(fl_tune *t, const fli_node *at, const char *what, const char *text)
 {
     char where[512];
     return fli_fail(t->ctx, FL_ECONFIG, "%stune.goal is %s; %s", fli_node_where(at, where, sizeof where), text, what);
@@ -176,13 +176,13 @@ static fl_status read_target(fl_tune *t, const fli_node *node, const char *text,
 {
     char *end;
     g->target = fli_strtod(text, &end);
-    if (end == text || !isfinite(g->target)) return wrong_goal(t, node, "after `to` stands a number", node->text);
+    if (end == text || !isfinite(g->target)) return bad_goal(t, node, "after `to` stands a number", node->text);
     if (!strncmp(end, " of ", 4))
         g->value = find_metric(end + 4, strlen(end + 4));
     else if (*end)
-        return wrong_goal(t, node, "after the number may stand ` of ` and a metric", node->text);
+        return bad_goal(t, node, "after the number may stand ` of ` and a metric", node->text);
     else
-        g->value = fli_metric_goal(&t->contests[0].settings->metrics);
+        g->value = fli_metric_goal(&t->comparisons[0].settings->metrics);
     return FL_OK;
 }
 
@@ -192,10 +192,10 @@ static fl_status check_possible(fl_tune *t, const fli_node *node)
     const fli_goal *g = &t->goal;
     int clock = g->value == &fli_metric_simulated_seconds || g->cost == &fli_metric_simulated_seconds;
     for (size_t i = 0; i < t->x.method_count && clock; i++)
-        if (!strcmp(t->contests[i].settings->devices.item.name, "none"))
-            return wrong_goal(t, node, "simulated seconds need a `system`, which these runs have not", node->text);
+        if (!strcmp(t->comparisons[i].settings->devices.item.name, "none"))
+            return bad_goal(t, node, "simulated seconds need a `system`, which these runs have not", node->text);
     if (g->cost && g->value->is.unit == FL_UNIT_SHARE && !(g->target >= 0 && g->target <= 1))
-        return wrong_goal(t, node, "the target is a share, so it must be from 0 to 1", node->text);
+        return bad_goal(t, node, "the target is a share, so it must be from 0 to 1", node->text);
     return FL_OK;
 }
 
@@ -205,22 +205,22 @@ static fl_status not_a_metric(fl_tune *t, const fli_node *node)
     char what[256], meant[FLI_MEANT_LEN];
     fli_snprintf(what, sizeof what, "that is not a metric to choose by%s docs/reference.md lists the metrics",
                  *fli_meant(fl_nearest(of ? of + 4 : node->text, metric_name, NULL), meant) ? meant : ";");
-    return wrong_goal(t, node, what, node->text);
+    return bad_goal(t, node, what, node->text);
 }
 
 /* Reads "train_loss", "communications to 0.9" or "rounds to 0.1 of test_loss". */
-static fl_status goal_read(fl_tune *t, const fli_node *node)
+static fl_status read_goal(fl_tune *t, const fli_node *node)
 {
     fli_goal g = {.target = NAN};
     fl_status s = FL_OK;
     if (!node) return FL_OK;
     if (node->type != FLI_NODE_SCALAR)
-        return wrong_goal(t, node, "it must be a metric, such as train_loss, or `rounds to 0.9`", "no text");
+        return bad_goal(t, node, "it must be a metric, such as train_loss, or `rounds to 0.9`", "no text");
     const char *to = strstr(node->text, " to ");
     if (to) {
         if (!(g.cost = find_cost(node->text, (size_t)(to - node->text))))
-            return wrong_goal(t, node, "before `to` stands what is counted: rounds, communications, bytes_up, ...",
-                              node->text);
+            return bad_goal(t, node, "before `to` stands what is counted: rounds, communications, bytes_up, ...",
+                            node->text);
         s = read_target(t, node, to + 4, &g);
     } else
         g.value = find_metric(node->text, strlen(node->text));
@@ -231,7 +231,7 @@ static fl_status goal_read(fl_tune *t, const fli_node *node)
     return check_possible(t, node);
 }
 
-/* ---- where it does not ---------------------------------------------------------------------------------- */
+/* ---- without a goal in the file ------------------------------------------------------------------------- */
 
 /* Whether some finished run has a value of it at its end. */
 static int was_measured(const fl_tune *t, const fli_metric *m)
@@ -259,9 +259,9 @@ static void say_test(const fl_tune *t)
             name);
 }
 
-static fl_status goal_settle(fl_tune *t)
+static fl_status settle_goal(fl_tune *t)
 {
-    const fli_settings *s = t->contests[0].settings;
+    const fli_settings *s = t->comparisons[0].settings;
     fli_goal *g = &t->goal;
     if (!g->value) {
         *g = (fli_goal){.value = fli_metric_goal(&s->metrics), .target = highest_target(s)};
@@ -298,8 +298,8 @@ static void take_run(const fli_goal *g, const fli_outcome *o, fli_score *out)
     fli_stat_take(&out->cost, fli_row_get(&o->rows[k], g->cost));
 }
 
-/* The score of the method's setting `at` (its place among the field) in the rung that has just been run. */
-static void goal_score(const fl_tune *t, size_t method, size_t at, fli_score *out)
+/* The score of the method's setting `at` (its place among those that remain) in the rung that has just been run. */
+static void score_of(const fl_tune *t, size_t method, size_t at, fli_score *out)
 {
     const fl_study *s = t->study;
     for (size_t i = 0; i < method; i++) at += s->x.methods[i].settings;
@@ -332,15 +332,17 @@ int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b)
     return order < 0;
 }
 
+/* ==== rungs ================================================================================================= */
+
 enum { KEEP = 3, MOST_CANDIDATES = 1000 }; /* one in KEEP goes on, but at least one, and the file's own setting */
 
 typedef struct {
     int64_t seeds, budget;
-} own_settings;
+} tune_settings;
 
-static const fli_key own_table[] = {
-    FLI_KEY_INT(own_settings, seeds, "3", 1, 1000, "tuning seeds of the settings that come to the last rung"),
-    FLI_KEY_INT(own_settings, budget, "20", 1, 1e6, "full-length runs with one seed, for every method"),
+static const fli_key tune_table[] = {
+    FLI_KEY_INT(tune_settings, seeds, "3", 1, 1000, "tuning seeds of the settings that come to the last rung"),
+    FLI_KEY_INT(tune_settings, budget, "20", 1, 1e6, "full-length runs with one seed, for every method"),
     FLI_KEY_END,
 };
 
@@ -352,7 +354,7 @@ static size_t plan_rungs(fl_tune *t, size_t candidates)
     size_t cost = 0, seeds = 1, before = 0, field = candidates;
     for (t->rungs = 0; t->rungs < FLI_TUNE_RUNGS; t->rungs++) {
         t->seeds_at[t->rungs] = seeds;
-        t->field_at[t->rungs] = field;
+        t->candidates_at[t->rungs] = field;
         cost += field * (seeds - before);
         if (seeds == t->seeds) {
             t->rungs++;
@@ -382,10 +384,10 @@ static fl_status spend(fl_tune *t)
 static fli_node *points_of(const fli_comparison *c, fli_arena *a)
 {
     fli_node *list = fli_node_new(a, FLI_NODE_LIST, "points", NULL);
-    for (size_t i = 0; list && i < c->field_count; i++) {
+    for (size_t i = 0; list && i < c->remaining_count; i++) {
         fli_node *copy = fli_arena_alloc(a, 1, sizeof *copy);
         if (!copy) return NULL;
-        *copy = *c->candidates[c->field[i]].point;
+        *copy = *c->candidates[c->remaining[i]].point;
         fli_node_append(list, copy);
     }
     return list;
@@ -396,7 +398,7 @@ static fl_status put_points(fl_tune *t, fl_config *cfg)
 {
     fli_node *methods = fli_node_find(cfg->root, "methods"), *at = methods ? methods->first : cfg->root;
     for (size_t i = 0; i < t->x.method_count; i++, at = at->next) {
-        fli_node *points = points_of(&t->contests[i], &cfg->arena);
+        fli_node *points = points_of(&t->comparisons[i], &cfg->arena);
         if (!points) return FL_ENOMEM;
         fli_node_put(at, points);
     }
@@ -446,7 +448,7 @@ static fl_status check_failures(fl_tune *t)
                             o->error ? o->error : fl_status_text(o->status));
     }
     size_t lost = 0;
-    for (size_t i = 0; i < t->x.method_count; i++) lost += t->contests[i].lost = !any_done(t, i);
+    for (size_t i = 0; i < t->x.method_count; i++) lost += t->comparisons[i].all_diverged = !any_done(t, i);
     return lost == t->x.method_count ? fl_tune_verdict(t) : FL_OK;
 }
 
@@ -455,22 +457,22 @@ fl_status fl_tune_verdict(fl_tune *t)
     fl_status s = FL_OK;
     fli_clear(t->ctx);
     for (size_t i = 0; i < t->x.method_count; i++)
-        if (t->contests[i].lost)
+        if (t->comparisons[i].all_diverged)
             s = fli_fail_also(t->ctx, FL_EDIVERGED, "every setting of %s diverged; try lower ranges (%s)",
-                              t->contests[i].method->label, t->contests[i].ranges[0].key);
+                              t->comparisons[i].method->label, t->comparisons[i].ranges[0].key);
     return s;
 }
 
-/* ---- who goes on ---------------------------------------------------------------------------------------- */
+/* ---- which candidates go on ----------------------------------------------------------------------------- */
 
-/* The field in order, the best first; of equals the one that was made first. */
+/* The remaining candidates in order, the best first; of equals the one that was made first. */
 static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)
 {
-    for (size_t i = 0; i < c->field_count; i++) {
+    for (size_t i = 0; i < c->remaining_count; i++) {
         size_t k = i;
-        const fli_score *score = &c->candidates[c->field[i]].score;
+        const fli_score *score = &c->candidates[c->remaining[i]].score;
         for (; k && fli_goal_beats(&t->goal, score, &c->candidates[order[k - 1]].score); k--) order[k] = order[k - 1];
-        order[k] = c->field[i];
+        order[k] = c->remaining[i];
     }
 }
 
@@ -481,7 +483,7 @@ static void choose(fli_comparison *c, const size_t *order, size_t room)
     fli_candidate *own = &c->candidates[0];
     size_t left = room - !own->score.failed;
     own->stays = !own->score.failed;
-    for (size_t i = 0; i < c->field_count && left; i++) {
+    for (size_t i = 0; i < c->remaining_count && left; i++) {
         fli_candidate *k = &c->candidates[order[i]];
         if (k->stays || k->score.failed) continue;
         k->stays = 1;
@@ -490,35 +492,35 @@ static void choose(fli_comparison *c, const size_t *order, size_t room)
     if (left == room) c->candidates[order[0]].stays = 1;
 }
 
-/* Those that stay stand before those that do not, and make up the next field. */
+/* Those that stay come before those that do not, and are the remaining ones of the next rung. */
 static void number(fli_comparison *c, const size_t *order)
 {
     size_t in = 0, out = 0, next = 0;
-    for (size_t i = 0; i < c->field_count; i++) out += c->candidates[order[i]].stays;
-    for (size_t i = 0; i < c->field_count; i++) {
+    for (size_t i = 0; i < c->remaining_count; i++) out += c->candidates[order[i]].stays;
+    for (size_t i = 0; i < c->remaining_count; i++) {
         fli_candidate *k = &c->candidates[order[i]];
-        k->standing = k->stays ? ++in : ++out;
+        k->place = k->stays ? ++in : ++out;
     }
-    for (size_t i = 0; i < c->field_count; i++)
-        if (c->candidates[c->field[i]].stays) c->field[next++] = c->field[i];
-    c->field_count = next;
+    for (size_t i = 0; i < c->remaining_count; i++)
+        if (c->candidates[c->remaining[i]].stays) c->remaining[next++] = c->remaining[i];
+    c->remaining_count = next;
 }
 
 static fl_status judge(fl_tune *t, size_t method)
 {
-    fli_comparison *c = &t->contests[method];
+    fli_comparison *c = &t->comparisons[method];
     size_t more = t->seeds_at[t->rung] - (t->rung ? t->seeds_at[t->rung - 1] : 0);
-    size_t *order = fli_alloc(t->ctx, c->field_count, sizeof *order);
+    size_t *order = fli_alloc(t->ctx, c->remaining_count, sizeof *order);
     if (!order) return FL_ENOMEM;
-    for (size_t i = 0; i < c->field_count; i++) {
-        fli_candidate *k = &c->candidates[c->field[i]];
-        goal_score(t, method, i, &k->score);
+    for (size_t i = 0; i < c->remaining_count; i++) {
+        fli_candidate *k = &c->candidates[c->remaining[i]];
+        score_of(t, method, i, &k->score);
         k->rung = t->rung;
         k->stays = t->rung + 1 == t->rungs;
     }
-    c->runs += c->field_count * more;
+    c->runs += c->remaining_count * more;
     rank(t, c, order);
-    if (t->rung + 1 < t->rungs) choose(c, order, t->field_at[t->rung + 1]);
+    if (t->rung + 1 < t->rungs) choose(c, order, t->candidates_at[t->rung + 1]);
     number(c, order);
     fli_free(order);
     return FL_OK;
@@ -532,13 +534,13 @@ static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *who
     if (s) return s;
     size_t total = fl_study_runs(t->study, &done);
     fli_log(t->ctx, FL_LOG_INFO, "rung %zu of %zu: up to %zu settings of each method over %zu seed%s, %zu runs",
-            t->rung + 1, t->rungs, t->field_at[t->rung], t->seeds_at[t->rung], t->seeds_at[t->rung] == 1 ? "" : "s",
-            total);
+            t->rung + 1, t->rungs, t->candidates_at[t->rung], t->seeds_at[t->rung],
+            t->seeds_at[t->rung] == 1 ? "" : "s", total);
     s = fl_study_go(t->study, observer, arg);
-    *whole = !t->asked;
+    *whole = !t->stop_requested;
     for (size_t i = 0; i < t->study->x.count; i++) *whole &= t->study->outcomes[i].state != FLI_TRIAL_OPEN;
     if (s || !*whole) return s;
-    if (!(s = check_failures(t)) && !t->rung) s = goal_settle(t);
+    if (!(s = check_failures(t)) && !t->rung) s = settle_goal(t);
     for (size_t i = 0; i < t->x.method_count && !s; i++) s = judge(t, i);
     fl_study_free(t->study);
     t->study = NULL;
@@ -550,7 +552,7 @@ static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *who
 static fl_status check_above(fl_tune *t)
 {
     int same = 1;
-    fl_status s = fli_output_claim_check(&t->above, fli_study_files);
+    fl_status s = fli_output_claim_check(&t->compare_claim, fli_study_files);
     for (size_t i = 0; i < t->x.count && !t->options.force && same && !s; i++) {
         const char *folder = t->x.trials[i].folder;
         if (!fli_path_kind(folder)) continue;
@@ -564,11 +566,11 @@ static fl_status check_above(fl_tune *t)
     return s;
 }
 
-/* Nobody else writes where this tuning will, and it overwrites nothing that is somebody's own. */
+/* Locks the folders that this tuning writes, and refuses to overwrite files that are not its own. */
 static fl_status claim_folders(fl_tune *t, const char *const *names)
 {
     fl_status s = FL_OK;
-    if (t->compare_next && !(s = fli_output_claim_take(&t->above))) s = check_above(t);
+    if (t->compare_next && !(s = fli_output_claim_take(&t->compare_claim))) s = check_above(t);
     if (!s) s = fli_output_claim_take(&t->claim);
     return s ? s : fli_output_claim_check(&t->claim, names);
 }
@@ -578,7 +580,7 @@ fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
     int whole = 1;
     fli_arena a;
     fli_clear(t->ctx);
-    t->asked = 0;
+    t->stop_requested = 0;
     fli_arena_init(&a, t->ctx);
     const char *const *names = fli_tune_files(t, &a);
     fl_status s = names ? claim_folders(t, names) : FL_ENOMEM;
@@ -593,7 +595,7 @@ fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
 
 void fl_tune_stop(fl_tune *t)
 {
-    t->asked = 1;
+    t->stop_requested = 1;
     if (t->study) fl_study_stop(t->study);
 }
 
@@ -604,7 +606,7 @@ static fl_status copy_file(fl_tune *t, const fl_config *cfg)
 {
     if (!(t->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
     if (!t->options.quick) return FL_OK;
-    fl_status s = fli_experiment_hurry(&t->cfg->arena, t->cfg->root);
+    fl_status s = fli_experiment_apply_quick(&t->cfg->arena, t->cfg->root);
     for (fli_node **at = &t->cfg->root->first; *at; at = &(*at)->next)
         if (!strcmp((*at)->key, "quick")) {
             *at = (*at)->next;
@@ -616,15 +618,15 @@ static fl_status copy_file(fl_tune *t, const fl_config *cfg)
 /* Seeds, budget and folder, by the options or else by the file. */
 static fl_status read_own(fl_tune *t, const fl_tune_options *o)
 {
-    own_settings own;
+    tune_settings own;
     fli_node *map = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL);
-    for (const fli_key *k = own_table; map && k->name; k++) {
+    for (const fli_key *k = tune_table; map && k->name; k++) {
         const fli_node *n = fli_node_find(t->x.tune, k->name);
         fli_node *copy = n ? fli_arena_alloc(&t->arena, 1, sizeof *copy) : NULL;
         if (n && !copy) return FL_ENOMEM;
         if (n) *copy = *n, fli_node_put(map, copy);
     }
-    fl_status s = map ? fli_bind(t->ctx, &t->arena, "tune", map, NULL, &(fli_table){own_table, &own}, 1) : FL_ENOMEM;
+    fl_status s = map ? fli_bind(t->ctx, &t->arena, "tune", map, NULL, &(fli_table){tune_table, &own}, 1) : FL_ENOMEM;
     if (s) return s;
     t->seeds = t->options.seeds ? t->options.seeds : (size_t)own.seeds;
     t->budget = o->budget ? o->budget : (size_t)own.budget;
@@ -637,7 +639,7 @@ static fl_status read_own(fl_tune *t, const fl_tune_options *o)
     t->output = path ? fli_arena_strdup(&t->arena, path) : NULL;
     fli_free(path);
     t->claim = (fli_output_claim){t->ctx, t->output, NULL};
-    t->above = (fli_output_claim){t->ctx, t->x.output, NULL};
+    t->compare_claim = (fli_output_claim){t->ctx, t->x.output, NULL};
     return t->output ? FL_OK : FL_ENOMEM;
 }
 
@@ -664,12 +666,13 @@ static fl_status prepare(fl_tune *t, const fl_tune_options *o)
     fl_status s = fli_experiment_init(t->cfg, &as_is, &t->x);
     if (!s) s = check_methods(t);
     if (!s) s = read_own(t, o);
-    if (!s && !(t->contests = fli_arena_alloc(&t->arena, t->x.method_count, sizeof *t->contests))) s = FL_ENOMEM;
-    for (size_t i = 0; i < t->x.method_count && !s; i++) t->contests[i].method = &t->x.methods[i];
+    if (!s && !(t->comparisons = fli_arena_alloc(&t->arena, t->x.method_count, sizeof *t->comparisons))) s = FL_ENOMEM;
+    for (size_t i = 0; i < t->x.method_count && !s; i++) t->comparisons[i].method = &t->x.methods[i];
     if (!s) s = fli_tune_ranges(t);
-    if (!s) s = goal_read(t, fli_node_find(t->x.tune, "goal"));
+    if (!s) s = read_goal(t, fli_node_find(t->x.tune, "goal"));
     if (!s) s = spend(t);
-    for (size_t i = 0; i < t->x.method_count && !s; i++) s = fli_tune_candidates(t, &t->contests[i], t->field_at[0]);
+    for (size_t i = 0; i < t->x.method_count && !s; i++)
+        s = fli_tune_candidates(t, &t->comparisons[i], t->candidates_at[0]);
     return s ? s : make_rung(t);
 }
 
@@ -703,7 +706,7 @@ void fl_tune_free(fl_tune *t)
     if (!t) return;
     fl_study_free(t->study);
     fli_output_claim_leave(&t->claim);
-    fli_output_claim_leave(&t->above);
+    fli_output_claim_leave(&t->compare_claim);
     fli_experiment_fini(&t->x);
     fl_config_free(t->cfg);
     fli_arena_fini(&t->arena);

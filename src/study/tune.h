@@ -42,7 +42,7 @@ typedef struct {
     fli_node *point;    /* a map key -> value; empty: the file's own setting */
     const char *values; /* of the keys in its box, one per line: equal for equal settings */
     size_t rung;        /* the last one that it was in, from 0 */
-    size_t standing;    /* among those of its method, from 1 */
+    size_t place;       /* among those of its method, from 1 */
     int stays;          /* in the next rung */
     fli_score score;
 } fli_candidate;
@@ -55,10 +55,10 @@ typedef struct {
     size_t range_count;
     fli_candidate *candidates; /* the first is the file's own setting */
     size_t count;
-    size_t *field; /* the candidates that are still in, in ascending order */
-    size_t field_count;
-    size_t runs; /* spent */
-    int lost;    /* every setting has diverged: there is no winner */
+    size_t *remaining; /* the candidates that are still in, in ascending order */
+    size_t remaining_count;
+    size_t runs;      /* spent */
+    int all_diverged; /* every setting has diverged: there is no winner */
 } fli_comparison;
 
 /* What makes a setting better: a metric at the end, or what it costs to reach a target. */
@@ -78,27 +78,25 @@ struct fl_tune {
     size_t budget, seeds;
     uint64_t first_seed;
     fli_goal goal;
-    fli_comparison *contests; /* one per method */
-    size_t seeds_at[FLI_TUNE_RUNGS], field_at[FLI_TUNE_RUNGS], rungs;
+    fli_comparison *comparisons; /* one per method */
+    size_t seeds_at[FLI_TUNE_RUNGS], candidates_at[FLI_TUNE_RUNGS], rungs;
     size_t rung;     /* the one under way; `rungs`: done */
     fl_study *study; /* of that rung; NULL: not begun */
-    int asked;       /* to stop */
+    int stop_requested;
     fli_output_claim claim;
-    fli_output_claim above; /* of the comparison's folder, if one follows */
+    fli_output_claim compare_claim; /* of the comparison's folder, if one follows */
     int compare_next;
 };
 
-/* ---- tune_ranges.c ------------------------------------------------------------------------------------------ */
+/* ---- the box of a method: tune_space.c ------------------------------------------------------------------- */
 
-/* Fills the contests' ranges: the methods' own, under those of the file, under those of a method in the file. */
+/* Fills the ranges of all methods: the methods' own, under those of the file, under those of a method in the file. */
 fl_status fli_tune_ranges(fl_tune *t);
 
-/* ---- tune_points.c ------------------------------------------------------------------------------------------ */
+/* ---- candidates and the goal: tune.c --------------------------------------------------------------------- */
 
 /* Makes `count` candidates, or as many as there are different ones. */
 fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count);
-
-/* ---- tune_goal.c -------------------------------------------------------------------------------------------- */
 
 /* Where the file does not say: rounds to its highest target; else what runs have, test accuracy before training loss.
  * After the first rung. */
@@ -106,21 +104,17 @@ void fli_goal_words(fli_text *text, const fli_goal *g);
 /* Whether a is better than b. */
 int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 
-/* ---- tune_output.c ------------------------------------------------------------------------------------------ */
+/* ---- files and tables: tune_output.c --------------------------------------------------------------------- */
 
 const fli_candidate *fli_comparison_winner(const fli_comparison *c);
 /* What a candidate has for a key, as text. */
 void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const char *key, fli_text *out);
-/* The names of the files that a tuning leaves, NULL at the end: three, and one for each method that is not lost. Memory
- * from the arena. */
+/* The names of the files that a tuning leaves, NULL at the end: three, and one for each method that has a winner.
+ * Memory from the arena. */
 const char *const *fli_tune_files(fl_tune *t, fli_arena *a);
 /* *same: the winners that are in the output folder were found with this budget and these seeds. */
 fl_status fli_tune_was_same(fl_tune *t, int *same);
 /* Where a winner is so near the end of a range that a wider one may be better. */
 void fli_tune_warn(fl_tune *t);
-
-/* ---- tune_json.c -------------------------------------------------------------------------------------------- */
-
-/* ---- tune_picture.c ----------------------------------------------------------------------------------------- */
 
 #endif

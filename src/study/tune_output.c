@@ -1,4 +1,4 @@
-/* What a tuning leaves: a table, what was tried, the winners as files to run. */
+/* What a tuning leaves: the table (text, JSON), what was tried (tried.csv, tried.svg), the winners as files to run. */
 #include "base/file.h"
 #include "base/number.h"
 #include "format/yaml.h"
@@ -9,9 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== tune picture ========================================================================================== */
-
-/* What was tried, as a picture. */
+/* ==== tried.svg ============================================================================================= */
 
 /* Which of the panel's words a text is; NaN: none of them. */
 static double choice_of(const fli_panel *p, const char *text)
@@ -67,7 +65,7 @@ static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, c
     for (size_t i = 0; i < c->count && !s; i++) {
         const fli_candidate *k = &c->candidates[i];
         dots[i] = (fli_spot){.y = y_of(t, k), .rung = k->rung};
-        dots[i].mark = k->standing == 1 ? FLI_SPOT_WINNER : i ? FLI_SPOT_PLAIN : FLI_SPOT_OWN;
+        dots[i].mark = k->place == 1 ? FLI_SPOT_WINNER : i ? FLI_SPOT_PLAIN : FLI_SPOT_OWN;
         s = x_of(t, c, k, out, &dots[i].x);
     }
     out->dots = dots;
@@ -76,20 +74,20 @@ static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, c
 }
 
 /* What was tried: the goal against each key, a panel per method and key. */
-static fl_status tune_picture(fl_tune *t, fli_arena *a, fli_text *out)
+static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
 {
     fl_status s = FL_OK;
     fli_text goal;
     fli_panels p = {.title = t->x.name, .seeds = t->seeds_at, .rungs = t->rungs};
     p.y = t->goal.cost ? &t->goal.cost->is : &t->goal.value->is;
     for (size_t i = 0; i < t->x.method_count; i++)
-        if (t->contests[i].range_count > p.columns) p.columns = t->contests[i].range_count;
+        if (t->comparisons[i].range_count > p.columns) p.columns = t->comparisons[i].range_count;
     p.count = t->x.method_count * p.columns;
     fli_panel *panels = fli_arena_alloc(a, p.count, sizeof *panels);
     if (!panels) return FL_ENOMEM;
     for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->contests[i].range_count && !s; j++)
-            s = make_panel(t, a, &t->contests[i], &t->contests[i].ranges[j], &panels[i * p.columns + j]);
+        for (size_t j = 0; j < t->comparisons[i].range_count && !s; j++)
+            s = make_panel(t, a, &t->comparisons[i], &t->comparisons[i].ranges[j], &panels[i * p.columns + j]);
     p.panels = panels;
     fli_text_init(&goal, t->ctx);
     fli_goal_words(&goal, &t->goal);
@@ -100,9 +98,9 @@ static fl_status tune_picture(fl_tune *t, fli_arena *a, fli_text *out)
     return s;
 }
 
-/* ==== tune json ============================================================================================= */
+/* ==== the table as JSON ===================================================================================== */
 
-/* The table of a tuning as JSON: per method what the file's own setting and the best one have shown. */
+/* Per method what the file's own setting and the best one have shown. */
 
 static void put_setting(fli_json *j, const fli_comparison *c, const fli_candidate *k)
 {
@@ -140,14 +138,14 @@ static void put_method(fli_json *j, const fl_tune *t, const fli_comparison *c)
     fli_json_whole(j, "tried", c->count);
     fli_json_whole(j, "runs", c->runs);
     put_candidate(j, "as_it_was", t, c, &c->candidates[0]);
-    if (c->lost)
+    if (c->all_diverged)
         fli_json_text(j, "best", NULL);
     else
         put_candidate(j, "best", t, c, fli_comparison_winner(c));
     fli_json_end(j);
 }
 
-static void tune_json(fli_text *text, const fl_tune *t)
+static void print_json(fli_text *text, const fl_tune *t)
 {
     fli_json j;
     fli_json_init(&j, text);
@@ -163,17 +161,17 @@ static void tune_json(fli_text *text, const fl_tune *t)
     fli_json_whole(&j, "first_seed", t->first_seed);
     fli_json_whole(&j, "seeds", t->seeds);
     fli_json_list(&j, "methods");
-    for (size_t i = 0; i < t->x.method_count; i++) put_method(&j, t, &t->contests[i]);
+    for (size_t i = 0; i < t->x.method_count; i++) put_method(&j, t, &t->comparisons[i]);
     fli_json_end(&j);
     fli_json_end(&j);
 }
 
-/* ==== tune output =========================================================================================== */
+/* ==== tables and files ====================================================================================== */
 
 const fli_candidate *fli_comparison_winner(const fli_comparison *c)
 {
     size_t i = 0;
-    while (i + 1 < c->count && c->candidates[i].standing != 1) i++;
+    while (i + 1 < c->count && c->candidates[i].place != 1) i++;
     return &c->candidates[i];
 }
 
@@ -238,7 +236,7 @@ static void add_effort(fli_text *t, const fl_tune *u)
     fli_text_addf(t,
                   "Settings were tuned with a budget of %zu runs for every method: up to %zu settings each, by "
                   "successive halving over the seeds %llu to %llu, chosen by ",
-                  u->budget, u->field_at[0], first, first + u->seeds - 1);
+                  u->budget, u->candidates_at[0], first, first + u->seeds - 1);
 }
 
 /* How settings were found, for a reader of the results. */
@@ -248,8 +246,8 @@ static void add_story(fli_text *t, const fl_tune *u)
     fli_goal_words(t, &u->goal);
     fli_text_add(t, ". Ranges: ");
     for (size_t i = 0; i < u->x.method_count; i++) {
-        fli_text_addf(t, "%s%s: ", i ? "; " : "", u->contests[i].method->label);
-        add_box(t, &u->contests[i]);
+        fli_text_addf(t, "%s%s: ", i ? "; " : "", u->comparisons[i].method->label);
+        add_box(t, &u->comparisons[i]);
     }
     fli_text_add(t, ".");
 }
@@ -287,8 +285,8 @@ static void warn_of_end(fl_tune *t, const fli_comparison *c, const fli_span *r)
 void fli_tune_warn(fl_tune *t)
 {
     for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->contests[i].range_count && !t->contests[i].lost; j++)
-            warn_of_end(t, &t->contests[i], &t->contests[i].ranges[j]);
+        for (size_t j = 0; j < t->comparisons[i].range_count && !t->comparisons[i].all_diverged; j++)
+            warn_of_end(t, &t->comparisons[i], &t->comparisons[i].ranges[j]);
 }
 
 /* ---- tried.csv ------------------------------------------------------------------------------------------ */
@@ -297,15 +295,15 @@ void fli_tune_warn(fl_tune *t)
 static fl_status all_keys(fl_tune *t, fli_arena *a, const char ***out, size_t *count)
 {
     size_t most = 0;
-    for (size_t i = 0; i < t->x.method_count; i++) most += t->contests[i].range_count;
+    for (size_t i = 0; i < t->x.method_count; i++) most += t->comparisons[i].range_count;
     *out = fli_arena_alloc(a, most, sizeof **out);
     *count = 0;
     if (!*out) return FL_ENOMEM;
     for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->contests[i].range_count; j++) {
+        for (size_t j = 0; j < t->comparisons[i].range_count; j++) {
             size_t k = 0;
-            while (k < *count && strcmp((*out)[k], t->contests[i].ranges[j].key)) k++;
-            if (k == *count) (*out)[(*count)++] = t->contests[i].ranges[j].key;
+            while (k < *count && strcmp((*out)[k], t->comparisons[i].ranges[j].key)) k++;
+            if (k == *count) (*out)[(*count)++] = t->comparisons[i].ranges[j].key;
         }
     return FL_OK;
 }
@@ -336,7 +334,7 @@ static void csv_row(fli_text *text, const fl_tune *t, const fli_comparison *c, s
 {
     const fli_candidate *k = &c->candidates[i];
     fli_csv_text(text, c->method->label);
-    fli_text_addf(text, ",%zu,%zu,%zu,%zu,%zu", i, k->standing, k->rung + 1, k->score.seeds, k->score.failed);
+    fli_text_addf(text, ",%zu,%zu,%zu,%zu,%zu", i, k->place, k->rung + 1, k->score.seeds, k->score.failed);
     if (t->goal.cost) {
         fli_text_addf(text, ",%zu", k->score.reached);
         add_figure(text, &k->score.cost);
@@ -364,10 +362,10 @@ static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
     if (s) return s;
     csv_head(text, t, keys, count);
     for (size_t i = 0; i < t->x.method_count; i++) {
-        const fli_comparison *c = &t->contests[i];
+        const fli_comparison *c = &t->comparisons[i];
         for (size_t place = 1; place <= c->count; place++)
             for (size_t k = 0; k < c->count; k++)
-                if (c->candidates[k].standing == place) csv_row(text, t, c, k, keys, count);
+                if (c->candidates[k].place == place) csv_row(text, t, c, k, keys, count);
     }
     return FL_OK;
 }
@@ -419,12 +417,12 @@ static fl_status put_winners(fl_tune *t, fl_config *cfg)
     fl_status s = FL_OK;
     fli_node *methods = fli_node_find(cfg->root, "methods"), **at = methods ? &methods->first : &cfg->root;
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        if (t->contests[i].lost) { /* there are others, so this is a list */
+        if (t->comparisons[i].all_diverged) { /* there are others, so this is a list */
             *at = (*at)->next;
             continue;
         }
         take_away(*at, "tune");
-        s = lay_over(t->ctx, &cfg->arena, *at, fli_comparison_winner(&t->contests[i])->point);
+        s = lay_over(t->ctx, &cfg->arena, *at, fli_comparison_winner(&t->comparisons[i])->point);
         at = &(*at)->next;
     }
     return s;
@@ -465,7 +463,7 @@ static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
 /* A method's file: the whole configuration, as it would stand beside a result. */
 static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 {
-    const fli_comparison *c = &t->contests[i];
+    const fli_comparison *c = &t->comparisons[i];
     const fli_candidate *best = fli_comparison_winner(c);
     fl_config *cfg = fl_config_copy(t->x.trials[i].cfg);
     if (!cfg) return FL_ENOMEM;
@@ -487,7 +485,7 @@ static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
-static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, tune_picture, make_best};
+static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, draw_tried, make_best};
 static const char *const made[] = {"tried.csv", "tried.svg", "best.yaml"};
 enum { MADE = sizeof made / sizeof *made };
 
@@ -498,7 +496,7 @@ const char *const *fli_tune_files(fl_tune *t, fli_arena *a)
     memcpy(names, made, sizeof made);
     for (size_t i = 0, n = MADE; i < t->x.method_count; i++) {
         const char *folder = t->x.methods[i].folder;
-        if (t->contests[i].lost) continue;
+        if (t->comparisons[i].all_diverged) continue;
         char *name = fli_strf(t->ctx, "%s%s.yaml", strcmp(folder, "best") ? "" : "method-", folder);
         names[n] = name ? fli_arena_strdup(a, name) : NULL;
         fli_free(name);
@@ -534,7 +532,7 @@ static fl_status make_texts(fl_tune *t, fli_arena *a, fli_text *texts)
         if (!s) s = fli_text_ok(texts++);
     }
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        if (t->contests[i].lost) continue;
+        if (t->comparisons[i].all_diverged) continue;
         s = make_method(t, i, texts);
         if (!s) s = fli_text_ok(texts++);
     }
@@ -569,7 +567,7 @@ static void add_cell(fli_text *text, const fl_tune *t, const fli_comparison *c, 
     case 2: fli_text_addf(text, "%zu", c->runs); break;
     case 3: add_score(text, &t->goal, &c->candidates[0].score); break;
     case 4: add_score(text, &t->goal, &best->score); break;
-    default: c->lost ? fli_text_add(text, "none") : add_setting(text, c, best); break;
+    default: c->all_diverged ? fli_text_add(text, "none") : add_setting(text, c, best); break;
     }
 }
 
@@ -598,7 +596,7 @@ static fl_status add_table(fl_tune *t, fli_text *out)
         if (i < COLUMNS)
             add_head(&text, t, i);
         else
-            add_cell(&text, t, &t->contests[i / COLUMNS - 1], i % COLUMNS);
+            add_cell(&text, t, &t->comparisons[i / COLUMNS - 1], i % COLUMNS);
         s = fli_text_ok(&text);
         if (!s && !(cell[i] = fli_arena_strdup(&a, fli_text_get(&text)))) s = FL_ENOMEM;
         fli_text_fini(&text);
@@ -617,7 +615,7 @@ fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
     if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
     fli_text_init(&text, t->ctx);
     if (fli_wants_json(t->ctx))
-        tune_json(&text, t);
+        print_json(&text, t);
     else
         s = add_table(t, &text);
     if (!s) s = fli_text_ok(&text);

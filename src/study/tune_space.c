@@ -1,4 +1,5 @@
-/* The box that a method is tuned in. */
+/* The box that a method is tuned in: its own ranges, under those of the file for all methods, under its own in the
+ * file. */
 #include "algo/algo.h"
 #include "base/number.h"
 #include "study/experiment.h"
@@ -7,18 +8,16 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== tune ranges =========================================================================================== */
-
 /* A range of the file: its key, and the node that says what it is. */
 typedef struct {
     const char *key;
     const fli_node *node;
-} entry;
+} file_range;
 
 typedef struct {
-    entry *v;
+    file_range *v;
     size_t n, capacity;
-} entries;
+} file_ranges;
 
 static fl_status wrong(fl_ctx *ctx, const fli_node *at, const char *key, const char *what)
 {
@@ -36,22 +35,22 @@ static int is_range(const fli_node *n)
     return n->type != FLI_NODE_MAP || !n->first;
 }
 
-static fl_status add_entry(fl_tune *t, entries *e, const char *key, const fli_node *n)
+static fl_status add_file_range(fl_tune *t, file_ranges *e, const char *key, const fli_node *n)
 {
     if (e->n == e->capacity) { /* the arena frees the old one */
         size_t more = e->capacity ? 2 * e->capacity : 16;
-        entry *v = fli_arena_alloc(&t->arena, more, sizeof *v);
+        file_range *v = fli_arena_alloc(&t->arena, more, sizeof *v);
         if (!v) return FL_ENOMEM;
         if (e->n) memcpy(v, e->v, e->n * sizeof *v);
         e->v = v;
         e->capacity = more;
     }
-    e->v[e->n++] = (entry){key, n};
+    e->v[e->n++] = (file_range){key, n};
     return FL_OK;
 }
 
 /* {local: {lr: RANGE}} means {local.lr: RANGE}: --set writes it that way. */
-static fl_status flatten(fl_tune *t, const fli_node *map, const char *prefix, entries *e)
+static fl_status flatten(fl_tune *t, const fli_node *map, const char *prefix, file_ranges *e)
 {
     fl_status s = FL_OK;
     for (const fli_node *n = map->first; n && !s; n = n->next) {
@@ -60,15 +59,15 @@ static fl_status flatten(fl_tune *t, const fli_node *map, const char *prefix, en
         char *joined = fli_strf(t->ctx, "%s%s%s", prefix, *prefix ? "." : "", n->key);
         const char *key = joined ? fli_arena_strdup(&t->arena, joined) : NULL;
         fli_free(joined);
-        s = !key ? FL_ENOMEM : is_range(n) ? add_entry(t, e, key, n) : flatten(t, n, key, e);
+        s = !key ? FL_ENOMEM : is_range(n) ? add_file_range(t, e, key, n) : flatten(t, n, key, e);
     }
     return s;
 }
 
-static fl_status entries_of(fl_tune *t, const fli_node *tune, int is_method, entries *e)
+static fl_status ranges_of_file(fl_tune *t, const fli_node *tune, int is_method, file_ranges *e)
 {
     char where[512];
-    *e = (entries){0};
+    *e = (file_ranges){0};
     if (!tune) return FL_OK;
     if (tune->type != FLI_NODE_MAP)
         return fli_fail_also(t->ctx, FL_ECONFIG,
@@ -97,16 +96,16 @@ static int is_out_of_bounds(const char *key)
 typedef struct {
     double from, to;
     int log;
-} ends;
+} bounds;
 
-static const fli_key ends_table[] = {
-    FLI_KEY_REAL(ends, from, NULL, -FLI_NO_MAX, FLI_NO_MAX, "the least value"),
-    FLI_KEY_REAL(ends, to, NULL, -FLI_NO_MAX, FLI_NO_MAX, "the greatest value"),
-    FLI_KEY_BOOL(ends, log, "false", "spread evenly over powers of ten, not over values"),
+static const fli_key bounds_table[] = {
+    FLI_KEY_REAL(bounds, from, NULL, -FLI_NO_MAX, FLI_NO_MAX, "the least value"),
+    FLI_KEY_REAL(bounds, to, NULL, -FLI_NO_MAX, FLI_NO_MAX, "the greatest value"),
+    FLI_KEY_BOOL(bounds, log, "false", "spread evenly over powers of ten, not over values"),
     FLI_KEY_END,
 };
 
-static fl_status check_ends(fl_tune *t, const fli_span *r, const fli_key *row)
+static fl_status check_bounds(fl_tune *t, const fli_span *r, const fli_key *row)
 {
     char where[512];
     fl_status s = FL_OK;
@@ -139,10 +138,10 @@ static fl_status read_values(fl_tune *t, const fli_node *list, fli_span *r)
     return r->count ? FL_OK : wrong(t->ctx, list, r->key, "needs a list of values, e.g. {values: [1, 5, 10]}");
 }
 
-static fl_status read_range(fl_tune *t, const entry *e, const fli_key *row, fli_span *r)
+static fl_status read_range(fl_tune *t, const file_range *e, const fli_key *row, fli_span *r)
 {
     char section[256];
-    ends v;
+    bounds v;
     const fli_node *n = e->node, *values = fli_node_find(n, "values");
     *r = (fli_span){.key = e->key, .at = n, .whole = row->type == FLI_INT};
     if (n->type == FLI_NODE_LIST) return read_values(t, n, r);
@@ -151,12 +150,12 @@ static fl_status read_range(fl_tune *t, const entry *e, const fli_key *row, fli_
     if (values && n->first->next) return wrong(t->ctx, n, e->key, "has values, so nothing else belongs there");
     if (values) return read_values(t, values, r);
     fli_snprintf(section, sizeof section, "tune.%s", e->key);
-    fl_status s = fli_bind(t->ctx, &t->arena, section, n, NULL, &(fli_table){ends_table, &v}, 1);
+    fl_status s = fli_bind(t->ctx, &t->arena, section, n, NULL, &(fli_table){bounds_table, &v}, 1);
     if (s) return s;
     r->from = v.from;
     r->to = v.to;
     r->log = v.log;
-    return check_ends(t, r, row);
+    return check_bounds(t, r, row);
 }
 
 double fli_span_place(const fli_span *r, double v)
@@ -175,7 +174,7 @@ static fli_span *place_for(fli_comparison *c, const char *key)
     return &c->ranges[i];
 }
 
-static void take_away(fli_comparison *c, const char *key)
+static void drop_range(fli_comparison *c, const char *key)
 {
     fli_span *r = place_for(c, key);
     memmove(r, r + 1, (size_t)(c->ranges + --c->range_count - r) * sizeof *r);
@@ -191,10 +190,10 @@ static void add_defaults(fli_comparison *c)
 }
 
 /* Puts a range of the file into a box whose method has such a key. */
-static fl_status add_range(fl_tune *t, fli_comparison *c, const entry *e, const fli_key *row)
+static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, const fli_key *row)
 {
     fli_span r;
-    if (e->node->type == FLI_NODE_SCALAR && !strcmp(e->node->text, "fixed")) return take_away(c, e->key), FL_OK;
+    if (e->node->type == FLI_NODE_SCALAR && !strcmp(e->node->text, "fixed")) return drop_range(c, e->key), FL_OK;
     fl_status s = read_range(t, e, row, &r);
     if (!s) *place_for(c, e->key) = r;
     return s;
@@ -204,7 +203,7 @@ static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
 {
     fli_settings *settings = fli_arena_alloc(&t->arena, 1, sizeof *settings);
     if (!settings) return FL_ENOMEM;
-    fl_status s = fli_settings_bind(t->ctx, &t->arena, t->x.trials[c - t->contests].cfg->root, settings);
+    fl_status s = fli_settings_bind(t->ctx, &t->arena, t->x.trials[c - t->comparisons].cfg->root, settings);
     if (s) return s;
     c->settings = settings;
     for (const fli_tune_range *r = fli_algo_tune(settings->algorithm.item.desc); r->key; r++) room++;
@@ -215,7 +214,7 @@ static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
 }
 
 /* A range for all methods: those that have the key take it. */
-static fl_status add_common(fl_tune *t, const entry *e)
+static fl_status add_common(fl_tune *t, const file_range *e)
 {
     char where[512], what[256], meant[FLI_MEANT_LEN] = "";
     size_t with = 0;
@@ -223,7 +222,7 @@ static fl_status add_common(fl_tune *t, const entry *e)
     fli_text without;
     fli_text_init(&without, t->ctx);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_comparison *c = &t->contests[i];
+        fli_comparison *c = &t->comparisons[i];
         const fli_key *row = fli_settings_key(c->settings, e->key);
         with += row != NULL;
         if (row) {
@@ -243,7 +242,7 @@ static fl_status add_common(fl_tune *t, const entry *e)
     return s;
 }
 
-static fl_status add_own(fl_tune *t, fli_comparison *c, const entry *e)
+static fl_status add_own(fl_tune *t, fli_comparison *c, const file_range *e)
 {
     char what[512], meant[FLI_MEANT_LEN];
     const fli_key *row = fli_settings_key(c->settings, e->key);
@@ -253,7 +252,7 @@ static fl_status add_own(fl_tune *t, fli_comparison *c, const entry *e)
     return wrong(t->ctx, e->node, e->key, what);
 }
 
-static fl_status check_allowed(fl_tune *t, const entries *e)
+static fl_status check_allowed(fl_tune *t, const file_ranges *e)
 {
     for (size_t k = 0; k < e->n; k++)
         if (is_out_of_bounds(e->v[k].key))
@@ -264,8 +263,8 @@ static fl_status check_allowed(fl_tune *t, const entries *e)
 
 static fl_status add_method(fl_tune *t, fli_comparison *c)
 {
-    entries own;
-    fl_status s = entries_of(t, c->method->tune, 1, &own);
+    file_ranges own;
+    fl_status s = ranges_of_file(t, c->method->tune, 1, &own);
     if (!s) s = check_allowed(t, &own);
     if (s || !own.n) return s;
     fli_span *more = fli_arena_alloc(&t->arena, c->range_count + own.n + 1, sizeof *more);
@@ -278,13 +277,13 @@ static fl_status add_method(fl_tune *t, fli_comparison *c)
 
 fl_status fli_tune_ranges(fl_tune *t)
 {
-    entries common;
-    fl_status s = entries_of(t, t->x.tune, 0, &common);
+    file_ranges common;
+    fl_status s = ranges_of_file(t, t->x.tune, 0, &common);
     if (!s) s = check_allowed(t, &common);
-    for (size_t i = 0; i < t->x.method_count && !s; i++) s = new_box(t, &t->contests[i], common.n);
+    for (size_t i = 0; i < t->x.method_count && !s; i++) s = new_box(t, &t->comparisons[i], common.n);
     for (size_t k = 0; k < common.n && !s; k++) s = add_common(t, &common.v[k]);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_comparison *c = &t->contests[i];
+        fli_comparison *c = &t->comparisons[i];
         s = add_method(t, c);
         if (!s && !c->range_count)
             s = fli_fail_also(t->ctx, FL_ECONFIG, "%s has nothing to tune: give it a range, e.g. tune: {local.lr: ...}",

@@ -1,3 +1,5 @@
+/* The settings that a method is tried with: every combination of a grid, or a list of points; read, and applied to a
+ * trial. */
 #include "study/experiment.h"
 
 #include "format/yaml.h"

@@ -1,4 +1,6 @@
-/* Holding a configuration against its method's theorem. */
+/* `fedloom check`: a configuration is planned, its constants are measured, and the conditions of its method's theorem
+ * are held against them; where the theorem promises a rate, the number of rounds follows, and with --run a run of the
+ * same configuration is made beside it. Printing is in print.c, changing the settings in fix.c. */
 #include "theory/check.h"
 
 #include "base/number.h"
@@ -9,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== theory check ========================================================================================== */
+/* ==== the conditions of the theorem ========================================================================= */
 
-/* ---- what goes for all methods ---- */
+/* ---- conditions of all methods --------------------------------------------------------------------------- */
 
 /* Constants at the start model, or of some clients, are no more than that. */
 static void ask_of_constants(fli_check *c)
@@ -158,75 +160,7 @@ static int same_curvatures(const fli_plan *a, const fli_plan *b)
     return fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r;
 }
 
-static fl_status check_rounds(fli_check *c);
-
-static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)
-{
-    memset(c, 0, sizeof *c);
-    fl_status s = fli_plan_data(cfg, like, &c->plan);
-    if (!s) s = fli_plan_finish(&c->plan, cfg);
-    if (s) return s;
-    if (before && same_curvatures(&before->plan, &c->plan))
-        s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
-    else
-        s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
-    if (s) return s;
-    ask_all(c);
-    find_fixes(c);
-    return check_rounds(c);
-}
-
-fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c) { return make(cfg, like, NULL, c); }
-
-fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c)
-{
-    return make(cfg, &before->plan, before, c);
-}
-
-void fli_check_fini(fli_check *c)
-{
-    fli_measured_free(&c->facts);
-    fli_plan_fini(&c->plan);
-}
-
-static void print(fli_text *t, const fli_check *c, int json)
-{
-    fli_json j;
-    fli_json_init(&j, t);
-    if (!json) {
-        fli_check_print(t, c);
-        return;
-    }
-    fli_json_map(&j, NULL);
-    fli_check_json(&j, c);
-    fli_json_end(&j);
-}
-
-static fl_status check_run(fl_config *cfg, fli_check *c);
-
-static fl_status tell(fl_config *cfg, int run, fl_text_fn *out, void *arg)
-{
-    fli_check c;
-    fli_text text;
-    fli_clear(cfg->ctx);
-    fli_text_init(&text, cfg->ctx);
-    fl_status s = fli_check_make(cfg, NULL, &c);
-    if (!s) s = fli_settle_fixes(cfg, &c);
-    if (!s && run) s = check_run(cfg, &c);
-    if (!s) {
-        print(&text, &c, fli_wants_json(cfg->ctx));
-        s = fli_text_ok(&text);
-    }
-    if (!s) out(arg, fli_text_get(&text));
-    fli_check_fini(&c);
-    fli_text_fini(&text);
-    return s;
-}
-
-fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg) { return tell(cfg, 0, out, arg); }
-fl_status fl_check_run(fl_config *cfg, fl_text_fn *out, void *arg) { return tell(cfg, 1, out, arg); }
-
-/* ==== theory rounds ========================================================================================= */
+/* ==== rounds until the gradient is small ==================================================================== */
 
 /* A-priori numbers: after how many rounds, at most, a theorem promises that the gradient has been small, from constants
  * that are known before the first round, and when it was in a run.
@@ -242,10 +176,10 @@ typedef struct {
     fli_eval eval;
     void *x, *gradient;
     double *sum; /* of the gradients */
-} starter;
+} at_start;
 
 /* One client's part: its value and gradient, weight decay included. Labels that are kept are those of the beginning. */
-static fl_status add_client(fl_ctx *ctx, starter *s, const fli_facts *f, fli_start_values *out, double *slope2)
+static fl_status add_client(fl_ctx *ctx, at_start *s, const fli_facts *f, fli_start_values *out, double *slope2)
 {
     const fli_plan *p = &s->c->plan;
     const fli_space *space = &p->model->space;
@@ -269,14 +203,14 @@ static fl_status add_client(fl_ctx *ctx, starter *s, const fli_facts *f, fli_sta
     return fli_model_status(ctx, p->model, " at client %u", f->client);
 }
 
-static double regularizer_at(const fli_plan *p, const starter *s, double *x)
+static double regularizer_at(const fli_plan *p, const at_start *s, double *x)
 {
     if (!p->regularizer) return 0;
     p->model->space.ops->to_f64(p->model->space.n, s->x, x);
     return p->regularizer->value(p->settings.regularizer.params, p->model->space.n, x);
 }
 
-static fl_status add_all(fl_ctx *ctx, starter *s, fli_start_values *out, double *slope2)
+static fl_status add_all(fl_ctx *ctx, at_start *s, fli_start_values *out, double *slope2)
 {
     const fli_plan *p = &s->c->plan;
     fl_status status = FL_OK;
@@ -296,7 +230,7 @@ static fl_status add_all(fl_ctx *ctx, starter *s, fli_start_values *out, double 
 static fl_status measure_start(fl_ctx *ctx, const fli_check *c, fli_start_values *out, double *slope2)
 {
     const fli_space *space = &c->plan.model->space;
-    starter s = {.c = c};
+    at_start s = {.c = c};
     fl_status status = fli_eval_init(ctx, c->plan.model, &s.eval);
     if (status) return status;
     s.x = fli_alloc(ctx, space->n, space->ops->size);
@@ -329,7 +263,7 @@ static const char *obstacle(const fli_check *c, const fli_promise *p)
     return NULL;
 }
 
-static fl_status check_rounds(fli_check *c)
+static fl_status promise_rounds(fli_check *c)
 {
     fl_ctx *ctx = c->plan.ctx;
     const fli_theory *theory = &c->plan.algo->theory;
@@ -364,7 +298,7 @@ static double first_below(const fl_row *rows, size_t n, const fli_promise *p, do
     return INFINITY;
 }
 
-static fl_status measured_run(fl_config *cfg, fl_run **run)
+static fl_status run_measured(fl_config *cfg, fl_run **run)
 {
     static const char *const sets[] = {"metrics.gradient=true", "metrics.gradient_mapping=true", "metrics.every=1",
                                        "output=\"\""};
@@ -374,12 +308,12 @@ static fl_status measured_run(fl_config *cfg, fl_run **run)
     return s ? s : fl_run_go(*run, NULL, NULL);
 }
 
-static fl_status check_run(fl_config *cfg, fli_check *c)
+static fl_status compare_with_run(fl_config *cfg, fli_check *c)
 {
     fl_run *run = NULL;
     const fl_row *rows;
     if (!c->rounds.theorem || c->rounds.missing) return FL_OK;
-    fl_status s = measured_run(cfg, &run);
+    fl_status s = run_measured(cfg, &run);
     size_t n = s ? 0 : fl_run_rows(run, &rows);
     for (size_t k = 0; k < FLI_CHECK_EPS && !s; k++) c->eps[k].run = first_below(rows, n, &c->rounds, c->eps[k].eps);
     c->ran = s ? 0 : n ? fl_row_round(&rows[n - 1]) : 0;
@@ -434,3 +368,69 @@ void fli_check_json_rounds(fli_json *j, const fli_check *c)
     }
     fli_json_end(j);
 }
+
+/* ==== the whole ============================================================================================= */
+
+static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)
+{
+    memset(c, 0, sizeof *c);
+    fl_status s = fli_plan_data(cfg, like, &c->plan);
+    if (!s) s = fli_plan_finish(&c->plan, cfg);
+    if (s) return s;
+    if (before && same_curvatures(&before->plan, &c->plan))
+        s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
+    else
+        s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
+    if (s) return s;
+    ask_all(c);
+    find_fixes(c);
+    return promise_rounds(c);
+}
+
+fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c) { return make(cfg, like, NULL, c); }
+
+fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c)
+{
+    return make(cfg, &before->plan, before, c);
+}
+
+void fli_check_fini(fli_check *c)
+{
+    fli_measured_free(&c->facts);
+    fli_plan_fini(&c->plan);
+}
+
+static void print_check(fli_text *t, const fli_check *c, int json)
+{
+    fli_json j;
+    fli_json_init(&j, t);
+    if (!json) {
+        fli_check_print(t, c);
+        return;
+    }
+    fli_json_map(&j, NULL);
+    fli_check_json(&j, c);
+    fli_json_end(&j);
+}
+
+static fl_status check_and_print(fl_config *cfg, int run, fl_text_fn *out, void *arg)
+{
+    fli_check c;
+    fli_text text;
+    fli_clear(cfg->ctx);
+    fli_text_init(&text, cfg->ctx);
+    fl_status s = fli_check_make(cfg, NULL, &c);
+    if (!s) s = fli_settle_fixes(cfg, &c);
+    if (!s && run) s = compare_with_run(cfg, &c);
+    if (!s) {
+        print_check(&text, &c, fli_wants_json(cfg->ctx));
+        s = fli_text_ok(&text);
+    }
+    if (!s) out(arg, fli_text_get(&text));
+    fli_check_fini(&c);
+    fli_text_fini(&text);
+    return s;
+}
+
+fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg) { return check_and_print(cfg, 0, out, arg); }
+fl_status fl_check_run(fl_config *cfg, fl_text_fn *out, void *arg) { return check_and_print(cfg, 1, out, arg); }

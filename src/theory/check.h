@@ -7,13 +7,11 @@
 #include "format/yaml.h"
 #include "plan/constants.h"
 
-/* ==== theory check ========================================================================================== */
-
 /* A small number, the rounds that theory wants at most to get there, and those that a run took: infinite, it did not
  * get there; NaN, there was none. */
 typedef struct {
     double eps, at_most, run;
-} fli_until;
+} fli_rounds_until;
 enum { FLI_CHECK_EPS = 3 }; /* 1e-2, 1e-4 and 1e-6 of the start */
 
 typedef struct {
@@ -23,7 +21,7 @@ typedef struct {
     fli_fixes fixes; /* the rows for conditions that fail */
     size_t left;     /* how many still fail with these rows, once fli_settle_fixes has found that */
     fli_promise rounds;
-    fli_until eps[FLI_CHECK_EPS];
+    fli_rounds_until eps[FLI_CHECK_EPS];
     size_t ran; /* rounds of a run beside it; 0: there was none */
 } fli_check;
 
@@ -34,19 +32,19 @@ fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c)
 void fli_check_fini(fli_check *c);
 
 size_t fli_check_failing(const fli_check *c);
-/* "" if all clients were measured, else " at the clients that were measured" (theory_print.c). */
+/* "" if all clients were measured, else " at the clients that were measured" */
 const char *fli_check_extent(const fli_check *c);
-/* What `fedloom check` prints (theory_print.c). */
+/* What `fedloom check` prints: print.c. */
 void fli_check_print(fli_text *t, const fli_check *c);
-/* The same as keys of a map that is open (theory_json.c). */
+/* The same as keys of a map that is open */
 void fli_check_json(fli_json *j, const fli_check *c);
 
-/* theory_rounds.c: the a-priori number of rounds, of a check that has all else; a run of the same configuration, whose
- * settings for metrics are changed, to hold beside it; and both in words. */
+/* The rounds that the theorem promises, beside those of a run if there was one: text, and keys of a map that is open.
+ * For print.c. */
 void fli_check_print_rounds(fli_text *t, const fli_check *c);
 void fli_check_json_rounds(fli_json *j, const fli_check *c);
 
-/* ==== theory fix ============================================================================================ */
+/* ==== changing the settings: fix.c ========================================================================== */
 
 /* `fedloom check --fix`: settings changed until the conditions of the method's theorem hold. */
 

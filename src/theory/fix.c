@@ -1,3 +1,5 @@
+/* `fedloom check --fix`: settings are changed, turn by turn, until the conditions of the method's theorem hold or no
+ * setting helps; and what was changed, in words. An experiment's methods are fixed one by one in study/check_all.c. */
 #include "base/number.h"
 #include "format/yaml.h"
 #include "theory/check.h"
@@ -158,7 +160,7 @@ fl_status fli_settle_fixes(const fl_config *cfg, fli_check *c)
     return FL_OK;
 }
 
-/* ---- what is said of them -------------------------------------------------------------------------------- */
+/* ---- in words -------------------------------------------------------------------------------------------- */
 
 /* Lists with a value per client are cut. */
 static void add_was(fli_text *t, const char *was)

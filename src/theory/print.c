@@ -1,12 +1,12 @@
-/* The text of `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much
- * each fails, what has to be assumed, and settings that would satisfy them. */
+/* What `fedloom check` prints, as text and as JSON: which step-size conditions of the method's theorem hold for this
+ * federation, by how much each fails, what has to be assumed, and settings that would satisfy them. */
 #include "model/model.h"
 #include "solver/curvature.h"
 #include "theory/check.h"
 
 #include <math.h>
 
-/* ==== theory print ========================================================================================== */
+/* ==== as text =============================================================================================== */
 
 /* The solver of the stage in which steps are taken, or of the first. */
 static const fli_solver *working_solver(const fli_plan *p)
@@ -170,9 +170,9 @@ void fli_check_print(fli_text *t, const fli_check *c)
     fli_check_print_rounds(t, c);
 }
 
-/* ==== theory json =========================================================================================== */
+/* ==== as JSON =============================================================================================== */
 
-/* What `fedloom check` prints, as JSON: the same facts, with all their digits. */
+/* The same facts, with all their digits. */
 
 static void put_facts(fli_json *j, const fli_check *c)
 {

@@ -10,11 +10,11 @@
 typedef struct {
     size_t warnings;
     char last[1024];
-} heard;
+} log_seen;
 
 static void listen(void *arg, fl_log_level level, const char *line)
 {
-    heard *h = arg;
+    log_seen *h = arg;
     if (level != FL_LOG_WARNING) return;
     h->warnings++;
     snprintf(h->last, sizeof h->last, "%s", line);
@@ -38,10 +38,10 @@ static void diverges(fixture *f, const char *yaml, const char *assignments, char
     } while (0)
 
 /* Steps a little too large: the loss grows from round to round, and is a plain number all the while. */
-static void climbing(void **state)
+static void rising_loss(void **state)
 {
     fixture *f = *state;
-    heard h = {0};
+    log_seen h = {0};
     char error[1024];
     const fl_row *rows;
     fl_ctx_on_log(f->ctx, listen, &h);
@@ -172,7 +172,7 @@ static void metrics_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(climbing),      FIXTURE_TEST(other_losses),     FIXTURE_TEST(remedies),
+        FIXTURE_TEST(rising_loss),   FIXTURE_TEST(other_losses),     FIXTURE_TEST(remedies),
         FIXTURE_TEST(other_reasons), FIXTURE_TEST(metrics_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ static void refused(void **state)
 
 /* ---- what stands --------------------------------------------------------------------------------------------- */
 
-static fli_existing_result stands(fixture *f, const char *assignments, const fli_digest *data)
+static fli_existing_result existing_at(fixture *f, const char *assignments, const fli_digest *data)
 {
     fli_existing_result out;
     fli_arena arena;
@@ -107,19 +107,19 @@ static fli_digest save(fixture *f, const char *assignments, int stop)
     return data;
 }
 
-static void standing(void **state)
+static void existing_results(void **state)
 {
     fixture *f = *state;
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_NOTHING);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_NOTHING);
     fli_digest data = save(f, "", 0), other = data;
     other.byte[0] ^= 1;
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_SAME);
-    assert_int_equal(stands(f, "", &data), FLI_EXISTING_SAME);
-    assert_int_equal(stands(f, "", &other), FLI_EXISTING_OTHER_DATA);
-    assert_int_equal(stands(f, "threads=3;name=x;memory=1GiB;output_model=false;output=else", &data),
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_SAME);
+    assert_int_equal(existing_at(f, "", &data), FLI_EXISTING_SAME);
+    assert_int_equal(existing_at(f, "", &other), FLI_EXISTING_OTHER_DATA);
+    assert_int_equal(existing_at(f, "threads=3;name=x;memory=1GiB;output_model=false;output=else", &data),
                      FLI_EXISTING_SAME);
-    assert_int_equal(stands(f, "seed=6", &data), FLI_EXISTING_OTHER_SETTINGS);
-    assert_int_equal(stands(f, "stop.diverged=7", &data), FLI_EXISTING_OTHER_SETTINGS);
+    assert_int_equal(existing_at(f, "seed=6", &data), FLI_EXISTING_OTHER_SETTINGS);
+    assert_int_equal(existing_at(f, "stop.diverged=7", &data), FLI_EXISTING_OTHER_SETTINGS);
     static const char *const files[] = {"config.yaml", "metrics.csv",       "metrics.jsonl", "clients.csv",
                                         "result.json", "model.safetensors", "manifest.json"};
     for (size_t i = 0; i < 7; i++) { /* whichever is cut by a byte, or missing */
@@ -128,17 +128,17 @@ static void standing(void **state)
         snprintf(name, sizeof name, "out/%s", files[i]);
         char *text = read_whole(fixture_path(f, name), &n);
         assert_int_equal(truncate(fixture_path(f, name), (off_t)(i == 6 ? n - 4 : n - 1)), 0);
-        assert_int_equal(stands(f, "", &data), FLI_EXISTING_BROKEN);
+        assert_int_equal(existing_at(f, "", &data), FLI_EXISTING_BROKEN);
         unlink(fixture_path(f, name));
-        assert_int_equal(stands(f, "", &data), i == 6 ? FLI_EXISTING_UNKNOWN : FLI_EXISTING_BROKEN);
+        assert_int_equal(existing_at(f, "", &data), i == 6 ? FLI_EXISTING_UNKNOWN : FLI_EXISTING_BROKEN);
         FILE *out = fopen(fixture_path(f, name), "wb");
         assert_int_equal(fwrite(text, 1, n, out), n);
         fclose(out);
         free(text);
-        assert_int_equal(stands(f, "", &data), FLI_EXISTING_SAME);
+        assert_int_equal(existing_at(f, "", &data), FLI_EXISTING_SAME);
     }
     save(f, "", 1);
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_STOPPED);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_STOPPED);
 }
 
 /* What must not be replaced unasked: results that this version cannot judge. */
@@ -149,13 +149,13 @@ static void standing_of_others(void **state)
     save(f, "", 0);
     char *manifest = read_whole(fixture_path(f, "out/manifest.json"), NULL);
     unlink(fixture_path(f, "out/manifest.json")); /* as results were once */
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_UNKNOWN);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_UNKNOWN);
     assert_int_equal(mkfifo(fixture_path(f, "out/manifest.json"), 0600), 0); /* nobody writes to it */
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_UNKNOWN);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_UNKNOWN);
     unlink(fixture_path(f, "out/manifest.json"));
     strstr(manifest, FL_VERSION)[0] = '9';
     fixture_write(f, "out/manifest.json", manifest);
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_OTHER_VERSION);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_OTHER_VERSION);
     free(manifest);
     save(f, "", 0);
     char *config = read_whole(fixture_path(f, "out/config.yaml"), NULL), *longer = malloc(strlen(config) + 40);
@@ -168,7 +168,7 @@ static void standing_of_others(void **state)
     for (size_t i = 0; i < 5; i++) assert_ok(f->ctx, fli_manifest_add(&m, folder, names[i]));
     assert_ok(f->ctx, fli_manifest_write(&m, folder));
     fli_manifest_fini(&m);
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_OTHER_SETTINGS);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_OTHER_SETTINGS);
     free(config);
     free(longer);
 }
@@ -185,14 +185,14 @@ static void without_the_model(void **state)
     assert_ok(f->ctx, fli_result_check(f->ctx, fixture_path(f, "out"), &m));
     assert_false(fli_manifest_lists(&m, "model.safetensors"));
     fli_manifest_fini(&m);
-    assert_int_equal(stands(f, "output_model=false", NULL), FLI_EXISTING_SAME);
-    assert_int_equal(stands(f, "", NULL), FLI_EXISTING_OTHER_SETTINGS);
+    assert_int_equal(existing_at(f, "output_model=false", NULL), FLI_EXISTING_SAME);
+    assert_int_equal(existing_at(f, "", NULL), FLI_EXISTING_OTHER_SETTINGS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(written_and_read),   FIXTURE_TEST(refused),           FIXTURE_TEST(standing),
+        FIXTURE_TEST(written_and_read),   FIXTURE_TEST(refused),           FIXTURE_TEST(existing_results),
         FIXTURE_TEST(standing_of_others), FIXTURE_TEST(without_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -798,11 +798,11 @@ static void wrong_experiments(void **state)
 
 typedef struct {
     char text[2048];
-} heard;
+} log_seen;
 
 static void listen(void *arg, fl_log_level level, const char *line)
 {
-    heard *h = arg;
+    log_seen *h = arg;
     size_t used = strlen(h->text);
     (void)level;
     snprintf(h->text + used, sizeof h->text - used, "%s\n", line);
@@ -815,7 +815,7 @@ static void keys_of_some_methods(void **state)
     static const char yaml[] =
         PROBLEM "algorithm: scaffold\nseeds: 2\nmethods: [{label: A, algorithm: fedavg}, {label: B, "
                 "algorithm: fedprox}, {label: C, algorithm: {kind: fedprox, mu: 0.5}}]\n";
-    heard h = {""};
+    log_seen h = {""};
     fl_study *s = NULL;
     fl_study_options o = {.size = sizeof o, .output = f->folder};
     fl_config *cfg = config_of(f, yaml);

@@ -41,13 +41,14 @@ static void budgets(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fl_tune *t = tune_new(f, PROBLEM BOX, cases[i].budget, cases[i].seeds);
         size_t cost = 0;
-        for (size_t r = 0; r < t->rungs; r++) cost += t->field_at[r] * (t->seeds_at[r] - (r ? t->seeds_at[r - 1] : 0));
+        for (size_t r = 0; r < t->rungs; r++)
+            cost += t->candidates_at[r] * (t->seeds_at[r] - (r ? t->seeds_at[r - 1] : 0));
         assert_true(cost <= cases[i].budget);
-        assert_int_equal(t->field_at[0], cases[i].candidates);
+        assert_int_equal(t->candidates_at[0], cases[i].candidates);
         assert_int_equal(t->rungs, cases[i].rungs);
-        assert_int_equal(t->field_at[t->rungs - 1], cases[i].last);
+        assert_int_equal(t->candidates_at[t->rungs - 1], cases[i].last);
         assert_int_equal(t->seeds_at[t->rungs - 1], cases[i].seeds);
-        assert_int_equal(t->contests[0].count, cases[i].candidates);
+        assert_int_equal(t->comparisons[0].count, cases[i].candidates);
         fl_tune_free(t);
     }
     fl_tune *t = NULL;
@@ -61,7 +62,7 @@ static double value_of(fl_tune *t, size_t candidate, const char *key)
 {
     fli_text text;
     fli_text_init(&text, t->ctx);
-    fli_candidate_value(&t->contests[0], &t->contests[0].candidates[candidate], key, &text);
+    fli_candidate_value(&t->comparisons[0], &t->comparisons[0].candidates[candidate], key, &text);
     double v = atof(fli_text_get(&text));
     fli_text_fini(&text);
     return v;
@@ -74,14 +75,14 @@ static void candidates(void **state)
     const char *yaml = PROBLEM "algorithm: fedprox\n" BOX;
     fl_tune *t = tune_new(f, yaml, 20, 1), *larger = tune_new(f, yaml, 30, 1);
     static const char *const keys[] = {"local.lr", "algorithm.mu"};
-    assert_int_equal(t->contests[0].range_count, 2);
-    assert_null(t->contests[0].candidates[0].point->first); /* the file's own */
+    assert_int_equal(t->comparisons[0].range_count, 2);
+    assert_null(t->comparisons[0].candidates[0].point->first); /* the file's own */
     assert_true(value_of(t, 0, "local.lr") == 0.1);
     for (size_t j = 0; j < 2; j++) {
         int quarter[4] = {0};
-        const fli_span *r = &t->contests[0].ranges[j];
+        const fli_span *r = &t->comparisons[0].ranges[j];
         assert_string_equal(r->key, keys[j]);
-        for (size_t i = 1; i < t->contests[0].count; i++) {
+        for (size_t i = 1; i < t->comparisons[0].count; i++) {
             double v = value_of(t, i, keys[j]), at = fli_span_place(r, v);
             assert_true(at >= 0 && at <= 1 && v == value_of(larger, i, keys[j]));
             quarter[at >= 1 ? 3 : (int)(4 * at)]++;
@@ -97,7 +98,7 @@ static void settings_that_are_different(void **state)
 {
     fl_tune *t = tune_new(
         *state, PROBLEM "tune: {local.lr: fixed, local.schedule: [sqrt, constant], local.batch: [5, 6, 7]}\n", 20, 1);
-    const fli_comparison *c = &t->contests[0];
+    const fli_comparison *c = &t->comparisons[0];
     assert_int_equal(c->count, 6);
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < i; k++) assert_string_not_equal(c->candidates[i].values, c->candidates[k].values);
@@ -111,7 +112,7 @@ static void out_of_memory_for_many(void **state)
     fl_tune *t = tune_new(f, PROBLEM BOX, 6, 1);
     for (size_t k = 1; k <= 2; k++) {
         fli_ctx_fail_alloc(f->ctx, k);
-        fl_status s = fli_tune_candidates(t, &t->contests[0], 10000);
+        fl_status s = fli_tune_candidates(t, &t->comparisons[0], 10000);
         fli_ctx_fail_alloc(f->ctx, 0);
         assert_int_equal(s, FL_ENOMEM);
     }
@@ -129,7 +130,7 @@ static void boxes(void **state)
                          "- {label: c, algorithm: fedprox, tune: {local.lr: fixed, algorithm.mu: [7, 8], "
                          "local.batch: {from: 1, to: 4}}}\n",
                  6, 3);
-    const fli_comparison *c = t->contests;
+    const fli_comparison *c = t->comparisons;
     assert_int_equal(c[0].range_count, 1);
     assert_true(c[0].ranges[0].from == 0.2 && c[0].ranges[0].to == 0.4 && !c[0].ranges[0].log);
     assert_int_equal(c[1].range_count, 2);
@@ -163,13 +164,13 @@ static void standings(void **state)
 {
     fixture *f = *state;
     fl_tune *t = tuned(f, PROBLEM "metrics: {targets: []}\nalgorithm: fedprox\n" BOX, 12, 3);
-    const fli_comparison *c = &t->contests[0];
+    const fli_comparison *c = &t->comparisons[0];
     unsigned seen = 0;
     for (size_t i = 0; i < c->count; i++) {
-        seen |= 1u << c->candidates[i].standing;
+        seen |= 1u << c->candidates[i].place;
         for (size_t j = 0; j < c->count; j++)
             if (c->candidates[i].rung > c->candidates[j].rung)
-                assert_true(c->candidates[i].standing < c->candidates[j].standing);
+                assert_true(c->candidates[i].place < c->candidates[j].place);
     }
     assert_int_equal(seen, 0x7E);
     assert_int_equal(c->runs, 12);
@@ -257,7 +258,7 @@ static void winners(void **state)
     fl_config *cfg = NULL;
     fl_study *s = NULL;
     fl_tune *t = tuned(f, PROBLEM TWO "tune: {local.lr: {from: 0.3, to: 0.4}, goal: train_loss}\n", 6, 3);
-    size_t best = (size_t)(fli_comparison_winner(&t->contests[0]) - t->contests[0].candidates);
+    size_t best = (size_t)(fli_comparison_winner(&t->comparisons[0]) - t->comparisons[0].candidates);
     snprintf(lr, sizeof lr, "\n  lr: %g\n", value_of(t, best, "local.lr"));
     assert_ok(f->ctx, fl_tune_winners(t, &cfg));
     fl_tune_free(t);
