@@ -201,7 +201,8 @@ enum {
     MOST_ADDED = 4096              /* bytes that some later version may add: anything longer was never set */
 };
 
-fl_status fli_take_versioned(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into, size_t into_size)
+fl_status fli_take_versioned(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into,
+                             size_t into_size)
 {
     memset(into, 0, into_size);
     /* All of them are aligned like size_t, so nothing else can be a size of theirs. */

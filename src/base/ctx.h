@@ -48,6 +48,7 @@ void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k);
  * an older, shorter one lacks is zero. A newer, longer one must be zero where this library cannot understand it.
  * FL_ECONFIG with a sentence otherwise, and where the size was not set; `into` is then zero. `what` is the struct's
  * name. */
-fl_status fli_take_versioned(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into, size_t into_size);
+fl_status fli_take_versioned(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into,
+                             size_t into_size);
 
 #endif

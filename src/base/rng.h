@@ -15,18 +15,18 @@ typedef enum {
     FLI_RNG_PARTITION, /* partitioners: (attempt, 0) */
     FLI_RNG_SPLIT, /* of a client's samples: test (0, client), validation (1, client), choosing a mixture (2, client) */
     FLI_RNG_INIT,  /* start model */
-    FLI_RNG_COHORT,  /* who takes part: (round, 0); who goes to work next: (turn, 1) */
-    FLI_RNG_STEPS,   /* heterogeneous local updates: (round, client) */
-    FLI_RNG_BATCH,   /* mini-batches: (round, client), of asynchronous methods (turn, client) */
-    FLI_RNG_ALGO,    /* an algorithm's own coins: (round, 0); seeds of a round's further phases: (phase, 1),
+    FLI_RNG_COHORT,     /* who takes part: (round, 0); who goes to work next: (turn, 1) */
+    FLI_RNG_STEPS,      /* heterogeneous local updates: (round, client) */
+    FLI_RNG_BATCH,      /* mini-batches: (round, client), of asynchronous methods (turn, client) */
+    FLI_RNG_ALGO,       /* an algorithm's own coins: (round, 0); seeds of a round's further phases: (phase, 1),
                        and of their cohorts: (phase, 2) */
-    FLI_RNG_PROBE,   /* power iteration and the like */
-    FLI_RNG_TEST,    /* tests */
-    FLI_RNG_SYSTEM,  /* speeds of devices and links: (turn, client) */
-    FLI_RNG_LABELS,  /* which of a client's samples keep their labels: (0, client) */
-    FLI_RNG_AUGMENT, /* changes to samples: (round, client) and, by fli_rng_item, (epoch, sample) */
-    FLI_RNG_RANK_OWNER,  /* which rank has which clients, whatever the seed: (0, client) */
-    FLI_RNG_NUMBERS  /* of the asks that go out together: (the last of them, in two halves) */
+    FLI_RNG_PROBE,      /* power iteration and the like */
+    FLI_RNG_TEST,       /* tests */
+    FLI_RNG_SYSTEM,     /* speeds of devices and links: (turn, client) */
+    FLI_RNG_LABELS,     /* which of a client's samples keep their labels: (0, client) */
+    FLI_RNG_AUGMENT,    /* changes to samples: (round, client) and, by fli_rng_item, (epoch, sample) */
+    FLI_RNG_RANK_OWNER, /* which rank has which clients, whatever the seed: (0, client) */
+    FLI_RNG_NUMBERS     /* of the asks that go out together: (the last of them, in two halves) */
 } fli_rng_purpose;
 
 typedef struct {

@@ -17,7 +17,7 @@ typedef struct {
     void (*free)(void *item); /* of an item that could not be added */
 } fli_registry;
 
-#define FLI_REGISTRY_INIT(free)                                                                                             \
+#define FLI_REGISTRY_INIT(free)                                                                                        \
     {                                                                                                                  \
         PTHREAD_MUTEX_INITIALIZER, NULL, NULL, free                                                                    \
     }

@@ -31,7 +31,7 @@ typedef struct {
     const fli_site *site;             /* where turns are computed, as many together as it likes; NULL: here */
     size_t together;                  /* tasks that a workspace poses and solves together; 0 counts as 1 */
     int measure_potential;            /* the method's potential will be asked for: see fli_turn.watched */
-    fli_user_failure *user_failure;          /* that of the server, where it is in this process; NULL: the clients' own */
+    fli_user_failure *user_failure;   /* that of the server, where it is in this process; NULL: the clients' own */
     const fli_halt *halt;             /* how turns under way are ended; NULL: they are not */
     const fl_ranks *ranks;            /* that make this run together, */
     const fli_rank_owner *rank_owner; /* and which of them has which clients; NULL: there is one process */

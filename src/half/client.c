@@ -50,7 +50,7 @@ fl_status fl_client_limit(fl_client *c, const fl_client_limits *limits)
     fli_client_limits l = {0};
     fli_clear(c->ctx);
     fl_status s =
-        limits ? fli_take_sized(c->ctx, "fl_client_limits", limits, limits->size, &l.most, sizeof l.most) : FL_OK;
+        limits ? fli_take_versioned(c->ctx, "fl_client_limits", limits, limits->size, &l.most, sizeof l.most) : FL_OK;
     if (!s && !(l.most.seconds >= 0))
         s = fli_fail(c->ctx, FL_ECONFIG, "a limit of %g seconds is no limit: 0 stands for any time", l.most.seconds);
     if (!s) s = names_copy(c->ctx, l.most.methods, &l.methods);
@@ -460,7 +460,7 @@ fl_status fl_client_new(fl_config *cfg, fl_client **out)
     c->ctx = cfg->ctx;
     c->memory = cfg->memory;
     fli_arena_init(&c->arena, c->ctx);
-    fl_status s = fli_settings_bind_member(c->ctx, &c->arena, cfg->root, &c->settings);
+    fl_status s = fli_settings_bind_client(c->ctx, &c->arena, cfg->root, &c->settings);
     if (!s) s = check_solver(c);
     if (!s) s = load(c, fli_settings_wide(&c->settings));
     if (s)

@@ -432,7 +432,7 @@ static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
     size_t kept = rows_before(run);
-    const void *x = fli_server_state_vectors(fli_exec_coordinator(run->exec))[0];
+    const void *x = fli_server_state_vectors(fli_exec_server_state(run->exec))[0];
     run->counts.round = (double)run->round;
     fl_status s = fli_measure_take(run->measure, x, &run->counts, &run->now);
     if (s) return s;
@@ -499,7 +499,7 @@ static void report_missed(const fl_run *run)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
                 run->round);
-    size_t uploads, missed = fli_server_state_missed(fli_exec_coordinator(run->exec), &uploads);
+    size_t uploads, missed = fli_server_state_missed(fli_exec_server_state(run->exec), &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "%zu of %zu local problems were not solved to their accuracy: the solver ran out of steps "

@@ -681,7 +681,8 @@ fl_status fl_tune_new(fl_config *cfg, const fl_tune_options *options, fl_tune **
     fl_tune_options o = {.size = sizeof o};
     fl_study_options study;
     fli_clear(cfg->ctx);
-    fl_status s = options ? fli_take_versioned(cfg->ctx, "fl_tune_options", options, options->size, &o, sizeof o) : FL_OK;
+    fl_status s =
+        options ? fli_take_versioned(cfg->ctx, "fl_tune_options", options, options->size, &o, sizeof o) : FL_OK;
     if (!s) s = fli_study_options_take(cfg->ctx, o.study, &study);
     if (s) return s;
     fl_tune *t = fli_alloc(cfg->ctx, 1, sizeof *t);
