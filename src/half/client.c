@@ -587,7 +587,7 @@ static fl_status apply_terms(fl_client *c, const fli_terms *t)
     c->number = t->client;
     c->spec.fed = c->fed;
     c->spec.memory = 0; /* its state stays: a store puts clients on the disk to make room for others */
-    c->spec.fault = &c->user_failure;
+    c->spec.user_failure = &c->user_failure;
     c->spec.halt = &c->halt;
     c->protocol.model = c->spec.model;
     c->protocol.algo = c->spec.algo;
