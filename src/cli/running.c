@@ -400,7 +400,7 @@ typedef struct {
 
 static sentence sentences[2]; /* the one that is ready, and the one that is being written */
 static _Atomic(const sentence *) ready;
-static _Atomic(atomic_int *) said;
+static _Atomic(atomic_int *) note_printed;
 
 void exit_note_prepare(const char *fmt, ...)
 {
@@ -420,7 +420,7 @@ void exit_note_forget(void) { atomic_store(&ready, NULL); }
 void exit_note_say(void)
 {
     const sentence *s = atomic_load(&ready);
-    atomic_int *once = atomic_load(&said);
+    atomic_int *once = atomic_load(&note_printed);
     if (s && once && !atomic_exchange(once, 1)) (void)!write(STDERR_FILENO, s->text, s->n);
 }
 
@@ -437,7 +437,7 @@ void exit_note_install(void *common)
     memset(&act, 0, sizeof act);
     act.sa_handler = on_end;
     sigemptyset(&act.sa_mask);
-    atomic_store(&said, common);
+    atomic_store(&note_printed, common);
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
 }

@@ -155,7 +155,8 @@ static void hear(void *arg, const char *line)
 
 #define REFUSED(json) "HTTP/1.1 403 Forbidden\r\n" OURS "Content-Length: " json
 
-/* What a line makes of these answers, with a certificate that holds by this machine's clock or not. */
+/* What a call that is tried again makes of these answers, with a certificate that holds by this machine's clock or
+ * not. */
 static fl_status retried(context *c, const fake_answer *answers, size_t n, int holds, double patience, said *heard)
 {
     fake_server s;

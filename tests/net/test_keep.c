@@ -1,4 +1,4 @@
-/* What a client has on its disk: whole or not there, its own, one process at a time. */
+/* The client store: files that are whole or not there, their owner's alone, one process at a time. */
 #include "context.h"
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-/* Signs of life while a client works, and what stops its work. */
+/* The heartbeat: signs of life while a client works, and what stops its work. */
 #include "context.h"
 #include "fake_server.h"
 

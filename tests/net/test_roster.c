@@ -1,4 +1,4 @@
-/* Who is who, on the disk as well: after any end of the process, also one in the middle of a line. */
+/* Names and numbers of clients, also on the disk: after any end of the process, even in the middle of a line. */
 #include "fixture.h"
 
 #include "net/server/roster.h"

@@ -71,7 +71,7 @@ static void play(federation *t, member *m, size_t most)
         }
 }
 
-/* Nobody has heard that it is over who has not said so, and a server that starts again knows who has. */
+/* A client knows that the run is over when it has confirmed it, and a server that starts again knows who has. */
 static void who_has_heard(void **state)
 {
     static const char over[] = "{\"over\": true}";
