@@ -1,4 +1,4 @@
-/* Arguments: `--name`, `--name VALUE`, `--name=VALUE`, plain words; after `--` everything is a plain word. */
+/* The command line: options and words, and all of it as text. Also a metric's value as text, for all that prints. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== value ================================================================================================= */
-
-/* A metric's value as text. */
+/* ==== values of metrics =========================================================================================== */
 
 const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN])
 {
@@ -25,9 +23,9 @@ const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN])
     return text;
 }
 
-/* ==== typed ================================================================================================= */
+/* ==== the command line as text ==================================================================================== */
 
-/* What was typed, as a shell would read it again. */
+/* As a shell would read it again. */
 
 static void add_quoted(FILE *to, const char *word)
 {
@@ -46,7 +44,7 @@ static void add_quoted(FILE *to, const char *word)
     fputc('\'', to);
 }
 
-char *typed_text(const char *command_name, int argc, char **argv)
+char *command_line_text(const char *command_name, int argc, char **argv)
 {
     char *text = NULL;
     size_t n;
@@ -62,7 +60,9 @@ char *typed_text(const char *command_name, int argc, char **argv)
     return NULL;
 }
 
-/* ==== args ================================================================================================== */
+/* ==== options and words =========================================================================================== */
+
+/* `--name`, `--name VALUE`, `--name=VALUE`, plain words; after `--` everything is a plain word. */
 
 void args_free(words *w)
 {
@@ -102,10 +102,10 @@ static const char *option_word(const void *options, size_t i)
 
 static int unknown_option(const char *command_name, const option *options, const char *arg, size_t n)
 {
-    char typed[64], meant[MEANT_LEN], full[80];
+    char name[64], meant[MEANT_LEN], full[80];
     size_t dashes = strspn(arg, "-");
-    snprintf(typed, sizeof typed, "%.*s", (int)(n < sizeof typed ? n - dashes : 0), arg + dashes);
-    const char *near = fl_nearest(typed, option_word, options);
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n - dashes : 0), arg + dashes);
+    const char *near = fl_nearest(name, option_word, options);
     if (near) snprintf(full, sizeof full, "%s%s", near[1] ? "--" : "-", near);
     return say_usage(command_name, "%s: unknown option%s", arg, args_meant(near ? full : NULL, meant));
 }
@@ -187,25 +187,25 @@ static int take_option(const char *command_name, const option *options, int argc
     return take_value(command_name, o, value, argc);
 }
 
-/* Who is shown the next table, instead of its being used. */
+/* args_show_options at work: the next option table goes to `fn`, and is not used. */
 static struct {
     void (*fn)(void *arg, const option *options);
     void *arg;
-} curious;
+} table_asked_by;
 
-void args_reveal(const command *c, void (*fn)(void *arg, const option *options), void *arg)
+void args_show_options(const command *c, void (*fn)(void *arg, const option *options), void *arg)
 {
-    curious.fn = fn;
-    curious.arg = arg;
+    table_asked_by.fn = fn;
+    table_asked_by.arg = arg;
     c->run(0, NULL);
-    curious.fn = NULL;
+    table_asked_by.fn = NULL;
 }
 
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain)
 {
     int only_words = 0, code = CLI_OK;
-    if (curious.fn) {
-        curious.fn(curious.arg, options);
+    if (table_asked_by.fn) {
+        table_asked_by.fn(table_asked_by.arg, options);
         return CLI_USAGE;
     }
     for (int i = 0; i < argc && code == CLI_OK; i++) {

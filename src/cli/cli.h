@@ -1,6 +1,7 @@
-/* The fedloom program: a client of fedloom.h, and of nothing else of the library.
+/* The fedloom program: a client of fedloom.h, and of nothing else of the library but src/net.
  *
- * A command is a descriptor at the bottom of its file and one line in commands.c. */
+ * A command is a descriptor at the bottom of its file and one line in commands.c. What commands share is below, by the
+ * file that has it. */
 #ifndef FLI_CLI_CLI_H
 #define FLI_CLI_CLI_H
 
@@ -9,8 +10,6 @@
 
 #include <jansson.h>
 #include <stdio.h>
-
-/* ==== cli =================================================================================================== */
 
 /* What the program exits with. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
@@ -60,10 +59,17 @@ extern const char program[], overview_text[], overview_end[];
 const command *command_at(size_t i);
 const command *command_named(const char *name); /* NULL: there is none (main.c) */
 
+/* The names of the actions of `cert`, NULL at the end (cmd_cert.c). */
+const char *const *cert_actions(void);
+
+/* Where the experiments are that `reproduce` knows by name (cmd_reproduce.c): the environment's word, this folder, or
+ * where they were installed. */
+const char *experiments_folder(void);
+
 /* Prints the manual page fedloom(1), made from all of that (manual.c). */
 void manual_print(void);
 
-/* ---- metrics (value.c) ------------------------------------------------------------------------------------ */
+/* ---- values of metrics (args.c) ---------------------------------------------------------------------------------- */
 
 /* A value in the digits that suit its metric, bytes as megabytes; returns `text`. */
 enum { VALUE_MAX_LEN = 64 };
@@ -83,17 +89,32 @@ typedef enum { TONE_HEAD, TONE_GOOD, TONE_BAD, TONE_CARE, TONE_FAINT } tone;
 const char *tone_on(FILE *f, tone t);
 const char *tone_off(FILE *f);
 
-/* Prints a table, which is clean, as it suits the terminal (wide.c): its heading marked, and what does not fit beside
- * below. */
-void wide_print(const char *text, FILE *out);
+/* Prints a table, which is clean, as it suits the terminal: its heading marked, and columns that do not fit beside the
+ * others below them. */
+void print_fitted(const char *text, FILE *out);
 
-/* ---- saying things (say.c) ------------------------------------------------------------------------------- */
+/* ---- tables (terminal.c) ----------------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t columns, cells, capacity;
+    char **cell; /* row by row; the first row is the heading */
+} table;
+
+void table_init(table *t, size_t columns);
+void table_free(table *t);
+void table_add(table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The first `left` columns flush left, the others flush right. */
+void table_print(const table *t, size_t left, FILE *out);
+/* {"NAME": [{HEADING: TEXT, ...}, ...]}, for tables of texts. Returns an exit code. */
+int table_json(const table *t, const char *name);
+
+/* ---- sentences and JSON (say.c) ---------------------------------------------------------------------------------- */
 
 /* One "fedloom: ..." line on stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* From now on such lines are kept, and said, as a rank's, only if say_kept asks for them. */
-void say_keep(void);
-void say_kept(uint32_t rank);
+/* From now on such lines are held back; say_held prints them, as a rank's. */
+void say_hold(void);
+void say_held(uint32_t rank);
 /* Every sentence of the context's error as such a line. */
 void say_error(const fl_ctx *ctx);
 /* say(), plus where to read on; returns CLI_USAGE. */
@@ -107,14 +128,23 @@ void say_path(const char *before, const char *path);
 /* fl_text_fn: to stdout, cleaned except for line breaks and tabs. */
 void say_out(void *unused, const char *text);
 void say_some(const char *text, size_t size); /* the same of a part of a text */
-/* fl_text_fn: the same of a table, by wide_print. */
+/* fl_text_fn: the same of a table, by print_fitted. */
 void say_table(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);
 /* The same without the notes, for --quiet. */
 void say_warning(void *unused, fl_log_level level, const char *line);
 
-/* ---- arguments (args.c) ---------------------------------------------------------------------------------- */
+/* Prints a document, takes it, and returns an exit code; NULL: there was no memory for it. */
+int json_out(json_t *document);
+/* Values of any kind: what is no number is null, and what is no text is made one, as on a terminal. */
+json_t *json_out_number(double v);
+json_t *json_out_text(const char *s);
+
+/* fl_text_fn whose argument is a json_t *: takes a document that the library prints. NULL: there was no memory. */
+void json_take(void *document, const char *text);
+
+/* ---- arguments (args.c) ------------------------------------------------------------------------------------------ */
 
 typedef struct {
     size_t n;
@@ -141,14 +171,28 @@ typedef struct {
  * freed with args_free in either case; they start out zeroed. */
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain);
 void args_free(words *w);
-/* Shows the table of a command to `fn`. It lies on the command's stack, with places for values in it: so the command is
- * begun, and args_parse hands the table out and has it end. */
-void args_reveal(const command *c, void (*fn)(void *arg, const option *options), void *arg);
+/* Shows the option table of a command to `fn`. It lies on the command's stack, with places for values in it: so the
+ * command is begun, and args_parse hands the table out and has it end. */
+void args_show_options(const command *c, void (*fn)(void *arg, const option *options), void *arg);
 /* "; did you mean NEAR?" for the end of a sentence, "" if `near` (of fl_nearest) is NULL. Returns `out`. */
 enum { MEANT_LEN = 160 };
 const char *args_meant(const char *near, char out[MEANT_LEN]);
+/* The command line, for reports; to be freed. NULL: out of memory. */
+char *command_line_text(const char *command_name, int argc, char **argv);
 
-/* ---- files by name (yaml_files.c) --------------------------------------------------------------------------- */
+/* ---- data and YAML files by name (config_args.c) ----------------------------------------------------------------- */
+
+/* Which kind of data a file holds, by the ending of its name. */
+typedef struct {
+    const char *suffix, *kind;
+    const char *key[2];             /* of `data`, where the first file goes, and the second; NULL: there is none */
+    const char *also_key, *also_is; /* a further key of `data`, and its value; NULL: none */
+} data_format;
+
+/* NULL: the ending does not say. */
+const data_format *data_format_of(const char *file);
+/* All endings, for a sentence. */
+extern const char data_endings[];
 
 /* The *.yaml of a folder, in the order of their names; 0: it cannot be read. To be freed in either case. */
 int yaml_files(const char *folder, words *out);
@@ -157,10 +201,7 @@ void yaml_files_free(words *files);
  * near. */
 int yaml_files_near(const char *folder, const char *name, char out[MEANT_LEN]);
 
-/* The command line, for reports; to be freed. NULL: out of memory. */
-char *typed_text(const char *command_name, int argc, char **argv);
-
-/* ---- configurations (settings.c) ------------------------------------------------------------------------- */
+/* ---- configurations (config_args.c) ------------------------------------------------------------------------------ */
 
 /* Loads a file and applies assignments in order. Says what is wrong. */
 int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **out);
@@ -173,14 +214,14 @@ fl_status settings_put(fl_config *cfg, const char *key, const char *text);
 /* The exit code for a failure of the library. */
 int settings_exit(fl_status status);
 
-/* ---- a bar on stderr (bar.c) ------------------------------------------------------------------------------- */
+/* ---- a bar on stderr (running.c) --------------------------------------------------------------------------------- */
 
 /* Rewrites the line in place: a bar, per cent, the time left (NaN: unknown), and a text, which is cleaned and cut to
  * the terminal's width. */
 void bar_paint(double fraction, double seconds_left, char *text);
 void bar_erase(void);
 
-/* ---- progress (progress.c) ------------------------------------------------------------------------------- */
+/* ---- progress of a run (running.c) ------------------------------------------------------------------------------- */
 
 typedef struct {
     int quiet, live; /* live: on a terminal, one line rewritten in place */
@@ -202,7 +243,7 @@ void progress_log(void *p, fl_log_level level, const char *line);
 
 /* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader
  * that went away and a file that grew too large are errors of the write, not the program's end. */
-void surroundings_secure(void);
+void process_prepare(void);
 /* From now on the first SIGINT, SIGTERM or SIGHUP asks the watched run to stop, a second SIGINT or SIGTERM ends the
  * program. */
 void interrupt_install(int quiet);
@@ -216,15 +257,15 @@ int interrupt_seen(void);
 /* For several processes that make a run together, and agree on when it stops: from now on a signal asks the run and no
  * more, and interrupt_seen tells what was agreed on. */
 void interrupt_together(void);
-/* That the run was stopped because somebody asked. */
+/* That the run was stopped on request. */
 void interrupt_agreed(void);
 
-/* ---- several processes (launcher.c, ranks.c, last_words.c) -------------------------------------------------- */
+/* ---- several processes (running.c; launch_find in main.c) -------------------------------------------------------- */
 
 typedef struct {
     uint32_t rank, count; /* count 1: no launcher, or just one process; 0: several, and it does not say how many */
     const char *command;  /* that starts as many, up to their number */
-    int abrupt;           /* it kills them when one of them dies, so that there are no last words */
+    int abrupt;           /* it kills them when one of them dies, so that there is no exit note */
 } launch;
 
 launch launch_find(void);
@@ -236,7 +277,7 @@ int command_run(const command *c, int argc, char **argv);
 
 /* For fl_config_ranks; NULL: this process is alone. */
 const fl_ranks *ranks_table(void);
-/* Whether this process is the one that speaks. */
+/* Whether this process is the one that prints. */
 int ranks_first(void);
 /* "mpirun -n 4 ", to stand before a command; "" for one process. Returns `text`. */
 enum { RANKS_COMMAND_LEN = 64 };
@@ -246,24 +287,18 @@ int ranks_abrupt(void);
 /* After a failure, if something is to come: returns when all ranks have failed, with the largest of their codes. */
 int ranks_failed(int code);
 /* interrupt_install, also for SIGUSR1 and SIGUSR2, which batch systems send some time before the end. Where there are
- * several processes, those that a launcher ends them by have last words instead. */
+ * several processes, those that a launcher ends them by print the exit note instead. */
 void ranks_signals(int quiet);
 
-/* What one of several processes says if they are ended from outside; `common` is a number they all see. */
-void last_words_install(void *common);
-void last_words_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void last_words_forget(void);
-/* Says them now. Once for all processes of a machine. */
-void last_words_say(void);
+/* The exit note: what one of several processes prints if they are ended from outside. `common` is a number that they
+ * all see. */
+void exit_note_install(void *common);
+void exit_note_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void exit_note_forget(void);
+/* Prints it now. Once for all processes of a machine. */
+void exit_note_say(void);
 
-/* The names of the actions of `cert`, NULL at the end (cmd_cert.c). */
-const char *const *cert_actions(void);
-
-/* Where the experiments are that `reproduce` knows by name (cmd_reproduce.c): the environment's word, this folder, or
- * where they were installed. */
-const char *experiments_folder(void);
-
-/* ---- comparisons (study.c) --------------------------------------------------------------------------------- */
+/* ---- comparisons (run_table.c) ----------------------------------------------------------------------------------- */
 
 /* What `compare` and `reproduce` have in common. */
 typedef struct {
@@ -276,7 +311,7 @@ typedef struct {
     size_t budget; /* of tuning every method first; 0: as the file has them */
 } study_request;
 
-/* Who follows a comparison or a tuning on stderr, and stops it when a signal has come. */
+/* Follows a comparison or a tuning on stderr, and stops it when a signal has come. */
 typedef struct {
     void (*stop)(void *what);
     void *what;
@@ -293,7 +328,7 @@ void watcher_end(const watcher *w);
  * code. */
 int study_run(fl_ctx *ctx, const char *file, const study_request *req);
 
-/* ---- tuning (tuning.c) --------------------------------------------------------------------------------------- */
+/* ---- tuning (run_table.c) ---------------------------------------------------------------------------------------- */
 
 /* Tunes what the configuration says, and writes what came out; `out` receives the table. `winners` may be NULL. */
 int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_text_fn *out, int quiet,
@@ -301,71 +336,30 @@ int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_t
 /* For a comparison: tunes below its folder, and puts the winners in the place of the configuration. */
 int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req);
 
-/* ---- tables (table.c) and the closing one of `fedloom run` (summary.c) ------------------------------------- */
+/* ---- the table at the end of `fedloom run` (run_table.c) --------------------------------------------------------- */
 
-typedef struct {
-    size_t columns, cells, capacity;
-    char **cell; /* row by row; the first row is the heading */
-} table;
+typedef struct run_table run_table;
 
-void table_init(table *t, size_t columns);
-void table_free(table *t);
-void table_add(table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The first `left` columns flush left, the others flush right. */
-void table_print(const table *t, size_t left, FILE *out);
-/* {"NAME": [{HEADING: TEXT, ...}, ...]}, for tables of texts. Returns an exit code. */
-int table_json(const table *t, const char *name);
-
-typedef struct summary summary;
-
-summary *summary_new(void); /* NULL: out of memory */
-void summary_free(summary *s);
+run_table *run_table_new(void); /* NULL: out of memory */
+void run_table_free(run_table *s);
 /* Remembers how a run stands; 0 when out of memory. */
-int summary_add(summary *s, const fl_run *run);
-void summary_print(const summary *s, FILE *out);
+int run_table_add(run_table *s, const fl_run *run);
+void run_table_print(const run_table *s, FILE *out);
 /* The same as a document: every metric that was measured, with all its digits. Returns an exit code. */
-int summary_json(const summary *s);
+int run_table_json(const run_table *s);
 
-/* ---- one run (run_one.c) ------------------------------------------------------------------------------------- */
+/* ---- one run (running.c) ----------------------------------------------------------------------------------------- */
 
-/* What is to become of a run. */
+/* How a run is carried out, and what is made of its result. */
 typedef struct {
     int force;               /* an earlier result may be replaced */
     const char *tensorboard; /* event files go to a folder below this one, called as the run is; NULL: there are none */
-    const char *typed;       /* for the report; NULL: not known */
-} carriage;
+    const char *command_line; /* for the report; NULL: not known */
+} run_options;
 
 /* Runs, adds to the table, and saves where the configuration says. */
-fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum);
+fl_status run_and_save(fl_run *run, const run_options *how, progress *p, run_table *sum);
 /* Says why event files cannot go there: --tensorboard needs a folder, and the run a name that can be one. */
 int events_check(const char *tensorboard, const char *run_name);
-
-/* ==== json out ============================================================================================== */
-
-/* JSON on stdout, for --format json, and from the library. */
-
-/* Prints a document, takes it, and returns an exit code; NULL: there was no memory for it. */
-int json_out(json_t *document);
-/* Values of any kind: what is no number is null, and what is no text is made one, as on a terminal. */
-json_t *json_out_number(double v);
-json_t *json_out_text(const char *s);
-
-/* fl_text_fn whose argument is a json_t *: takes a document that the library prints. NULL: there was no memory. */
-void json_take(void *document, const char *text);
-
-/* ==== data file ============================================================================================= */
-
-/* Which kind of data a file holds, by the ending of its name. */
-
-typedef struct {
-    const char *suffix, *kind;
-    const char *key[2];             /* of `data`, where the first file goes, and the second; NULL: there is none */
-    const char *also_key, *also_is; /* a further key of `data`, and its value; NULL: none */
-} data_format;
-
-/* NULL: the ending does not say. */
-const data_format *data_format_of(const char *file);
-/* All endings, for a sentence. */
-extern const char data_endings[];
 
 #endif

@@ -1,4 +1,4 @@
-/* What the program can do: all of it. client/commands.c is the small program's. */
+/* What the program can do: all of it. client_commands.c has the same for the small program. */
 #include "cli/cli.h"
 
 const char program[] = "fedloom";

@@ -1,12 +1,44 @@
+/* Answers for the shells' completion: commands, their options and words, and keys and names that the library lists. */
 #include "cli/complete.h"
 
 #include "cli/cli.h"
 
 #include <string.h>
 
-/* ==== complete settings ===================================================================================== */
+/* The word that is being completed, and what is known to stand before the part in question: "--set=local." */
+typedef struct {
+    const char *current; /* all of it, as typed */
+    char before[256];    /* what a candidate is put behind */
+} partial_word;
 
-/* KEY=VALUE, and names of things, for completion: all that the library's listings say. */
+enum { MEANING_LEN = 72 };
+
+/* As many whole words as there is room for. */
+static void shorten(char *text)
+{
+    if (strlen(text) + 1 < MEANING_LEN) return;
+    text[MEANING_LEN - 1] = 0;
+    char *blank = strrchr(text, ' ');
+    if (blank) *blank = 0;
+}
+
+/* Prints a candidate, if the word may become it; `meaning` may be "". */
+static void print_candidate(const partial_word *w, const char *name, const char *ending, const char *meaning)
+{
+    char word[512], brief[MEANING_LEN + 1];
+    snprintf(word, sizeof word, "%s%s%s", w->before, name, ending);
+    snprintf(brief, sizeof brief, "%s", meaning);
+    shorten(brief);
+    if (!strncmp(word, w->current, strlen(w->current))) printf("%s%s%s\n", word, *brief ? "\t" : "", brief);
+}
+
+/* Have the shell look for files or folders. */
+static void print_files(void) { puts(":files"); }
+static void print_folders(void) { puts(":folders"); }
+
+/* ==== keys, and names of things =================================================================================== */
+
+/* From the library's listings. */
 
 /* fl_list as a document; NULL: there is no such thing. */
 static json_t *listing(fl_ctx *ctx, const char *kind, const char *name)
@@ -25,41 +57,42 @@ static const char *text(const json_t *of, const char *key)
 /* Every listing is a map with one list in it. */
 static json_t *only_list(const json_t *all) { return json_object_iter_value(json_object_iter((json_t *)all)); }
 
-static void offer_items(fl_ctx *ctx, const complete_word *w, const char *kind, const char *meaning)
+static void offer_items(fl_ctx *ctx, const partial_word *w, const char *kind, const char *meaning)
 {
     json_t *all = listing(ctx, kind, NULL), *one;
     size_t i;
     json_array_foreach(only_list(all), i, one)
     {
         if (!json_is_false(json_object_get(one, "here"))) /* a device that there is not */
-            complete_offer(w, text(one, "name"), "", text(one, meaning));
+            print_candidate(w, text(one, "name"), "", text(one, meaning));
     }
     json_decref(all);
 }
 
-void complete_kind(fl_ctx *ctx, const complete_word *w, const char *kind)
+/* The things of a kind ("algorithms"), or with NULL the kinds. */
+static void offer_kind(fl_ctx *ctx, const partial_word *w, const char *kind)
 {
     offer_items(ctx, w, kind, kind && !strcmp(kind, "devices") ? "is" : "title");
     if (kind) return;
-    complete_offer(w, "settings", "", "the keys that do not depend on a choice");
-    complete_offer(w, "devices", "", "where a run can be computed, on this machine");
+    print_candidate(w, "settings", "", "the keys that do not depend on a choice");
+    print_candidate(w, "devices", "", "where a run can be computed, on this machine");
 }
 
 /* Those that are not among `seen`, where they are put: several kinds have keys of one name. */
-static void offer_keys(const complete_word *w, const json_t *keys, json_t *seen)
+static void offer_keys(const partial_word *w, const json_t *keys, json_t *seen)
 {
     json_t *key;
     size_t i;
     json_array_foreach(keys, i, key)
     {
         if (json_object_get(seen, text(key, "name"))) continue;
-        complete_offer(w, text(key, "name"), "=", text(key, "help"));
+        print_candidate(w, text(key, "name"), "=", text(key, "help"));
         json_object_set(seen, text(key, "name"), key);
     }
 }
 
 /* The values of a key, where they are words. */
-static void offer_words(const complete_word *w, const json_t *keys, const char *name, json_t *seen)
+static void offer_words(const partial_word *w, const json_t *keys, const char *name, json_t *seen)
 {
     json_t *key, *word;
     size_t i, k;
@@ -69,19 +102,19 @@ static void offer_words(const complete_word *w, const json_t *keys, const char *
         json_array_foreach(json_object_get(key, "choices"), k, word)
         {
             const char *value = json_string_value(word);
-            if (!json_object_get(seen, value)) complete_offer(w, value, "", "");
+            if (!json_object_get(seen, value)) print_candidate(w, value, "", "");
             json_object_set(seen, value, word);
         }
     }
 }
 
 /* Either the keys of a section, or with `name` the values of one of them. */
-static void offer_section(fl_ctx *ctx, const complete_word *w, const json_t *section, const char *name)
+static void offer_section(fl_ctx *ctx, const partial_word *w, const json_t *section, const char *name)
 {
     const char *kinds = text(section, "kinds");
     json_t *all = *kinds ? listing(ctx, kinds, NULL) : NULL, *seen = json_object(), *one;
     size_t i, n = json_array_size(only_list(all));
-    if (all && !name) complete_offer(w, "kind", "=", text(section, "title"));
+    if (all && !name) print_candidate(w, "kind", "=", text(section, "title"));
     if (all && name && !strcmp(name, "kind")) offer_items(ctx, w, kinds, "title");
     for (i = 0; i <= n; i++) { /* its own, then those of its kinds */
         one = i ? listing(ctx, kinds, text(json_array_get(only_list(all), i - 1), "name")) : NULL;
@@ -97,7 +130,7 @@ static void offer_section(fl_ctx *ctx, const complete_word *w, const json_t *sec
 }
 
 /* At the top: keys, and sections, of which some may be given by the name of a kind alone. */
-static void offer_top(const complete_word *w, const json_t *sections)
+static void offer_top(const partial_word *w, const json_t *sections)
 {
     json_t *section;
     size_t i;
@@ -105,8 +138,8 @@ static void offer_top(const complete_word *w, const json_t *sections)
     {
         const char *name = text(section, "name");
         if (!*name) offer_keys(w, json_object_get(section, "keys"), NULL);
-        if (*name && *text(section, "kinds")) complete_offer(w, name, "=", text(section, "title"));
-        if (*name) complete_offer(w, name, ".", text(section, "title"));
+        if (*name && *text(section, "kinds")) print_candidate(w, name, "=", text(section, "title"));
+        if (*name) print_candidate(w, name, ".", text(section, "title"));
     }
 }
 
@@ -118,11 +151,12 @@ static const json_t *find_section(const json_t *sections, const char *name)
     return NULL;
 }
 
-void complete_setting(fl_ctx *ctx, const complete_word *w)
+/* What may follow in KEY=VALUE. */
+static void offer_setting(fl_ctx *ctx, const partial_word *w)
 {
     json_t *all = listing(ctx, "settings", NULL);
     const char *typed = w->current + strlen(w->before), *dot = strchr(typed, '.'), *equals = strchr(typed, '=');
-    complete_word own = {.current = w->current};
+    partial_word own = {.current = w->current};
     char section[64] = "", name[64] = "";
     if (dot && equals && dot > equals) dot = NULL; /* it is in the value */
     if (dot) snprintf(section, sizeof section, "%.*s", (int)(dot - typed), typed);
@@ -139,33 +173,10 @@ void complete_setting(fl_ctx *ctx, const complete_word *w)
     json_decref(all);
 }
 
-/* ==== complete ============================================================================================== */
-
-enum { MEANING_LEN = 72 };
-
-/* As many whole words as there is room for. */
-static void shorten(char *text)
-{
-    if (strlen(text) + 1 < MEANING_LEN) return;
-    text[MEANING_LEN - 1] = 0;
-    char *blank = strrchr(text, ' ');
-    if (blank) *blank = 0;
-}
-
-void complete_offer(const complete_word *w, const char *name, const char *ending, const char *meaning)
-{
-    char word[512], brief[MEANING_LEN + 1];
-    snprintf(word, sizeof word, "%s%s%s", w->before, name, ending);
-    snprintf(brief, sizeof brief, "%s", meaning);
-    shorten(brief);
-    if (!strncmp(word, w->current, strlen(w->current))) printf("%s%s%s\n", word, *brief ? "\t" : "", brief);
-}
-
-void complete_files(void) { puts(":files"); }
-void complete_folders(void) { puts(":folders"); }
+/* ==== command lines =============================================================================================== */
 
 /* Puts the beginning of the word, up to and with the last of a character, before all candidates. */
-static void keep_up_to(complete_word *w, char last)
+static void keep_up_to(partial_word *w, char last)
 {
     const char *at = strrchr(w->current, last);
     size_t n = at ? (size_t)(at - w->current) + 1 : 0;
@@ -212,55 +223,55 @@ static const char *meaning_of(const command *c, const char *name, char out[MEANI
 
 /* ---- words of a kind ------------------------------------------------------------------------------------------ */
 
-static void offer_commands(const complete_word *w)
+static void offer_commands(const partial_word *w)
 {
-    for (size_t i = 0; command_at(i); i++) complete_offer(w, command_at(i)->name, "", command_at(i)->summary);
+    for (size_t i = 0; command_at(i); i++) print_candidate(w, command_at(i)->name, "", command_at(i)->summary);
 }
 
-static void offer_list(const complete_word *w, const char *const *names)
+static void offer_list(const partial_word *w, const char *const *names)
 {
-    for (; *names; names++) complete_offer(w, *names, "", "");
+    for (; *names; names++) print_candidate(w, *names, "", "");
 }
 
-static void offer_experiments(const complete_word *w)
+static void offer_experiments(const partial_word *w)
 {
     words files;
     yaml_files(experiments_folder(), &files);
     for (size_t i = 0; i < files.n; i++) {
         char name[256];
         snprintf(name, sizeof name, "%.*s", (int)strlen(files.v[i]) - 5, files.v[i]);
-        complete_offer(w, name, "", "");
+        print_candidate(w, name, "", "");
     }
     yaml_files_free(&files);
 }
 
-static void offer_metrics(const complete_word *w, fl_view view)
+static void offer_metrics(const partial_word *w, fl_view view)
 {
     const fl_metric *m;
-    for (size_t i = 0; (m = fl_metric_shown(view, i)); i++) complete_offer(w, m->shown[view].label, "", m->title);
+    for (size_t i = 0; (m = fl_metric_shown(view, i)); i++) print_candidate(w, m->shown[view].label, "", m->title);
 }
 
 /* `first`: the plain word before it, for things that depend on it. */
-static void offer(fl_ctx *ctx, complete_word *w, option_takes what, const char *first)
+static void offer(fl_ctx *ctx, partial_word *w, option_takes what, const char *first)
 {
     static const char *const formats[] = {"table", "json", NULL}, *const pages[] = {"1", "5", NULL},
                              *const shells[] = {"bash", "zsh", "fish", NULL};
     switch (what) {
     case TAKES_ANY: break;
-    case TAKES_FILE: complete_files(); break;
-    case TAKES_FOLDER: complete_folders(); break;
-    case TAKES_SETTING: complete_setting(ctx, w); break;
+    case TAKES_FILE: print_files(); break;
+    case TAKES_FOLDER: print_folders(); break;
+    case TAKES_SETTING: offer_setting(ctx, w); break;
     case TAKES_METHODS: keep_up_to(w, ','); /* fall through */
-    case TAKES_METHOD: complete_kind(ctx, w, "algorithms"); break;
-    case TAKES_MODEL: complete_kind(ctx, w, "models"); break;
-    case TAKES_PARTITION: complete_kind(ctx, w, "partitions"); break;
+    case TAKES_METHOD: offer_kind(ctx, w, "algorithms"); break;
+    case TAKES_MODEL: offer_kind(ctx, w, "models"); break;
+    case TAKES_PARTITION: offer_kind(ctx, w, "partitions"); break;
     case TAKES_SOURCE:
-        complete_kind(ctx, w, "data");
-        complete_files();
+        offer_kind(ctx, w, "data");
+        print_files();
         break;
-    case TAKES_DEVICE: complete_kind(ctx, w, "devices"); break;
-    case TAKES_KIND: complete_kind(ctx, w, NULL); break;
-    case TAKES_NAME: complete_kind(ctx, w, first); break;
+    case TAKES_DEVICE: offer_kind(ctx, w, "devices"); break;
+    case TAKES_KIND: offer_kind(ctx, w, NULL); break;
+    case TAKES_NAME: offer_kind(ctx, w, first); break;
     case TAKES_FORMAT: offer_list(w, formats); break;
     case TAKES_PAGE: offer_list(w, pages); break;
     case TAKES_SHELL: offer_list(w, shells); break;
@@ -294,13 +305,13 @@ static int was_given(const question *q, const char *name)
     return 0;
 }
 
-static void offer_options(const question *q, const complete_word *w, const option *options)
+static void offer_options(const question *q, const partial_word *w, const option *options)
 {
     char meaning[MEANING_LEN + 1];
     for (const option *o = options; o->name; o++)
         if (o->type == OPT_WORDS || !was_given(q, o->name))
-            complete_offer(w, o->name, "", meaning_of(q->c, o->name, meaning));
-    if (!was_given(q, "--help")) complete_offer(w, "--help", "", "how the command is used, with examples");
+            print_candidate(w, o->name, "", meaning_of(q->c, o->name, meaning));
+    if (!was_given(q, "--help")) print_candidate(w, "--help", "", "how the command is used, with examples");
 }
 
 static option_takes value_of(const option *o) { return o->type == OPT_FORMAT ? TAKES_FORMAT : o->takes; }
@@ -327,7 +338,7 @@ static size_t plain_before(const question *q, const option *options, const char 
 static void answer(void *arg, const option *options)
 {
     const question *q = arg;
-    complete_word w = {.current = q->line->v[q->line->n - 1]};
+    partial_word w = {.current = q->line->v[q->line->n - 1]};
     const char *last = q->line->v[q->line->n - 2], *first;
     const option *o = find(options, q->line->n > 2 ? last : ""), *own = find(options, w.current);
     if (o && o->type != OPT_FLAG && !strchr(last, '='))
@@ -345,15 +356,15 @@ static void answer(void *arg, const option *options)
 
 void complete_print(fl_ctx *ctx, const words *line)
 {
-    const complete_word w = {.current = line->n ? line->v[line->n - 1] : ""};
+    const partial_word w = {.current = line->n ? line->v[line->n - 1] : ""};
     const command *c = line->n > 1 ? command_named(line->v[0]) : NULL;
     if (line->n < 2) {
         offer_commands(&w);
-        complete_offer(&w, "help", "", "how a command is used");
-        if (*w.current == '-') complete_offer(&w, "--help", "", "what there is");
-        if (*w.current == '-') complete_offer(&w, "--version", "", "the version, and what it computes with here");
+        print_candidate(&w, "help", "", "how a command is used");
+        if (*w.current == '-') print_candidate(&w, "--help", "", "what there is");
+        if (*w.current == '-') print_candidate(&w, "--version", "", "the version, and what it computes with here");
     } else if (!strcmp(line->v[0], "help") && line->n == 2)
         offer_commands(&w);
     else if (c)
-        args_reveal(c, answer, &(question){ctx, c, line});
+        args_show_options(c, answer, &(question){ctx, c, line});
 }

@@ -1,4 +1,4 @@
-/* From a file and --set assignments to a configuration. */
+/* From files and --set assignments to a configuration; and files by their names: data, YAML. */
 #include "cli/cli.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* ==== data file ============================================================================================= */
+/* ==== data by the ending of a file's name ========================================================================= */
 
 /* Whether a file's name ends so, whatever it was packed with. */
 static int ends(const char *file, const char *suffix)
@@ -42,9 +42,9 @@ const data_format *data_format_of(const char *file)
     return NULL;
 }
 
-/* ==== yaml files ============================================================================================ */
+/* ==== YAML files of a folder ====================================================================================== */
 
-/* The YAML files of a folder, by their names without the ending: what somebody who mistyped one meant. */
+/* By their names without the ending: also which one a mistyped name meant. */
 
 static const char ending[] = ".yaml";
 
@@ -110,7 +110,7 @@ int yaml_files_near(const char *folder, const char *name, char out[MEANT_LEN])
     return found;
 }
 
-/* ==== settings ============================================================================================== */
+/* ==== configurations ============================================================================================== */
 
 int settings_exit(fl_status status) { return status == FL_OK ? CLI_OK : status == FL_ECONFIG ? CLI_USAGE : CLI_FAILED; }
 

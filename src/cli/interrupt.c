@@ -13,7 +13,7 @@ static _Atomic(fl_run *) watched;
 static volatile sig_atomic_t seen, silent;
 static int together, agreed; /* several processes, and what they agreed on */
 
-void surroundings_secure(void)
+void process_prepare(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open takes the lowest free number: the missing one */
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
@@ -43,7 +43,7 @@ static void on_signal(int number)
     errno = keep;
 }
 
-/* Whoever started the program may have wanted the signal ignored (nohup, a background job): that stays. */
+/* A signal that was ignored when the program started (nohup, a background job) stays ignored. */
 void interrupt_also(int number)
 {
     struct sigaction old, act;

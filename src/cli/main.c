@@ -1,4 +1,4 @@
-/* Finds the command and runs it. */
+/* Starts the program: before main, which launcher started it, and the command that runs. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -6,16 +6,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ==== early ================================================================================================= */
+/* ==== before main ================================================================================================= */
 
-/* Before the libraries start. OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded,
+/* OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded,
  * before main; under a limit on address space (ulimit -v) it asks for them for ever. One thread is all that fedloom
  * wants of it, and the environment is the only thing it listens to by then. So, under such a limit, the program
  * restarts itself with that set. */
 
 enum { MOST = 4096 };
 
-static int is_said(char **env)
+static int is_set(char **env)
 {
     for (; *env; env++)
         if (!strncmp(*env, "OPENBLAS_NUM_THREADS=", 21)) return 1;
@@ -23,23 +23,24 @@ static int is_said(char **env)
 }
 
 /* Neither the C library nor any other is set up yet: system calls and the stack are all there is. */
-static void early(int argc, char **argv, char **env)
+static void limit_blas_threads(int argc, char **argv, char **env)
 {
     static char one[] = "OPENBLAS_NUM_THREADS=1";
     char *with[MOST];
     struct rlimit limit;
     size_t n = 0;
     (void)argc;
-    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || is_said(env)) return;
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || is_set(env)) return;
     with[n++] = one;
     for (; *env && n + 1 < MOST; env++) with[n++] = *env;
     with[n] = NULL;
     if (!*env) execve("/proc/self/exe", argv, with); /* if that fails, things are as they were */
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **, char **) = early;
+__attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **,
+                                                                                 char **) = limit_blas_threads;
 
-/* ==== launcher ============================================================================================== */
+/* ==== the launcher ================================================================================================ */
 
 /* Whether an MPI launcher started the program, by what it left in the environment. That costs nothing, and MPI itself
  * need not be there. A batch script of Slurm has variables of its own, which are none of these. */
@@ -80,7 +81,7 @@ launch launch_find(void)
     return none;
 }
 
-/* ==== main ================================================================================================== */
+/* ==== commands ==================================================================================================== */
 
 static void print_overview(void)
 {
@@ -176,7 +177,7 @@ static int dispatch(int argc, char **argv)
     return code ? code : command_run(c, argc - 2, argv + 2);
 }
 
-/* The command that is going to run; NULL: none, but something is said. */
+/* The command that is going to run; NULL: none, only text is printed. */
 static const command *asked(int argc, char **argv)
 {
     return argc > 1 && !wants_help(argc - 2, argv + 2) ? command_named(argv[1]) : NULL;
@@ -184,7 +185,7 @@ static const command *asked(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    surroundings_secure();
+    process_prepare();
     if (command_idle(asked(argc, argv))) return CLI_OK;
     int code = dispatch(argc, argv);
     int lost = fflush(stdout) || ferror(stdout);

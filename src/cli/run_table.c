@@ -1,4 +1,4 @@
-/* The table at the end of `fedloom run`: one line per run; below it, a line each for what only some runs measure. */
+/* What ends with a table on stdout: a tuning, one run after the other, a comparison. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== tuning ================================================================================================ */
+/* ==== a tuning ==================================================================================================== */
 
 /* Carrying out a tuning: progress on stderr, the table on stdout, files in the output folder. */
 
@@ -63,7 +63,9 @@ int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
     return CLI_OK;
 }
 
-/* ==== summary =============================================================================================== */
+/* ==== the table of `fedloom run` ================================================================================== */
+
+/* One line per run; below it, a line each for what only some runs measure. */
 
 enum { TARGETS_MAX = 16, NAME_MAX_LEN = 64, OUTPUT_MAX_LEN = 4096 };
 
@@ -75,33 +77,33 @@ typedef struct {
     size_t rounds, planned, targets;
     double accuracy[TARGETS_MAX];
     size_t reached[TARGETS_MAX]; /* SIZE_MAX: never */
-} summary_line;
+} run_table_row;
 
-struct summary {
+struct run_table {
     size_t n, capacity;
-    summary_line *lines;
+    run_table_row *lines;
 };
 
-summary *summary_new(void) { return calloc(1, sizeof(summary)); }
+run_table *run_table_new(void) { return calloc(1, sizeof(run_table)); }
 
-void summary_free(summary *s)
+void run_table_free(run_table *s)
 {
     if (s) free(s->lines);
     free(s);
 }
 
-int summary_add(summary *s, const fl_run *run)
+int run_table_add(run_table *s, const fl_run *run)
 {
     const fl_row *row = fl_run_row(run);
     if (!row) return 1;
     if (s->n == s->capacity) {
         size_t more = s->capacity ? 2 * s->capacity : 8;
-        summary_line *lines = realloc(s->lines, more * sizeof *lines);
+        run_table_row *lines = realloc(s->lines, more * sizeof *lines);
         if (!lines) return 0;
         s->lines = lines;
         s->capacity = more;
     }
-    summary_line *l = &s->lines[s->n++];
+    run_table_row *l = &s->lines[s->n++];
     memset(l, 0, sizeof *l);
     snprintf(l->name, sizeof l->name, "%s", fl_run_name(run));
     snprintf(l->algorithm, sizeof l->algorithm, "%s", fl_run_algorithm(run));
@@ -117,7 +119,7 @@ int summary_add(summary *s, const fl_run *run)
 }
 
 /* The targets of all runs, ascending, each once. */
-static size_t all_targets(const summary *s, double out[TARGETS_MAX])
+static size_t all_targets(const run_table *s, double out[TARGETS_MAX])
 {
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++)
@@ -139,7 +141,7 @@ static void add_measured(table *t, const fl_metric *m, double v)
     table_add(t, "%s", isnan(v) ? "-" : value_text(m, v, text));
 }
 
-static void add_target(table *t, const summary_line *l, double accuracy)
+static void add_target(table *t, const run_table_row *l, double accuracy)
 {
     for (size_t k = 0; k < l->targets; k++)
         if (l->accuracy[k] == accuracy) {
@@ -152,7 +154,7 @@ static void add_target(table *t, const summary_line *l, double accuracy)
     table_add(t, "-");
 }
 
-static void print_line(const summary *s, const summary_line *l, const char *text, FILE *out)
+static void print_line(const run_table *s, const run_table_row *l, const char *text, FILE *out)
 {
     char buf[512], label[2 * NAME_MAX_LEN + 8] = "";
     if (s->n > 1) snprintf(label, sizeof label, "%s (%s): ", l->name, l->algorithm);
@@ -160,7 +162,7 @@ static void print_line(const summary *s, const summary_line *l, const char *text
     fprintf(out, "%s\n", say_clean(buf));
 }
 
-static void print_stop(const summary *s, const summary_line *l, FILE *out)
+static void print_stop(const run_table *s, const run_table_row *l, FILE *out)
 {
     char text[128];
     if (l->stopped_by != FL_STOP_ASKED) return;
@@ -195,7 +197,7 @@ static int same_group(const fl_metric *a, const fl_metric *b)
 }
 
 /* A line for each group of metrics of which some were measured. */
-static void print_notes(const summary *s, const summary_line *l, FILE *out)
+static void print_notes(const run_table *s, const run_table_row *l, FILE *out)
 {
     const fl_metric *m, *before = NULL;
     char text[256] = "";
@@ -222,7 +224,7 @@ static void add_metrics(table *t, int late, const fl_row *row)
     }
 }
 
-void summary_print(const summary *s, FILE *out)
+void run_table_print(const run_table *s, FILE *out)
 {
     double targets[TARGETS_MAX];
     size_t n = all_targets(s, targets), columns = 0;
@@ -235,7 +237,7 @@ void summary_print(const summary *s, FILE *out)
     add_metrics(&t, 0, NULL);
     for (size_t i = 0; i < n; i++) table_add(&t, "to %g", targets[i]);
     add_metrics(&t, 1, NULL);
-    for (const summary_line *l = s->lines; l < s->lines + s->n; l++) {
+    for (const run_table_row *l = s->lines; l < s->lines + s->n; l++) {
         table_add(&t, "%s%s", l->name, l->stopped_by == FL_STOP_ASKED ? " (stopped)" : "");
         table_add(&t, "%s", l->algorithm);
         add_metrics(&t, 0, &l->row);
@@ -244,7 +246,7 @@ void summary_print(const summary *s, FILE *out)
     }
     table_print(&t, 2, out);
     table_free(&t);
-    for (const summary_line *l = s->lines; l < s->lines + s->n; l++) {
+    for (const run_table_row *l = s->lines; l < s->lines + s->n; l++) {
         print_stop(s, l, out);
         print_notes(s, l, out);
     }
@@ -261,7 +263,7 @@ static json_t *metrics_json(const fl_row *row)
     return all;
 }
 
-static json_t *targets_json(const summary_line *l)
+static json_t *targets_json(const run_table_row *l)
 {
     json_t *all = json_array();
     for (size_t k = 0; k < l->targets; k++) {
@@ -271,10 +273,10 @@ static json_t *targets_json(const summary_line *l)
     return all;
 }
 
-int summary_json(const summary *s)
+int run_table_json(const run_table *s)
 {
     json_t *runs = json_array();
-    for (const summary_line *l = s->lines; l < s->lines + s->n; l++)
+    for (const run_table_row *l = s->lines; l < s->lines + s->n; l++)
         json_array_append_new(runs,
                               json_pack("{s:o, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", json_out_text(l->name),
                                         "algorithm", l->algorithm, "stopped_by", fl_stop_text(l->stopped_by), "rounds",
@@ -284,7 +286,7 @@ int summary_json(const summary *s)
     return json_out(json_pack("{s:o}", "runs", runs));
 }
 
-/* ==== study ================================================================================================= */
+/* ==== a comparison ================================================================================================ */
 
 /* Carrying out a comparison: progress on stderr, the table on stdout, files in the output folder. */
 

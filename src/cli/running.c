@@ -1,4 +1,4 @@
-/* How a run is going, on stderr: a line rewritten in place on a terminal, else about twenty plain lines per run. */
+/* Carrying out a run: its progress on stderr, alone or as one of several processes, to its saved result. */
 #include "cli/cli.h"
 #include "fedloom_mpi.h"
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ==== bar =================================================================================================== */
+/* ==== a bar ======================================================================================================= */
 
 /* The line of something under way, rewritten in place: a bar, per cent, the time left, and words. */
 
@@ -72,7 +72,9 @@ void bar_paint(double fraction, double seconds_left, char *text)
 
 void bar_erase(void) { fputs("\r\033[K", stderr); }
 
-/* ==== progress ============================================================================================== */
+/* ==== progress ==================================================================================================== */
+
+/* A line rewritten in place on a terminal, else about twenty plain lines per run. */
 
 enum { PLAIN_LINES = 20, LINE_MAX_LEN = 512 };
 static const double paint_every = 0.1; /* seconds */
@@ -200,13 +202,13 @@ void progress_log(void *arg, fl_log_level level, const char *line)
     say_log(NULL, level, line);
 }
 
-/* ==== ranks ================================================================================================= */
+/* ==== several processes =========================================================================================== */
 
 /* One run by several processes, which an MPI launcher started: `mpirun -n 4 fedloom run FILE`. The program is not
  * linked with MPI; it loads libfedloom_mpi when it finds itself started like that.
  *
- * Rank 0 alone speaks. What others have to say is kept, and said only if they fail alone. A rank that fails waits a
- * while for the others to fail alike; if they do not, they are waiting for it, and it ends them all. */
+ * Rank 0 alone prints. What other ranks would print is held back, and printed only if they fail alone. A rank that
+ * fails waits a while for the others to fail alike; if they do not, they are waiting for it, and it ends them all. */
 
 static const double patience = 5; /* seconds for the others to fail alike: ranks of a busy machine lag behind */
 
@@ -279,7 +281,7 @@ static int open_library(const launch *l)
     char path[4096] = "";
     void *from = load(path, sizeof path);
     if (from && find_functions(from)) return CLI_OK;
-    if (l->rank) return CLI_FAILED; /* rank 0 says it */
+    if (l->rank) return CLI_FAILED; /* rank 0 prints it */
     if (from)
         say("%s is not of version %s, as this program is", path, FL_VERSION);
     else if (!access(path, F_OK))
@@ -318,7 +320,7 @@ static int begin(const launch *l)
         mpi.finish();
         return code;
     }
-    if (ranks.rank) say_keep();
+    if (ranks.rank) say_hold();
     return CLI_OK;
 }
 
@@ -326,10 +328,10 @@ static int begin(const launch *l)
 static void end_all(int code)
 {
     if (ranks.rank)
-        say_kept(ranks.rank);
+        say_held(ranks.rank);
     else
         say("rank 0 failed alone, and ends the other ranks");
-    last_words_say();
+    exit_note_say();
     mpi.abort(code);
     _exit(code);
 }
@@ -340,7 +342,7 @@ static int meet(int code)
     int least = code, most = code;
     if (code && *mpi.error()) say("MPI: %s", mpi.error());
     if (mpi.meet(&ranks, code, code ? patience : -1, &least, &most)) end_all(code ? code : CLI_FAILED);
-    if (least != most && code && ranks.rank) say_kept(ranks.rank);
+    if (least != most && code && ranks.rank) say_held(ranks.rank);
     return most;
 }
 
@@ -351,7 +353,7 @@ static int run_together(const command *c, int argc, char **argv, const launch *l
     int code = begin(l);
     if (code) return code;
     code = meet(c->run(argc, argv));
-    last_words_forget(); /* the launcher ends those that are last to leave, if the first left with an error */
+    exit_note_forget(); /* the launcher ends those that are last to leave, if the first left with an error */
     mpi.ranks_free(&ranks);
     mpi.finish();
     return code;
@@ -364,7 +366,7 @@ void ranks_signals(int quiet)
     interrupt_also(SIGUSR2);
     if (!ranks.count) return;
     interrupt_together();
-    last_words_install(mpi.common(&ranks));
+    exit_note_install(mpi.common(&ranks));
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------- */
@@ -385,13 +387,11 @@ int command_run(const command *c, int argc, char **argv)
     return CLI_USAGE;
 }
 
-/* ==== run options =========================================================================================== */
+/* ==== the exit note =============================================================================================== */
 
-/* What is said when several processes are ended from outside, because one of them died or somebody wants it: where the
- * run can go on. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is ready before, and the signal
+/* What is printed when several processes are ended from outside, because one of them died or on request: where the run
+ * can go on. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is ready before, and the signal
  * handler writes it. One process of each machine does: that which is first to set a number all of them see. */
-
-/* ==== last words ============================================================================================ */
 
 typedef struct {
     size_t n;
@@ -400,9 +400,9 @@ typedef struct {
 
 static sentence sentences[2]; /* the one that is ready, and the one that is being written */
 static _Atomic(const sentence *) ready;
-static _Atomic(atomic_int *) said;
+static _Atomic(atomic_int *) note_printed;
 
-void last_words_prepare(const char *fmt, ...)
+void exit_note_prepare(const char *fmt, ...)
 {
     sentence *next = atomic_load(&ready) == &sentences[0] ? &sentences[1] : &sentences[0];
     char line[sizeof next->text - 16];
@@ -414,82 +414,82 @@ void last_words_prepare(const char *fmt, ...)
     atomic_store(&ready, next);
 }
 
-void last_words_forget(void) { atomic_store(&ready, NULL); }
+void exit_note_forget(void) { atomic_store(&ready, NULL); }
 
 /* Safe in a signal handler. */
-void last_words_say(void)
+void exit_note_say(void)
 {
     const sentence *s = atomic_load(&ready);
-    atomic_int *once = atomic_load(&said);
+    atomic_int *once = atomic_load(&note_printed);
     if (s && once && !atomic_exchange(once, 1)) (void)!write(STDERR_FILENO, s->text, s->n);
 }
 
 static void on_end(int number)
 {
     (void)number;
-    last_words_say();
+    exit_note_say();
     _exit(CLI_INTERRUPTED);
 }
 
-void last_words_install(void *common)
+void exit_note_install(void *common)
 {
     struct sigaction act;
     memset(&act, 0, sizeof act);
     act.sa_handler = on_end;
     sigemptyset(&act.sa_mask);
-    atomic_store(&said, common);
+    atomic_store(&note_printed, common);
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
 }
 
-/* ==== run one =============================================================================================== */
+/* ==== one run ===================================================================================================== */
 
 /* From a made run to its saved result, with progress on the way. */
 
 typedef struct {
     fl_run *run;
     progress *progress;
-    int checkpointed, foretold;
-} watch;
+    int checkpointed, resume_noted;
+} observed_run;
 
-/* Some launchers leave no time for last words, so the way to go on is said before, unless the run ends with that
- * checkpoint: then it is said anyway. */
-static void foretell(watch *w)
+/* Some launchers leave no time for the exit note, so the way to go on is printed before, unless the run ends with that
+ * checkpoint: then it is printed anyway. */
+static void note_resume_command(observed_run *w)
 {
     char starter[RANKS_COMMAND_LEN];
     int ending = fl_run_stopped_by(w->run) != FL_STOP_NONE;
-    if (!w->checkpointed || w->foretold || ending || w->progress->quiet || !ranks_abrupt()) return;
+    if (!w->checkpointed || w->resume_noted || ending || w->progress->quiet || !ranks_abrupt()) return;
     say("note: if a rank dies, go on from the last checkpoint with `%sfedloom resume %s`", ranks_command(starter),
         fl_run_output(w->run));
-    w->foretold = 1;
+    w->resume_noted = 1;
 }
 
 static void observe(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
-    watch *w = arg;
+    observed_run *w = arg;
     if (interrupt_seen()) fl_run_stop(w->run);
-    foretell(w);
+    note_resume_command(w);
     progress_step(w->progress, run, row, measured);
 }
 
-/* Several processes are ended when one of them dies: then it is said where to go on. */
-static void foresee(const fl_run *run, size_t round, int any)
+/* Several processes are ended when one of them dies: the exit note says where to go on. */
+static void prepare_exit_note(const fl_run *run, size_t round, int any)
 {
     char starter[RANKS_COMMAND_LEN];
     if (any)
-        last_words_prepare("the run ended early; the last checkpoint is after round %zu: %sfedloom resume %s", round,
-                           ranks_command(starter), fl_run_output(run));
+        exit_note_prepare("the run ended early; the last checkpoint is after round %zu: %sfedloom resume %s", round,
+                          ranks_command(starter), fl_run_output(run));
     else
-        last_words_prepare("the run ended early, and there is no checkpoint to go on from; --checkpoint-every K, or "
-                           "the key checkpoint_every, writes them");
+        exit_note_prepare("the run ended early, and there is no checkpoint to go on from; --checkpoint-every K, or "
+                          "the key checkpoint_every, writes them");
 }
 
 /* fl_checkpoint_fn */
 static void note_checkpoint(void *arg, const fl_checkpoint *c)
 {
-    watch *w = arg;
+    observed_run *w = arg;
     if (c->status != FL_OK) return;
-    foresee(w->run, c->round, 1);
+    prepare_exit_note(w->run, c->round, 1);
     w->checkpointed = 1;
 }
 
@@ -533,23 +533,23 @@ static fl_status write_events(fl_run *run, const char *tensorboard)
     return s;
 }
 
-fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum)
+fl_status run_and_save(fl_run *run, const run_options *how, progress *p, run_table *sum)
 {
-    watch w = {.run = run, .progress = p};
+    observed_run w = {.run = run, .progress = p};
     int save = *fl_run_output(run) != 0;
     fl_status s = save ? fl_run_prepare_save(run, how->force) : FL_OK;
-    if (!s && save) s = fl_run_with_report(run, how->typed);
+    if (!s && save) s = fl_run_with_report(run, how->command_line);
     if (s) return s;
-    foresee(run, fl_run_round(run), fl_run_checkpointed(run));
+    prepare_exit_note(run, fl_run_round(run), fl_run_checkpointed(run));
     fl_run_on_checkpoint(run, note_checkpoint, &w);
     progress_begin(p, run);
     s = fl_run_go(run, observe, &w);
     fl_run_on_checkpoint(run, NULL, NULL);
     progress_end(p, run);
-    if (!summary_add(sum, run)) say("out of memory: %s is missing in the table", fl_run_name(run));
+    if (!run_table_add(sum, run)) say("out of memory: %s is missing in the table", fl_run_name(run));
     if (fl_run_stopped_by(run) == FL_STOP_ASKED) interrupt_agreed();
     if (!s && save) s = finish(run, p);
     if (!s && how->tensorboard) s = write_events(run, how->tensorboard);
-    if (!s) last_words_forget();
+    if (!s) exit_note_forget();
     return s;
 }

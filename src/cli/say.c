@@ -1,4 +1,4 @@
-/* Everything the program says to a person except tables and progress. */
+/* Everything that the program says to a person except tables and progress; and JSON. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ==== say =================================================================================================== */
 
 /* Bytes of the well-formed UTF-8 character at s, and its code point; 0 if the bytes are not a character. */
 static size_t decode(const unsigned char *s, uint32_t *code)
@@ -58,30 +56,30 @@ void say_joined(FILE *to, char *lines)
     fprintf(to, "%s\n", say_clean(lines));
 }
 
-/* What a rank that does not speak would have said: one of the few variables of the program that are everybody's. */
+/* What a rank that does not print would have printed: one of the few global variables of the program. */
 static struct {
-    int keeps;
+    int holds;
     size_t n;
     char text[8192];
-} kept;
+} held;
 
-static void keep(const char *line)
+static void hold(const char *line)
 {
-    int n = snprintf(kept.text + kept.n, sizeof kept.text - kept.n, "%s\n", line);
-    if (n > 0 && kept.n + (size_t)n < sizeof kept.text)
-        kept.n += (size_t)n;
+    int n = snprintf(held.text + held.n, sizeof held.text - held.n, "%s\n", line);
+    if (n > 0 && held.n + (size_t)n < sizeof held.text)
+        held.n += (size_t)n;
     else
-        kept.text[kept.n] = 0; /* there is no room for this one */
+        held.text[held.n] = 0; /* there is no room for this one */
 }
 
-void say_keep(void) { kept.keeps = 1; }
+void say_hold(void) { held.holds = 1; }
 
-void say_kept(uint32_t rank)
+void say_held(uint32_t rank)
 {
-    char *line = kept.text;
+    char *line = held.text;
     for (char *end; (end = strchr(line, '\n')); line = end + 1)
         fprintf(stderr, "fedloom: rank %u: %.*s\n", rank, (int)(end - line), line);
-    kept.text[kept.n = 0] = 0;
+    held.text[held.n = 0] = 0;
 }
 
 /* `mark`: before the text itself, in the tone. */
@@ -91,8 +89,8 @@ static void say_line(tone t, const char *mark, const char *fmt, va_list ap)
     vsnprintf(text, sizeof text, fmt, ap);
     say_clean(text);
     snprintf(line, sizeof line, "%s%s", mark, text);
-    if (kept.keeps)
-        keep(line);
+    if (held.holds)
+        hold(line);
     else
         fprintf(stderr, "%sfedloom: %s%s%s\n", tone_on(stderr, t), mark, tone_off(stderr), text);
 }
@@ -160,7 +158,7 @@ void say_table(void *unused, const char *text)
         return;
     }
     clean(copy, "\n\t");
-    wide_print(copy, stdout);
+    print_fitted(copy, stdout);
     free(copy);
 }
 
@@ -185,7 +183,7 @@ void say_warning(void *unused, fl_log_level level, const char *line)
     if (level != FL_LOG_INFO) say_log(unused, level, line);
 }
 
-/* ==== json out ============================================================================================== */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 int json_out(json_t *document)
 {

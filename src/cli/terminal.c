@@ -1,4 +1,4 @@
-/* What the terminal can do, and what the user wants of it. */
+/* What the terminal can do and what the user wants of it, and tables that fit it. */
 #include "cli/cli.h"
 
 #include <stdarg.h>
@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-/* ==== terminal ============================================================================================== */
 
 /* Open MPI's launcher gives rank 0 a terminal of its own, and what is behind that may be a file. */
 static int is_terminal(FILE *f) { return isatty(fileno(f)) && !*launch_find().command; }
@@ -44,10 +42,10 @@ const char *tone_on(FILE *f, tone t)
 
 const char *tone_off(FILE *f) { return coloured(f) ? "\033[0m" : ""; }
 
-/* ==== wide ================================================================================================== */
+/* ==== tables that are wider than the terminal ===================================================================== */
 
-/* Tables on a terminal: the heading is marked, and columns that do not fit beside the others come below them, with the
- * first column again. Elsewhere a table is printed as it is.
+/* On a terminal the heading is marked, and columns that do not fit beside the others come below them, with the first
+ * column again. Elsewhere a table is printed unchanged.
  *
  * A table is a text whose columns are aligned: where all lines have two blanks or more, one ends and another begins. */
 
@@ -163,7 +161,7 @@ static void print_whole(const char *text, FILE *out)
     fprintf(out, "%s%.*s%s%s", tone_on(out, TONE_HEAD), (int)head, text, tone_off(out), text + head);
 }
 
-void wide_print(const char *text, FILE *out)
+void print_fitted(const char *text, FILE *out)
 {
     sheet s = {0};
     size_t width = terminal_width(out);
@@ -175,9 +173,9 @@ void wide_print(const char *text, FILE *out)
     free(s.start);
 }
 
-/* ==== table ================================================================================================= */
+/* ==== tables ====================================================================================================== */
 
-/* Text tables: cells are added row by row, widths follow from the contents. */
+/* Cells are added row by row, widths follow from the contents. */
 
 enum { CELL_MAX = 256 };
 
@@ -251,7 +249,7 @@ void table_print(const table *t, size_t left, FILE *out)
     if (fclose(memory))
         say("out of memory");
     else
-        wide_print(text, out);
+        print_fitted(text, out);
     free(text);
 }
 

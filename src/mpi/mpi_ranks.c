@@ -1,4 +1,5 @@
-/* One sentence about the last failure: functions of the table have no context to leave it in. */
+/* The table of fedloom_ranks.h by MPI: messages between ranks, collective operations, how many processors a rank may
+ * take; then MPI's start and end, for programs that leave MPI to this library, and the table from a communicator. */
 #include "mpi/mpi_ranks.h"
 
 #include <limits.h>
@@ -9,12 +10,39 @@
 #include <string.h>
 #include <time.h>
 
-/* ==== mpi messages ========================================================================================== */
+/* ==== errors ====================================================================================================== */
+
+/* One sentence about the last failure: functions of the table have no context to leave it in. */
+
+static char last_error[1024];
+
+const char *fl_mpi_error(void) { return last_error; }
+
+/* Leaves a sentence for fl_mpi_error; returns the status. */
+static fl_status fail(fl_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static fl_status fail(fl_status status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(last_error, sizeof last_error, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+/* The same by what MPI says of a code; FL_OK for MPI_SUCCESS. */
+static fl_status check(int code, const char *what)
+{
+    char said[MPI_MAX_ERROR_STRING] = "";
+    int n = 0;
+    if (code == MPI_SUCCESS) return FL_OK;
+    if (MPI_Error_string(code, said, &n) || !n) snprintf(said, sizeof said, "error %d", code);
+    return fail(FL_ESYSTEM, "%s: %s", what, said);
+}
+
+/* ==== messages ==================================================================================================== */
 
 /* Messages under way. Requests stand in one array per direction, since that is how MPI looks at many of them at once;
- * what is done leaves a hole, which is closed after every look. */
-
-/* ==== messages ============================================================================================== */
+ * one that is done leaves a hole, and holes are closed after every look. */
 
 /* ---- the arrays ------------------------------------------------------------------------------------------- */
 
@@ -33,7 +61,7 @@ static fl_status reserve(fli_mpi_requests *q)
     if (!grow_one(&q->requests, more, sizeof *q->requests) || !grow_one(&q->marks, more, sizeof *q->marks) ||
         !grow_one(&q->bytes, more, sizeof *q->bytes) || !grow_one(&q->done, more, sizeof *q->done) ||
         !grow_one(&q->statuses, more, sizeof *q->statuses) || !grow_one(&q->found, more, sizeof *q->found))
-        return fli_mpi_fail(FL_ESYSTEM, "out of memory for %zu messages under way", more);
+        return fail(FL_ESYSTEM, "out of memory for %zu messages under way", more);
     q->capacity = more;
     return FL_OK;
 }
@@ -61,7 +89,8 @@ static void fini(fli_mpi_requests *q)
     memset(q, 0, sizeof *q);
 }
 
-void fli_mpi_drop(fli_mpi *m)
+/* Gives up what is under way. */
+static void drop_messages(fli_mpi *m)
 {
     for (size_t i = 0; i < m->expected.count; i++) {
         MPI_Cancel(&m->expected.requests[i]);
@@ -91,20 +120,20 @@ static int make_type(size_t n, size_t piece, MPI_Datatype *out)
 
 static fl_status check_message(const fli_mpi *m, const char *what, uint32_t rank, uint32_t number)
 {
-    if (rank >= m->count) return fli_mpi_fail(FL_ESYSTEM, "%s: there are %u ranks, and no %u", what, m->count, rank);
+    if (rank >= m->count) return fail(FL_ESYSTEM, "%s: there are %u ranks, and no %u", what, m->count, rank);
     if (number < FLI_MPI_NUMBERS) return FL_OK;
-    return fli_mpi_fail(FL_ESYSTEM, "%s: number is %u, and must be below %d", what, number, FLI_MPI_NUMBERS);
+    return fail(FL_ESYSTEM, "%s: number is %u, and must be below %d", what, number, FLI_MPI_NUMBERS);
 }
 
 /* A type that is freed stays until what was begun with it is done. */
-fl_status fli_mpi_send(void *arg, uint32_t to, uint32_t number, const void *bytes, size_t n)
+static fl_status send_message(void *arg, uint32_t to, uint32_t number, const void *bytes, size_t n)
 {
     fli_mpi *m = arg;
     fli_mpi_requests *q = &m->sent;
     MPI_Datatype type = MPI_BYTE;
     fl_status s = check_message(m, "send", to, number);
     if (!s) s = reserve(q);
-    if (!s && n > m->piece) s = fli_mpi_check(make_type(n, m->piece, &type), "a type for a long message");
+    if (!s && n > m->piece) s = check(make_type(n, m->piece, &type), "a type for a long message");
     if (s) return s;
     q->marks[q->count] = 0;
     q->bytes[q->count] = n;
@@ -112,17 +141,17 @@ fl_status fli_mpi_send(void *arg, uint32_t to, uint32_t number, const void *byte
         MPI_Isend(bytes, type == MPI_BYTE ? (int)n : 1, type, (int)to, (int)number, m->all, &q->requests[q->count]);
     if (!code) q->count++;
     if (type != MPI_BYTE) MPI_Type_free(&type);
-    return fli_mpi_check(code, "MPI_Isend");
+    return check(code, "MPI_Isend");
 }
 
-fl_status fli_mpi_expect(void *arg, uint32_t from, uint32_t number, void *bytes, size_t n, size_t mark)
+static fl_status expect(void *arg, uint32_t from, uint32_t number, void *bytes, size_t n, size_t mark)
 {
     fli_mpi *m = arg;
     fli_mpi_requests *q = &m->expected;
     MPI_Datatype type = MPI_BYTE;
     fl_status s = check_message(m, "expect", from, number);
     if (!s) s = reserve(q);
-    if (!s && n > m->piece) s = fli_mpi_check(make_type(n, m->piece, &type), "a type for a long message");
+    if (!s && n > m->piece) s = check(make_type(n, m->piece, &type), "a type for a long message");
     if (s) return s;
     q->marks[q->count] = mark;
     q->bytes[q->count] = n;
@@ -130,7 +159,7 @@ fl_status fli_mpi_expect(void *arg, uint32_t from, uint32_t number, void *bytes,
         MPI_Irecv(bytes, type == MPI_BYTE ? (int)n : 1, type, (int)from, (int)number, m->all, &q->requests[q->count]);
     if (!code) q->count++;
     if (type != MPI_BYTE) MPI_Type_free(&type);
-    return fli_mpi_check(code, "MPI_Irecv");
+    return check(code, "MPI_Irecv");
 }
 
 /* ---- ending ----------------------------------------------------------------------------------------------- */
@@ -142,8 +171,8 @@ static fl_status check_done(int code, const char *what, int n, const MPI_Status 
     if (code) MPI_Error_class(code, &class);
     for (int i = 0; class == MPI_ERR_IN_STATUS && i < n; i++)
         if (statuses[i].MPI_ERROR != MPI_SUCCESS && statuses[i].MPI_ERROR != MPI_ERR_PENDING)
-            return fli_mpi_check(statuses[i].MPI_ERROR, what);
-    return fli_mpi_check(code, what);
+            return check(statuses[i].MPI_ERROR, what);
+    return check(code, what);
 }
 
 /* A message that is too short comes with its length. One that is too long is MPI's error, but Open MPI 4.1 notices
@@ -153,10 +182,10 @@ static fl_status check_done(int code, const char *what, int n, const MPI_Status 
 static fl_status check_length(MPI_Status *status, size_t wanted)
 {
     MPI_Count n = 0;
-    fl_status s = fli_mpi_check(MPI_Get_elements_x(status, MPI_BYTE, &n), "MPI_Get_elements_x");
+    fl_status s = check(MPI_Get_elements_x(status, MPI_BYTE, &n), "MPI_Get_elements_x");
     if (s || (size_t)n == wanted) return s;
-    return fli_mpi_fail(FL_ESYSTEM, "a message of %zu bytes was expected from rank %d, and %lld came", wanted,
-                        status->MPI_SOURCE, (long long)n);
+    return fail(FL_ESYSTEM, "a message of %zu bytes was expected from rank %d, and %lld came", wanted,
+                status->MPI_SOURCE, (long long)n);
 }
 
 /* Finds those that are there. */
@@ -174,7 +203,7 @@ static fl_status look(fli_mpi_requests *q, int wait)
     return s;
 }
 
-fl_status fli_mpi_arrived(void *arg, int wait, size_t *mark, int *there)
+static fl_status arrived(void *arg, int wait, size_t *mark, int *there)
 {
     fli_mpi_requests *q = &((fli_mpi *)arg)->expected;
     fl_status s = q->waiting || !q->count ? FL_OK : look(q, wait);
@@ -183,7 +212,7 @@ fl_status fli_mpi_arrived(void *arg, int wait, size_t *mark, int *there)
     return s;
 }
 
-fl_status fli_mpi_flush(void *arg)
+static fl_status flush(void *arg)
 {
     fli_mpi *m = arg;
     fli_mpi_requests *q = &m->sent;
@@ -193,9 +222,7 @@ fl_status fli_mpi_flush(void *arg)
     return s;
 }
 
-/* ==== together ============================================================================================== */
-
-/* What all ranks do at the same time. */
+/* ==== collective operations ======================================================================================= */
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -203,14 +230,14 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static fl_status gather_at_once(fli_mpi *m, void *all, const size_t *at)
 {
     int *counts = malloc(2 * m->count * sizeof *counts), *places = counts + m->count;
-    if (!counts) return fli_mpi_fail(FL_ESYSTEM, "out of memory");
+    if (!counts) return fail(FL_ESYSTEM, "out of memory");
     for (uint32_t r = 0; r < m->count; r++) {
         counts[r] = (int)(at[r + 1] - at[r]);
         places[r] = (int)at[r];
     }
     int code = MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts, places, MPI_BYTE, m->all);
     free(counts);
-    return fli_mpi_check(code, "MPI_Allgatherv");
+    return check(code, "MPI_Allgatherv");
 }
 
 /* Larger than int: every rank's part, piece by piece. */
@@ -219,62 +246,35 @@ static fl_status gather_in_pieces(fli_mpi *m, char *all, const size_t *at)
     fl_status s = FL_OK;
     for (uint32_t r = 0; r < m->count; r++)
         for (size_t i = at[r]; !s && i < at[r + 1]; i += m->piece)
-            s = fli_mpi_check(MPI_Bcast(all + i, (int)smaller(m->piece, at[r + 1] - i), MPI_BYTE, (int)r, m->all),
-                              "MPI_Bcast");
+            s = check(MPI_Bcast(all + i, (int)smaller(m->piece, at[r + 1] - i), MPI_BYTE, (int)r, m->all), "MPI_Bcast");
     return s;
 }
 
-fl_status fli_mpi_gather(void *arg, void *all, const size_t *at)
+static fl_status gather(void *arg, void *all, const size_t *at)
 {
     fli_mpi *m = arg;
     for (uint32_t r = 0; r < m->count; r++)
         if (at[r] > at[r + 1])
-            return fli_mpi_fail(FL_ESYSTEM, "gather: the part of rank %u begins at %zu and ends at %zu", r, at[r],
-                                at[r + 1]);
+            return fail(FL_ESYSTEM, "gather: the part of rank %u begins at %zu and ends at %zu", r, at[r], at[r + 1]);
     return at[m->count] <= m->piece ? gather_at_once(m, all, at) : gather_in_pieces(m, all, at);
 }
 
 /* MPI requires that all ranks receive the same result of MPI_Allreduce, bit by bit. */
-fl_status fli_mpi_add(void *arg, void *v, size_t n, size_t real)
+static fl_status add(void *arg, void *v, size_t n, size_t real)
 {
     fli_mpi *m = arg;
     fl_status s = FL_OK;
     if (real != sizeof(float) && real != sizeof(double))
-        return fli_mpi_fail(FL_ESYSTEM, "add: numbers of %zu bytes, neither float nor double", real);
+        return fail(FL_ESYSTEM, "add: numbers of %zu bytes, neither float nor double", real);
     MPI_Datatype type = real == sizeof(float) ? MPI_FLOAT : MPI_DOUBLE;
     size_t most = m->piece / real ? m->piece / real : 1;
     for (size_t i = 0; !s && i < n; i += most)
-        s = fli_mpi_check(
-            MPI_Allreduce(MPI_IN_PLACE, (char *)v + i * real, (int)smaller(most, n - i), type, MPI_SUM, m->all),
-            "MPI_Allreduce");
+        s = check(MPI_Allreduce(MPI_IN_PLACE, (char *)v + i * real, (int)smaller(most, n - i), type, MPI_SUM, m->all),
+                  "MPI_Allreduce");
     return s;
 }
 
-/* ==== error ================================================================================================= */
-
-static char last[1024];
-
-const char *fl_mpi_error(void) { return last; }
-
-fl_status fli_mpi_fail(fl_status status, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(last, sizeof last, fmt, ap);
-    va_end(ap);
-    return status;
-}
-
-fl_status fli_mpi_check(int code, const char *what)
-{
-    char said[MPI_MAX_ERROR_STRING] = "";
-    int n = 0;
-    if (code == MPI_SUCCESS) return FL_OK;
-    if (MPI_Error_string(code, said, &n) || !n) snprintf(said, sizeof said, "error %d", code);
-    return fli_mpi_fail(FL_ESYSTEM, "%s: %s", what, said);
-}
-
-/* ==== processors ============================================================================================ */
+/* ==== processors ================================================================================================== */
 
 /* Launchers bind ranks to processors, each to its own, or several to the same (a socket), or none at all. So a rank
  * takes its part of what it may use: divided by how many of its neighbours may use some of it, too. */
@@ -295,9 +295,9 @@ fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out)
     MPI_Comm_rank(machine, &rank);
     MPI_Comm_size(machine, &count);
     cpu_set_t *all = malloc((size_t)count * sizeof *all);
-    if (!all) return fli_mpi_fail(FL_ESYSTEM, "out of memory");
-    fl_status s = fli_mpi_check(MPI_Allgather(&own, (int)sizeof own, MPI_BYTE, all, (int)sizeof own, MPI_BYTE, machine),
-                                "MPI_Allgather");
+    if (!all) return fail(FL_ESYSTEM, "out of memory");
+    fl_status s =
+        check(MPI_Allgather(&own, (int)sizeof own, MPI_BYTE, all, (int)sizeof own, MPI_BYTE, machine), "MPI_Allgather");
     for (int r = 0; !s && r < count; r++) sharing += overlap(&own, &all[r]);
     free(all);
     int share = sharing ? CPU_COUNT(&own) / sharing : 0;
@@ -305,28 +305,26 @@ fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out)
     return s;
 }
 
-/* ==== program =============================================================================================== */
-
-/* For programs that leave MPI to this library: its start and its end. */
+/* ==== MPI's start and end ========================================================================================= */
 
 /* Calls that wait for messages have no communicator, so their errors go to one of these: which, depends on MPI's
  * version. Left alone, they end the program. */
 static fl_status return_errors(void)
 {
-    fl_status s = fli_mpi_check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    fl_status s = check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     if (s) return s;
-    return fli_mpi_check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 fl_status fl_mpi_start(void)
 {
     int threads = MPI_THREAD_SINGLE;
-    fl_status s = fli_mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
+    fl_status s = check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
     if (s) return s;
     if (threads >= MPI_THREAD_SERIALIZED) return return_errors();
     MPI_Finalize();
-    return fli_mpi_fail(FL_ESYSTEM, "this MPI library is built for programs without threads (it gives less than "
-                                    "MPI_THREAD_SERIALIZED); fedloom needs one with threads");
+    return fail(FL_ESYSTEM, "this MPI library is built for programs without threads (it gives less than "
+                            "MPI_THREAD_SERIALIZED); fedloom needs one with threads");
 }
 
 void fl_mpi_finish(void) { MPI_Finalize(); }
@@ -352,12 +350,11 @@ fl_status fl_mpi_meet(const fl_ranks *ranks, int brought, double seconds, int *l
     double until = now() + seconds;
     mine[0] = -brought;
     mine[1] = brought;
-    fl_status s = fli_mpi_check(MPI_Iallreduce(mine, found, 2, MPI_INT, MPI_MAX, m->meet, &request), "MPI_Iallreduce");
+    fl_status s = check(MPI_Iallreduce(mine, found, 2, MPI_INT, MPI_MAX, m->meet, &request), "MPI_Iallreduce");
     while (!s && !done) {
-        s = fli_mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        s = check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (s || done) break;
-        if (seconds >= 0 && now() > until)
-            return fli_mpi_fail(FL_EBUSY, "not all ranks were there within %.0f s", seconds);
+        if (seconds >= 0 && now() > until) return fail(FL_EBUSY, "not all ranks were there within %.0f s", seconds);
         nanosleep(&moment, NULL);
     }
     *least = -found[0];
@@ -365,9 +362,7 @@ fl_status fl_mpi_meet(const fl_ranks *ranks, int brought, double seconds, int *l
     return s;
 }
 
-/* ==== ranks ================================================================================================= */
-
-/* A table from a communicator, and back. */
+/* ==== the table =================================================================================================== */
 
 const char *fl_mpi_version(void) { return FL_VERSION; }
 
@@ -376,25 +371,25 @@ static fl_status check_started(void)
     int started = 0, ended = 0, threads = MPI_THREAD_SINGLE;
     MPI_Initialized(&started);
     MPI_Finalized(&ended);
-    if (!started || ended) return fli_mpi_fail(FL_ECONFIG, "MPI is not started, or has ended");
+    if (!started || ended) return fail(FL_ECONFIG, "MPI is not started, or has ended");
     MPI_Query_thread(&threads);
     if (threads >= MPI_THREAD_SERIALIZED) return FL_OK;
-    return fli_mpi_fail(FL_ECONFIG, "MPI was started with less than MPI_THREAD_SERIALIZED: threads could not take "
-                                    "turns with it");
+    return fail(FL_ECONFIG, "MPI was started with less than MPI_THREAD_SERIALIZED: threads could not take "
+                            "turns with it");
 }
 
 /* Errors come back as codes, of communicators that are made from this one as well. */
 static fl_status duplicate(fli_mpi *m, MPI_Comm from)
 {
     int rank = 0, count = 0;
-    fl_status s = fli_mpi_check(MPI_Comm_dup(from, &m->all), "MPI_Comm_dup");
-    if (!s) s = fli_mpi_check(MPI_Comm_set_errhandler(m->all, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    if (!s) s = fli_mpi_check(MPI_Comm_dup(m->all, &m->meet), "MPI_Comm_dup");
+    fl_status s = check(MPI_Comm_dup(from, &m->all), "MPI_Comm_dup");
+    if (!s) s = check(MPI_Comm_set_errhandler(m->all, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    if (!s) s = check(MPI_Comm_dup(m->all, &m->meet), "MPI_Comm_dup");
     if (!s)
-        s = fli_mpi_check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &m->machine),
-                          "MPI_Comm_split_type");
-    if (!s) s = fli_mpi_check(MPI_Comm_rank(m->all, &rank), "MPI_Comm_rank");
-    if (!s) s = fli_mpi_check(MPI_Comm_size(m->all, &count), "MPI_Comm_size");
+        s = check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &m->machine),
+                  "MPI_Comm_split_type");
+    if (!s) s = check(MPI_Comm_rank(m->all, &rank), "MPI_Comm_rank");
+    if (!s) s = check(MPI_Comm_size(m->all, &count), "MPI_Comm_size");
     m->rank = (uint32_t)rank;
     m->count = (uint32_t)count;
     return s;
@@ -405,18 +400,18 @@ static fl_status make_common(fli_mpi *m, int local)
 {
     MPI_Aint size;
     int unit;
-    fl_status s = fli_mpi_check(
-        MPI_Win_allocate_shared(local ? 0 : FLI_MPI_COMMON, 1, MPI_INFO_NULL, m->machine, &m->memory, &m->common),
-        "MPI_Win_allocate_shared");
-    if (!s) s = fli_mpi_check(MPI_Win_shared_query(m->common, 0, &size, &unit, &m->memory), "MPI_Win_shared_query");
+    fl_status s =
+        check(MPI_Win_allocate_shared(local ? 0 : FLI_MPI_COMMON, 1, MPI_INFO_NULL, m->machine, &m->memory, &m->common),
+              "MPI_Win_allocate_shared");
+    if (!s) s = check(MPI_Win_shared_query(m->common, 0, &size, &unit, &m->memory), "MPI_Win_shared_query");
     if (s) return s;
     if (!local) memset(m->memory, 0, FLI_MPI_COMMON);
-    return fli_mpi_check(MPI_Barrier(m->machine), "MPI_Barrier");
+    return check(MPI_Barrier(m->machine), "MPI_Barrier");
 }
 
 static void release(fli_mpi *m)
 {
-    fli_mpi_drop(m);
+    drop_messages(m);
     if (m->common != MPI_WIN_NULL) MPI_Win_free(&m->common);
     if (m->machine != MPI_COMM_NULL) MPI_Comm_free(&m->machine);
     if (m->meet != MPI_COMM_NULL) MPI_Comm_free(&m->meet);
@@ -428,8 +423,8 @@ static fl_status fill(fli_mpi *m, fl_ranks *out)
 {
     int local = 0, neighbours = 0;
     uint32_t processors = 0;
-    fl_status s = fli_mpi_check(MPI_Comm_rank(m->machine, &local), "MPI_Comm_rank");
-    if (!s) s = fli_mpi_check(MPI_Comm_size(m->machine, &neighbours), "MPI_Comm_size");
+    fl_status s = check(MPI_Comm_rank(m->machine, &local), "MPI_Comm_rank");
+    if (!s) s = check(MPI_Comm_size(m->machine, &neighbours), "MPI_Comm_size");
     if (!s) s = fli_mpi_processors(m->machine, &processors);
     if (!s) s = make_common(m, local);
     if (s) return s;
@@ -441,12 +436,12 @@ static fl_status fill(fli_mpi *m, fl_ranks *out)
         .neighbours = (uint32_t)neighbours,
         .processors = processors,
         .arg = m,
-        .gather = fli_mpi_gather,
-        .add = fli_mpi_add,
-        .send = fli_mpi_send,
-        .expect = fli_mpi_expect,
-        .arrived = fli_mpi_arrived,
-        .flush = fli_mpi_flush,
+        .gather = gather,
+        .add = add,
+        .send = send_message,
+        .expect = expect,
+        .arrived = arrived,
+        .flush = flush,
     };
     return FL_OK;
 }
@@ -454,12 +449,12 @@ static fl_status fill(fli_mpi *m, fl_ranks *out)
 fl_status fl_mpi_ranks_new(const void *comm, fl_ranks *out)
 {
     if (out->size != sizeof *out)
-        return fli_mpi_fail(FL_ECONFIG, "fl_ranks.size is %zu, not %zu: it was not set, or is another version's",
-                            out->size, sizeof *out);
+        return fail(FL_ECONFIG, "fl_ranks.size is %zu, not %zu: it was not set, or is another version's", out->size,
+                    sizeof *out);
     fl_status s = check_started();
     if (s) return s;
     fli_mpi *m = calloc(1, sizeof *m);
-    if (!m) return fli_mpi_fail(FL_ESYSTEM, "out of memory");
+    if (!m) return fail(FL_ESYSTEM, "out of memory");
     m->all = m->meet = m->machine = MPI_COMM_NULL;
     m->common = MPI_WIN_NULL;
     m->piece = INT_MAX;

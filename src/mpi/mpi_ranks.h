@@ -1,4 +1,4 @@
-/* What stands behind an fl_ranks by MPI. */
+/* What stands behind an fl_ranks by MPI: for mpi_ranks.c and its test. */
 #ifndef FLI_MPI_MPI_RANKS_H
 #define FLI_MPI_MPI_RANKS_H
 
@@ -12,10 +12,10 @@ typedef struct {
     MPI_Request *requests;
     size_t *marks; /* of what is received */
     size_t *bytes;
-    /* for those that are done: their places and statuses, as MPI tells them, */
-    int *done;
+    /* of those that are done: */
+    int *done; /* places and statuses, as MPI returns them, */
     MPI_Status *statuses;
-    size_t *found; /* and marks that were not asked for yet */
+    size_t *found; /* and `waiting` marks that were not asked for yet */
     size_t waiting;
 } fli_mpi_requests;
 
@@ -32,22 +32,7 @@ typedef struct {
 
 enum { FLI_MPI_COMMON = 64, FLI_MPI_NUMBERS = 32768 }; /* MPI promises that many tags */
 
-/* error.c: a sentence for fl_mpi_error, and the status. */
-fl_status fli_mpi_fail(fl_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same by what MPI says of a code; FL_OK for MPI_SUCCESS. */
-fl_status fli_mpi_check(int code, const char *what);
-
-/* together.c and messages.c: the functions of the table. */
-fl_status fli_mpi_gather(void *arg, void *all, const size_t *at);
-fl_status fli_mpi_add(void *arg, void *v, size_t n, size_t real);
-fl_status fli_mpi_send(void *arg, uint32_t to, uint32_t number, const void *bytes, size_t n);
-fl_status fli_mpi_expect(void *arg, uint32_t from, uint32_t number, void *bytes, size_t n, size_t mark);
-fl_status fli_mpi_arrived(void *arg, int wait, size_t *mark, int *there);
-fl_status fli_mpi_flush(void *arg);
-/* Gives up what is under way. */
-void fli_mpi_drop(fli_mpi *m);
-
-/* processors.c: how many of the machine's are for this rank. Its neighbours call it, too. */
+/* How many of the machine's processors this rank may take. All ranks of the machine call it together. */
 fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out);
 
 #endif

@@ -149,8 +149,11 @@ static fl_status with_keep(stage *s, fl_status (*act)(fli_client_store *))
     return status;
 }
 
-static fl_status write_old(fli_client_store *k) { return fli_client_store_write(k, FLI_KEEP_STATE, "old", 3); }
-static fl_status write_new(fli_client_store *k) { return fli_client_store_write(k, FLI_KEEP_STATE, "newer", 5); }
+static fl_status write_old(fli_client_store *k) { return fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "old", 3); }
+static fl_status write_new(fli_client_store *k)
+{
+    return fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "newer", 5);
+}
 
 static void old_state(stage *s) { assert_ok(s->f->ctx, with_keep(s, write_old)); }
 static fl_status new_state(stage *s) { return with_keep(s, write_new); }
@@ -161,7 +164,7 @@ static fl_status read_state(fli_client_store *k)
 {
     unsigned char *p;
     size_t n;
-    fl_status status = fli_client_store_read(k, FLI_KEEP_STATE, &p, &n);
+    fl_status status = fli_client_store_read(k, FLI_CLIENT_STORE_STATE, &p, &n);
     if (!status) snprintf(kept, sizeof kept, "%.*s", (int)n, p ? (const char *)p : "");
     fli_free(p);
     return status;
@@ -242,7 +245,7 @@ static fl_status open_roster(stage *s, fli_roster **out)
 static fl_status enter(stage *s, fli_roster *r, const char *name, const char *card)
 {
     uint32_t client;
-    assert_ok(s->f->ctx, fli_roster_place(r, s->f->ctx, name, &client));
+    assert_ok(s->f->ctx, fli_roster_reserve(r, s->f->ctx, name, &client));
     fl_status status = fli_roster_enter(r, s->f->ctx, client, card, strlen(card));
     if (status) fli_roster_release(r, client);
     return status;
@@ -266,7 +269,7 @@ static fl_status join_two(stage *s)
     if (status) return status;
     s->bob = !(status = enter(s, r, "bob-with-a-long-name", "the long card of bob"));
     s->carol = !(second = enter(s, r, "carol", "c"));
-    third = fli_roster_tell(r, s->f->ctx, 0);
+    third = fli_roster_acknowledge(r, s->f->ctx, 0);
     fli_roster_free(r);
     return status ? status : second ? second : third;
 }
@@ -278,9 +281,9 @@ static void find_clients(stage *s, fl_status status)
     assert_ok(s->f->ctx, open_roster(s, &r));
     assert_int_equal(fli_roster_find(r, "alice"), 0);
     uint32_t bob = fli_roster_find(r, "bob-with-a-long-name"), carol = fli_roster_find(r, "carol");
-    if (!status || (here && s->bob)) assert_int_not_equal(bob, FLI_NOBODY);
-    if (!status || (here && s->carol)) assert_int_not_equal(carol, FLI_NOBODY);
-    if (!status) assert_true(fli_roster_told(r, 0));
+    if (!status || (here && s->bob)) assert_int_not_equal(bob, FLI_NO_CLIENT);
+    if (!status || (here && s->carol)) assert_int_not_equal(carol, FLI_NO_CLIENT);
+    if (!status) assert_true(fli_roster_acknowledged(r, 0));
     fli_roster_free(r);
 }
 
@@ -308,7 +311,7 @@ static void find_roster(stage *s, fl_status status)
     if (!status || text) assert_true(n && text[n - 1] == '\n');
     free(text);
     assert_ok(s->f->ctx, open_roster(s, &r));
-    assert_int_equal(fli_roster_kept(r), 0);
+    assert_int_equal(fli_roster_entered(r), 0);
     fli_roster_free(r);
     if (status) no_roster(s);
 }

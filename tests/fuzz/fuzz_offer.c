@@ -16,7 +16,7 @@ static void demand(int holds, const char *what)
     abort();
 }
 
-static void check_offer(const fli_federation_offer *o)
+static void check_offer(const fli_federation_info *o)
 {
     const size_t *shape = o->wanted.shape;
     demand(!*o->method || fli_net_name_ok(o->method), "a method's name is none");
@@ -31,13 +31,13 @@ static void check_offer(const fli_federation_offer *o)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fl_ctx *ctx = fl_ctx_new();
-    fli_federation_offer offer;
+    fli_federation_info offer;
     char said[20];
     if (!ctx) return 0;
-    fl_status s = fli_federation_offer_read(ctx, data, size, &offer);
+    fl_status s = fli_federation_info_read(ctx, data, size, &offer);
     demand(!s == !*fl_ctx_error(ctx), "a failure without a sentence, or the other way round");
     if (!s) check_offer(&offer);
-    fli_federation_offer_fini(&offer);
+    fli_federation_info_fini(&offer);
     fli_http_answer heard = {.code = 200, .body = (unsigned char *)data, .n = size};
     fli_http_answer_text(&heard, "state", said, sizeof said);
     for (const char *c = said; *c; c++) demand((unsigned char)*c >= ' ' && *c != 127, "a text is not printable");

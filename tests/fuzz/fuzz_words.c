@@ -111,7 +111,7 @@ static void count_names(fli_roster *r)
         kept++;
         demand(fli_net_name_ok(name) && fli_roster_find(r, name) == i, "a name with another's number");
     }
-    demand(kept == fli_roster_kept(r), "more are kept than there are");
+    demand(kept == fli_roster_entered(r), "more are kept than there are");
 }
 
 static void try_list(const uint8_t *p, size_t n)
@@ -129,18 +129,18 @@ static void try_roster(const uint8_t *p, size_t n)
 {
     fli_roster *r = NULL;
     const fli_roster_spec spec = {.clients = CLIENTS, .file = put("roster", p, n)};
-    uint32_t client = FLI_NOBODY;
+    uint32_t client = FLI_NO_CLIENT;
     fl_status s = fli_roster_open(here.ctx, &spec, &r);
     said(s);
     if (s) return;
     count_names(r);
     int joined =
-        !fli_roster_place(r, here.ctx, "newcomer", &client) && !fli_roster_enter(r, here.ctx, client, "card", 4);
-    size_t kept = fli_roster_kept(r);
+        !fli_roster_reserve(r, here.ctx, "newcomer", &client) && !fli_roster_enter(r, here.ctx, client, "card", 4);
+    size_t kept = fli_roster_entered(r);
     fli_roster_free(r);
     fli_clear(here.ctx);
     demand(!fli_roster_open(here.ctx, &spec, &r), "a roster that cannot be read again");
-    demand(fli_roster_kept(r) == kept && (!joined || fli_roster_find(r, "newcomer") == client),
+    demand(fli_roster_entered(r) == kept && (!joined || fli_roster_find(r, "newcomer") == client),
            "a roster that forgets");
     fli_roster_free(r);
 }
@@ -155,7 +155,7 @@ static void try_kept(const uint8_t *p, size_t n)
     snprintf(folder, sizeof folder, "%s/keep", here.folder);
     demand(!fli_client_store_open(here.ctx, folder, &k) && !fli_client_store_run(k, &run), "nothing can be kept");
     put("keep/run-0000000000000000/state", p, n);
-    fl_status s = fli_client_store_read(k, FLI_KEEP_STATE, &got, &bytes);
+    fl_status s = fli_client_store_read(k, FLI_CLIENT_STORE_STATE, &got, &bytes);
     said(s);
     demand(s || (got && bytes < n), "something is kept that was not there");
     fli_free(got);

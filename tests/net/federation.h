@@ -128,7 +128,7 @@ UNUSED static void tell_all(federation *t)
 {
     const char *first;
     fli_serve_finish(t->serve);
-    assert_int_equal(fli_serve_untold(t->serve, 60, NULL, NULL, &first), 0);
+    assert_int_equal(fli_serve_unacknowledged(t->serve, 60, NULL, NULL, &first), 0);
     assert_ok(t->f->ctx, fli_serve_forget(t->serve));
 }
 

@@ -102,7 +102,7 @@ static fl_status take_part(odd *o)
 {
     fl_status s = join(o);
     while (!s && !o->over) {
-        fli_ask_glance g;
+        fli_peeked_ask g;
         fli_http_answer r = {0};
         fl_bytes out = {0};
         if (fli_http_call_get(o->call, FLI_NET_ASK, 5, most, &r) == FLI_CALL_WRONG) s = FL_EREFUSED;

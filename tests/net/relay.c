@@ -1,4 +1,4 @@
-/* Stands between clients and a server, and is a bad line: connections are slow, stand still, and are cut in the middle
+/* Stands between clients and a server as a bad network: connections are slow, stand still, and are cut in the middle
  * of whatever is being said, by a schedule that follows from a seed.
  *
  *     relay FROM TO [seed=N] [delay=MS] [rate=BYTES] [cut=BYTES] [stall=MS] [seconds=S]

@@ -130,14 +130,14 @@ static void comes_later(void **state)
     fli_http_answer r;
     fli_net_log log = {0};
     fake_start(&s, answers, 2);
-    fli_retry line = {.ctx = c->ctx, .call = open_call(c, &s), .log = &log};
-    fli_http_backoff_init(&line.backoff);
+    fli_retry retry = {.ctx = c->ctx, .call = open_call(c, &s), .log = &log};
+    fli_http_backoff_init(&retry.backoff);
     double begun = fli_clock_now();
-    assert_ok(c->ctx, fli_retry_get(&line, "/v1/ask", 0, 1000, &r));
+    assert_ok(c->ctx, fli_retry_get(&retry, "/v1/ask", 0, 1000, &r));
     assert_true(fli_clock_now() - begun >= 1);
     assert_int_equal(r.code, 200);
     assert_int_equal(r.retry, 0);
-    fli_http_call_free(line.call);
+    fli_http_call_free(retry.call);
     fake_stop(&s);
 }
 
@@ -155,8 +155,9 @@ static void hear(void *arg, const char *line)
 
 #define REFUSED(json) "HTTP/1.1 403 Forbidden\r\n" OURS "Content-Length: " json
 
-/* What a line makes of these answers, with a certificate that holds by this machine's clock or not. */
-static fl_status line_hears(context *c, const fake_answer *answers, size_t n, int holds, double patience, said *heard)
+/* What a call that is tried again makes of these answers, with a certificate that holds by this machine's clock or
+ * not. */
+static fl_status retried(context *c, const fake_answer *answers, size_t n, int holds, double patience, said *heard)
 {
     fake_server s;
     fli_http_answer r;
@@ -171,11 +172,11 @@ static fl_status line_hears(context *c, const fake_answer *answers, size_t n, in
                                      .stall_s = 1,
                                      .begins = now - 1000,
                                      .ends = holds ? now + 1000 : now - 1};
-    fli_retry line = {.ctx = c->ctx, .log = &log, .patience = patience};
-    fli_http_backoff_init(&line.backoff);
-    assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &line.call));
-    fl_status status = fli_retry_get(&line, "/v1/ask", 0, 1000, &r);
-    fli_http_call_free(line.call);
+    fli_retry retry = {.ctx = c->ctx, .log = &log, .patience = patience};
+    fli_http_backoff_init(&retry.backoff);
+    assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &retry.call));
+    fl_status status = fli_retry_get(&retry, "/v1/ask", 0, 1000, &r);
+    fli_http_call_free(retry.call);
     fake_stop(&s);
     return status;
 }
@@ -192,16 +193,16 @@ static void wrong_for_a_moment(void **state)
     static const fake_answer process[] = {{REFUSED("25\r\n\r\n{\"error\":\"two\",\"again\":9}")},
                                           {OK_HEAD "Content-Length: 2\r\n\r\nhi"}};
     static const fake_answer final[] = {{REFUSED("17\r\n\r\n{\"error\":\"never\"}")}};
-    assert_ok(c->ctx, line_hears(c, clock, 3, 1, 0, &heard));
+    assert_ok(c->ctx, retried(c, clock, 3, 1, 0, &heard));
     assert_int_equal(heard.wrong, 1);
     assert_non_null(strstr(heard.last, "event=wrong until=20"));
     assert_non_null(strstr(heard.last, "refuses (403): ended"));
-    assert_int_equal(line_hears(c, clock, 3, 0, 0, &heard), FL_EREFUSED); /* by our clock as well */
+    assert_int_equal(retried(c, clock, 3, 0, 0, &heard), FL_EREFUSED); /* by our clock as well */
     assert_int_equal(heard.wrong, 0);
-    assert_ok(c->ctx, line_hears(c, process, 2, 0, 0, &heard)); /* that has nothing to do with clocks */
-    assert_fails(c->ctx, line_hears(c, clock, 1, 1, 0.3, &heard), FL_EREFUSED, "refuses (403): ended");
+    assert_ok(c->ctx, retried(c, process, 2, 0, 0, &heard)); /* that has nothing to do with clocks */
+    assert_fails(c->ctx, retried(c, clock, 1, 1, 0.3, &heard), FL_EREFUSED, "refuses (403): ended");
     assert_int_equal(heard.wrong, 1);
-    assert_fails(c->ctx, line_hears(c, final, 1, 1, 0, &heard), FL_EREFUSED, "refuses (403): never");
+    assert_fails(c->ctx, retried(c, final, 1, 1, 0, &heard), FL_EREFUSED, "refuses (403): never");
     assert_int_equal(heard.wrong, 0);
 }
 
@@ -403,7 +404,7 @@ static void pauses_grow_to_a_bound(void **state)
     assert_true(next >= 7 && next < 7.5);
     fli_http_backoff_reset(&b);
     next = fli_http_backoff_next(&b, 1e6);
-    assert_true(next >= FLI_BACKOFF_LEAST && next < FLI_BACKOFF_LEAST + 0.5);
+    assert_true(next >= FLI_BACKOFF_SERVER_MAX && next < FLI_BACKOFF_SERVER_MAX + 0.5);
 }
 
 int main(void)

@@ -57,7 +57,7 @@ typedef struct {
     atomic_int woken[CLIENTS];
     char lines[4096]; /* of the log */
     pthread_mutex_t lock;
-} desk;
+} stage;
 
 static void wake(void *arg, void *who)
 {
@@ -67,13 +67,13 @@ static void wake(void *arg, void *who)
 
 static void keep_line(void *arg, const char *line)
 {
-    desk *d = arg;
+    stage *d = arg;
     pthread_mutex_lock(&d->lock);
     strncat(d->lines, line, sizeof d->lines - strlen(d->lines) - 1);
     pthread_mutex_unlock(&d->lock);
 }
 
-static int logged(desk *d, const char *part)
+static int logged(stage *d, const char *part)
 {
     int n = 0;
     pthread_mutex_lock(&d->lock);
@@ -88,7 +88,7 @@ static const char *no_name(void *arg, uint32_t client)
     return "somebody";
 }
 
-static void up(desk *d, fixture *f, const char *settings, double silence)
+static void up(stage *d, fixture *f, const char *settings, double silence)
 {
     memset(d, 0, sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
@@ -119,7 +119,7 @@ static void up(desk *d, fixture *f, const char *settings, double silence)
     }
 }
 
-static void down(desk *d)
+static void down(stage *d)
 {
     fli_dispatch_close(d->dispatch);
     fli_dispatch_free(d->dispatch);
@@ -140,7 +140,7 @@ static void down(desk *d)
         assert_true(what);                                                                                             \
     } while (0)
 
-static void begin(desk *d)
+static void begin(stage *d)
 {
     fli_dispatch_begin(d->dispatch);
     EVENTUALLY(fli_dispatch_phase(d->dispatch) == FLI_NET_RUNNING);
@@ -152,7 +152,7 @@ static void begin(desk *d)
     }
 }
 
-static fli_shared_body *ask_of(desk *d, uint32_t i)
+static fli_shared_body *ask_of(stage *d, uint32_t i)
 {
     double until = fli_clock_now() + 30;
     fli_shared_body *p;
@@ -162,7 +162,7 @@ static fli_shared_body *ask_of(desk *d, uint32_t i)
 }
 
 /* The run may have ended meanwhile: then the answer is of no use. */
-static void answer_ask(desk *d, uint32_t i, const fli_shared_body *p)
+static void answer_ask(stage *d, uint32_t i, const fli_shared_body *p)
 {
     char why[200];
     fl_bytes answer;
@@ -173,13 +173,13 @@ static void answer_ask(desk *d, uint32_t i, const fli_shared_body *p)
 }
 
 /* Answers everything until the run has ended, but as `mute`, if there is such a client, refuses. */
-static void go_on_without(desk *d, uint32_t mute)
+static void go_on_without(stage *d, uint32_t mute)
 {
     for (double until = fli_clock_now() + 60; !fli_dispatch_ended(d->dispatch, 0) && fli_clock_now() < until;)
         for (uint32_t i = 0; i < CLIENTS; i++) {
             fli_shared_body *p = fli_dispatch_ask(d->dispatch, i);
             if (!p) continue;
-            fli_dispatch_heard(d->dispatch, i);
+            fli_dispatch_heard_from(d->dispatch, i);
             if (i == mute)
                 fli_dispatch_refuse(d->dispatch, i, p->number, "too \"much\"\n for me");
             else
@@ -189,12 +189,12 @@ static void go_on_without(desk *d, uint32_t mute)
     assert_true(fli_dispatch_ended(d->dispatch, 0));
 }
 
-static void go_on(desk *d) { go_on_without(d, CLIENTS); }
+static void go_on(stage *d) { go_on_without(d, CLIENTS); }
 
 /* Answers the ask of a client, if it is one to take a turn or not; 1: it has such a one. */
-static int answer_if(desk *d, uint32_t i, int turn)
+static int answer_if(stage *d, uint32_t i, int turn)
 {
-    fli_ask_glance g = {0};
+    fli_peeked_ask g = {0};
     fli_shared_body *p = fli_dispatch_ask(d->dispatch, i);
     if (!p) return 0;
     assert_ok(d->ctx[i], fli_peek_ask(d->ctx[i], p->packet.data, p->packet.n, &g));
@@ -204,7 +204,7 @@ static int answer_if(desk *d, uint32_t i, int turn)
 }
 
 /* How many are at work; all who are to be measured before that are. */
-static size_t turns_out(desk *d)
+static size_t turns_out(stage *d)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < CLIENTS; i++) n += !answer_if(d, i, 0) && fli_dispatch_wanted(d->dispatch, i, 0);
@@ -214,7 +214,7 @@ static size_t turns_out(desk *d)
 /* Asynchronous: three are at work, and all are to be measured. Nobody's ask is taken back. */
 static void at_work_and_to_be_measured(void **state)
 {
-    desk d;
+    stage d;
     up(&d, *state, "algorithm=fedasync;clock=real;participation={kind: uniform, count: 4}", 60);
     begin(&d);
     EVENTUALLY(turns_out(&d) == 4);
@@ -230,7 +230,7 @@ static void at_work_and_to_be_measured(void **state)
 
 static void waiting(void **state)
 {
-    desk d;
+    stage d;
     up(&d, *state, "participation=everyone", 60);
     assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_JOINING);
     assert_null(fli_dispatch_ask(d.dispatch, 0));
@@ -261,10 +261,10 @@ static void waiting(void **state)
     fli_dispatch_finish(d.dispatch);
     EVENTUALLY(atomic_load(&second) == 1);
     uint32_t first;
-    assert_int_equal(fli_dispatch_untold(d.dispatch, &first), CLIENTS);
+    assert_int_equal(fli_dispatch_unacknowledged(d.dispatch, &first), CLIENTS);
     assert_int_equal(first, 0);
-    fli_dispatch_told(d.dispatch, 0);
-    assert_int_equal(fli_dispatch_untold(d.dispatch, &first), CLIENTS - 1);
+    fli_dispatch_acknowledge(d.dispatch, 0);
+    assert_int_equal(fli_dispatch_unacknowledged(d.dispatch, &first), CLIENTS - 1);
     assert_int_equal(first, 1);
     assert_int_equal(atomic_load(&d.counters.waiting), 0);
     down(&d);
@@ -272,7 +272,7 @@ static void waiting(void **state)
 
 static void answers(void **state)
 {
-    desk d;
+    stage d;
     char why[200];
     fl_bytes answer;
     fli_net_client seen;
@@ -306,7 +306,7 @@ static void answers(void **state)
 /* The same ask answered twice, from other samples. */
 static void another_answer(void **state)
 {
-    desk d;
+    stage d;
     char why[400];
     fl_bytes answer, other;
     up(&d, *state, "participation=everyone;metrics={train: false, clients: false}", 60);
@@ -339,7 +339,7 @@ static void another_answer(void **state)
     down(&d);
 }
 
-static fli_ask_claim claim(desk *d, uint64_t folder, uint64_t process, fli_other *other)
+static fli_process_claim claim(stage *d, uint64_t folder, uint64_t process, fli_other_process *other)
 {
     char from[32];
     const fli_instance who = {folder, process};
@@ -350,8 +350,8 @@ static fli_ask_claim claim(desk *d, uint64_t folder, uint64_t process, fli_other
 /* One process at a time acts as a client. */
 static void claims(void **state)
 {
-    desk d;
-    fli_other other;
+    stage d;
+    fli_other_process other;
     atomic_int woken = 0;
     up(&d, *state, "participation=everyone", 60);
     assert_int_equal(claim(&d, 7, 1, &other), FLI_CLAIM_KNOWN);
@@ -379,7 +379,7 @@ static void claims(void **state)
 /* A method that needs everyone cannot go on without one; a server that starts again can. */
 static void refusal_of_one_that_is_needed(void **state)
 {
-    desk d;
+    stage d;
     char why[300];
     up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
        60);
@@ -395,7 +395,7 @@ static void refusal_of_one_that_is_needed(void **state)
 /* A round goes on without a client that refuses, or that is not heard while it has something to do. */
 static void refused_and_silent(void **state)
 {
-    desk d;
+    stage d;
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 0.3);
     begin(&d);
@@ -422,7 +422,7 @@ static void refused_and_silent(void **state)
 }
 
 /* Answers to what a client is asked that are none, this many. */
-static void answer_badly(desk *d, uint32_t who, int times)
+static void answer_badly(stage *d, uint32_t who, int times)
 {
     char why[200];
     for (int i = 0; i < times; i++)
@@ -432,7 +432,7 @@ static void answer_badly(desk *d, uint32_t who, int times)
 /* A client whose answers are none is heard all the time, and would be waited for in vain. */
 static void malformed(void **state)
 {
-    desk d;
+    stage d;
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 60);
     begin(&d);
@@ -461,7 +461,7 @@ static void malformed(void **state)
 /* Where everyone is needed the run stops with its name. */
 static void malformed_of_one_that_is_needed(void **state)
 {
-    desk d;
+    stage d;
     char why[400];
     up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
        60);
@@ -482,7 +482,7 @@ static void malformed_of_one_that_is_needed(void **state)
 /* A client may work for as long as it likes while it is heard of. */
 static void long_turns_are_not_silence(void **state)
 {
-    desk d;
+    stage d;
     uint64_t number[CLIENTS];
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
@@ -495,7 +495,7 @@ static void long_turns_are_not_silence(void **state)
     for (int again = 0; again < 5; again++) {
         pass_time(900);
         for (uint32_t i = 0; i < CLIENTS; i++)
-            if (i != 4 || !again) fli_dispatch_heard(d.dispatch, i);
+            if (i != 4 || !again) fli_dispatch_heard_from(d.dispatch, i);
     }
     EVENTUALLY(
         !fli_dispatch_wanted(d.dispatch, 4, number[4])); /* all were looked at after it was too late for this one */
@@ -510,7 +510,7 @@ static void long_turns_are_not_silence(void **state)
 }
 
 /* The thread has looked who is silent, from the beginning to the end of a look. Client 0 has nothing to do. */
-static void looked(desk *d)
+static void looked(stage *d)
 {
     for (int i = 0; i < 2; i++) {
         atomic_int woken = 0;
@@ -525,7 +525,7 @@ static void look_meanwhile(void *arg) { looked(arg); }
  * its client is not late for that. */
 static void taken_is_not_late(void **state)
 {
-    desk d;
+    stage d;
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
     begin(&d);
@@ -545,7 +545,7 @@ static void taken_is_not_late(void **state)
 /* A client that is needed is waited for, and its silence is a line in the log each time that it has lasted so long. */
 static void silence_of_one_that_is_needed(void **state)
 {
-    desk d;
+    stage d;
     up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
        1000);
     begin(&d);
@@ -567,7 +567,7 @@ static void silence_of_one_that_is_needed(void **state)
 /* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
 static void late(void **state)
 {
-    desk d;
+    stage d;
     fli_net_client seen;
     up(&d, *state,
        "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false};server.deadline=0.3",
@@ -589,7 +589,7 @@ static void late(void **state)
 
 static void draining(void **state)
 {
-    desk d;
+    stage d;
     up(&d, *state, "participation=everyone;rounds=1000", 60);
     begin(&d);
     fli_shared_body_release(ask_of(&d, 0));
@@ -603,7 +603,7 @@ static void draining(void **state)
 
 static void closed_while_all_wait(void **state)
 {
-    desk d;
+    stage d;
     up(&d, *state, "", 60);
     for (uint32_t i = 0; i < CLIENTS; i++) assert_true(fli_dispatch_wait(d.dispatch, i, 0, 30, &d.woken[i]));
     fli_dispatch_close(d.dispatch);

@@ -107,15 +107,15 @@ static void federations_beyond_limits(void **state)
     fli_join_settings_fini(&s);
 }
 
-static fl_status federation(context *c, const char *json, fli_federation_offer *f)
+static fl_status federation(context *c, const char *json, fli_federation_info *f)
 {
-    return fli_federation_offer_read(c->ctx, json, strlen(json), f);
+    return fli_federation_info_read(c->ctx, json, strlen(json), f);
 }
 
 static void what_a_federation_is(void **state)
 {
     context *c = *state;
-    fli_federation_offer f;
+    fli_federation_info f;
     assert_ok(c->ctx,
               federation(c,
                          "{\"protocol\":1,\"state\":\"joining\",\"method\":\"fedavg\",\"model\":\"mlp\",\"clients\":10,"
@@ -132,14 +132,14 @@ static void what_a_federation_is(void **state)
     assert_int_equal(f.wanted.shape[2], 28);
     assert_int_equal(f.wanted.classes, 10);
     assert_null(f.class_name);
-    fli_federation_offer_fini(&f);
+    fli_federation_info_fini(&f);
     assert_ok(c->ctx, federation(c,
                                  "{\"state\":\"joining\",\"clients\":1,\"missing\":1,\"samples\":{\"shape\":[7],"
                                  "\"classes\":2,\"class_names\":[\"it's sick\",\"well\"]}}",
                                  &f));
     assert_string_equal(f.class_name[0], "it's sick");
     assert_string_equal(f.class_name[1], "well");
-    fli_federation_offer_fini(&f);
+    fli_federation_info_fini(&f);
     assert_ok(c->ctx, federation(c,
                                  "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"method\":\"a b\\n\","
                                  "\"samples\":{\"shape\":[7],\"classes\":0}}",
@@ -194,15 +194,15 @@ static void samples_that_do_not_suit(void **state)
     assert_ok(c->ctx, fl_config_text(cfg, "data: {kind: blobs, samples: 30, features: 4, classes: 3}", NULL));
     assert_ok(c->ctx, fl_client_new(cfg, &client));
     assert_ok(c->ctx, fl_client_card(client, 0, &card));
-    const fli_wanted good = {{1, 1, 4}, 3}, more = {{1, 1, 4}, 5}, image = {{1, 2, 2}, 3};
-    const fli_wanted narrow = {{1, 1, 5}, 3}, numbers = {{1, 1, 4}, 0}, fewer = {{1, 1, 4}, 2};
-    assert_null(fli_peek_wrong(c->ctx, card.data, card.n, &good, why, sizeof why));
-    assert_null(fli_peek_wrong(c->ctx, card.data, card.n, &more, why, sizeof why));
-    assert_null(fli_peek_wrong(c->ctx, card.data, card.n, &image, why, sizeof why));
-    assert_non_null(strstr(fli_peek_wrong(c->ctx, card.data, card.n, &narrow, why, sizeof why), "another shape"));
+    const fli_wanted_samples good = {{1, 1, 4}, 3}, more = {{1, 1, 4}, 5}, image = {{1, 2, 2}, 3};
+    const fli_wanted_samples narrow = {{1, 1, 5}, 3}, numbers = {{1, 1, 4}, 0}, fewer = {{1, 1, 4}, 2};
+    assert_null(fli_peek_card_wrong(c->ctx, card.data, card.n, &good, why, sizeof why));
+    assert_null(fli_peek_card_wrong(c->ctx, card.data, card.n, &more, why, sizeof why));
+    assert_null(fli_peek_card_wrong(c->ctx, card.data, card.n, &image, why, sizeof why));
+    assert_non_null(strstr(fli_peek_card_wrong(c->ctx, card.data, card.n, &narrow, why, sizeof why), "another shape"));
     assert_non_null(strstr(why, "they are 1 x 1 x 4 with 3 classes, and the federation's 1 x 1 x 5 with 3"));
-    assert_non_null(strstr(fli_peek_wrong(c->ctx, card.data, card.n, &numbers, why, sizeof why), "labels"));
-    assert_non_null(strstr(fli_peek_wrong(c->ctx, card.data, card.n, &fewer, why, sizeof why), "more classes"));
+    assert_non_null(strstr(fli_peek_card_wrong(c->ctx, card.data, card.n, &numbers, why, sizeof why), "labels"));
+    assert_non_null(strstr(fli_peek_card_wrong(c->ctx, card.data, card.n, &fewer, why, sizeof why), "more classes"));
     fl_bytes_free(&card);
     fl_client_free(client);
     fl_config_free(cfg);

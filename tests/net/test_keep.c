@@ -1,4 +1,4 @@
-/* What a client has on its disk: whole or not there, its own, one process at a time. */
+/* The client store: files that are whole or not there, their owner's alone, one process at a time. */
 #include "context.h"
 
 #include "base/file.h"
@@ -22,7 +22,7 @@ static int teardown(void **state)
     return context_teardown(state);
 }
 
-static fli_client_store *open_keep(context *c)
+static fli_client_store *open_store(context *c)
 {
     char path[128];
     fli_client_store *k = NULL;
@@ -46,7 +46,7 @@ static int mode_of(const char *name)
     return stat(in_folder(name), &st) ? -1 : (int)(st.st_mode & 0777);
 }
 
-static void assert_kept(context *c, fli_client_store *k, fli_client_store_kind kind, const char *text)
+static void assert_stored(context *c, fli_client_store *k, fli_client_store_kind kind, const char *text)
 {
     unsigned char *p;
     size_t n;
@@ -61,45 +61,45 @@ static void what_was_written_is_there(void **state)
 {
     context *c = *state;
     mode_t mask = umask(0);
-    fli_client_store *k = open_keep(c);
+    fli_client_store *k = open_store(c);
     assert_ok(c->ctx, fli_client_store_run(k, &one));
-    assert_kept(c, k, FLI_KEEP_STATE, NULL);
-    assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_STATE, "state", 5));
-    assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_ANSWER, "first", 5));
-    assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_ANSWER, "second", 6));
+    assert_stored(c, k, FLI_CLIENT_STORE_STATE, NULL);
+    assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "state", 5));
+    assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_ANSWER, "first", 5));
+    assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_ANSWER, "second", 6));
     umask(mask);
     fli_client_store_close(k);
     assert_int_equal(mode_of(""), 0700);
     assert_int_equal(mode_of("run-0100000000000000"), 0700);
     assert_int_equal(mode_of("run-0100000000000000/state"), 0600);
     assert_int_equal(mode_of("run-0100000000000000/answer"), 0600);
-    k = open_keep(c);
+    k = open_store(c);
     assert_ok(c->ctx, fli_client_store_run(k, &one));
-    assert_kept(c, k, FLI_KEEP_STATE, "state");
-    assert_kept(c, k, FLI_KEEP_ANSWER, "second");
-    assert_ok(c->ctx, fli_client_store_forget(k, FLI_KEEP_ANSWER));
-    assert_ok(c->ctx, fli_client_store_forget(k, FLI_KEEP_ANSWER));
-    assert_kept(c, k, FLI_KEEP_ANSWER, NULL);
+    assert_stored(c, k, FLI_CLIENT_STORE_STATE, "state");
+    assert_stored(c, k, FLI_CLIENT_STORE_ANSWER, "second");
+    assert_ok(c->ctx, fli_client_store_forget(k, FLI_CLIENT_STORE_ANSWER));
+    assert_ok(c->ctx, fli_client_store_forget(k, FLI_CLIENT_STORE_ANSWER));
+    assert_stored(c, k, FLI_CLIENT_STORE_ANSWER, NULL);
     fli_client_store_close(k);
 }
 
 static void runs_are_kept_apart(void **state)
 {
     context *c = *state;
-    fli_client_store *k = open_keep(c);
+    fli_client_store *k = open_store(c);
     assert_ok(c->ctx, fli_client_store_run(k, &one));
-    assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_STATE, "of one", 6));
+    assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "of one", 6));
     assert_ok(c->ctx, fli_client_store_run(k, &two));
-    assert_kept(c, k, FLI_KEEP_STATE, NULL);
+    assert_stored(c, k, FLI_CLIENT_STORE_STATE, NULL);
     assert_ok(c->ctx, fli_client_store_run(k, &one));
-    assert_kept(c, k, FLI_KEEP_STATE, "of one");
+    assert_stored(c, k, FLI_CLIENT_STORE_STATE, "of one");
     for (int i = 0; i < 2; i++) { /* over, and taken up again: its server may have been wrong */
         assert_ok(c->ctx, fli_client_store_over(k));
         assert_int_equal(mode_of("run-0100000000000000"), -1);
         assert_int_equal(mode_of("run-0100000000000000.over"), 0700);
         assert_ok(c->ctx, fli_client_store_run(k, &one));
         assert_int_equal(mode_of("run-0100000000000000.over"), -1);
-        assert_kept(c, k, FLI_KEEP_STATE, "of one");
+        assert_stored(c, k, FLI_CLIENT_STORE_STATE, "of one");
     }
     assert_ok(c->ctx, fli_client_store_over(k));
     assert_ok(c->ctx, fli_client_store_over(k)); /* of no run */
@@ -111,13 +111,13 @@ static void old_runs_go(void **state)
     enum { RUNS = 20, STAY = 8 };
     context *c = *state;
     char name[64];
-    fli_client_store *k = open_keep(c);
+    fli_client_store *k = open_store(c);
     assert_int_equal(mkdir(in_folder("mine.over"), 0700), 0);        /* is nobody's */
     assert_ok(c->ctx, fli_client_store_run(k, &(fli_digest){{99}})); /* was given up */
     for (int i = 0; i < RUNS; i++) {
         struct timespec at[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
         assert_ok(c->ctx, fli_client_store_run(k, &(fli_digest){{(unsigned char)(RUNS - i)}}));
-        assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_STATE, "state", 5));
+        assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "state", 5));
         assert_ok(c->ctx, fli_client_store_over(k));
         snprintf(name, sizeof name, "run-%02x00000000000000.over", RUNS - i);
         assert_int_equal(utimensat(AT_FDCWD, in_folder(name), at, 0), 0);
@@ -134,10 +134,10 @@ static void old_runs_go(void **state)
 static void one_process_at_a_time(void **state)
 {
     context *c = *state;
-    fli_client_store *k = open_keep(c), *other = NULL;
+    fli_client_store *k = open_store(c), *other = NULL;
     assert_fails(c->ctx, fli_client_store_open(c->ctx, in_folder(""), &other), FL_EBUSY, "");
     fli_client_store_close(k);
-    fli_client_store_close(open_keep(c));
+    fli_client_store_close(open_store(c));
 }
 
 /* Every byte, and every length. */
@@ -147,9 +147,9 @@ static void damage_is_noticed(void **state)
     unsigned char *p, bytes[64];
     size_t n, length;
     const char *file = "run-0100000000000000/state";
-    fli_client_store *k = open_keep(c);
+    fli_client_store *k = open_store(c);
     assert_ok(c->ctx, fli_client_store_run(k, &one));
-    assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_STATE, "kept", 4));
+    assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "kept", 4));
     FILE *f = fopen(in_folder(file), "rb");
     length = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
@@ -160,25 +160,25 @@ static void damage_is_noticed(void **state)
         fwrite(bytes, 1, whole, f);
         fclose(f);
         if (i < length) bytes[i] ^= 1;
-        assert_fails(c->ctx, fli_client_store_read(k, FLI_KEEP_STATE, &p, &n), FL_EFORMAT, "is damaged");
+        assert_fails(c->ctx, fli_client_store_read(k, FLI_CLIENT_STORE_STATE, &p, &n), FL_EFORMAT, "is damaged");
         assert_null(p);
     }
     f = fopen(in_folder("run-0100000000000000/answer"), "wb"); /* the one in the other's place */
     fwrite(bytes, 1, length, f);
     fclose(f);
-    assert_fails(c->ctx, fli_client_store_read(k, FLI_KEEP_ANSWER, &p, &n), FL_EFORMAT, "kind is wrong");
+    assert_fails(c->ctx, fli_client_store_read(k, FLI_CLIENT_STORE_ANSWER, &p, &n), FL_EFORMAT, "kind is wrong");
     fli_client_store_close(k);
 }
 
 static void what_cannot_be_written_leaves_the_old(void **state)
 {
     context *c = *state;
-    fli_client_store *k = open_keep(c);
+    fli_client_store *k = open_store(c);
     assert_ok(c->ctx, fli_client_store_run(k, &one));
-    assert_ok(c->ctx, fli_client_store_write(k, FLI_KEEP_STATE, "old", 3));
+    assert_ok(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "old", 3));
     assert_int_equal(mkdir(in_folder("run-0100000000000000/state.tmp"), 0700), 0);
-    assert_fails(c->ctx, fli_client_store_write(k, FLI_KEEP_STATE, "new", 3), FL_EIO, "cannot be written");
-    assert_kept(c, k, FLI_KEEP_STATE, "old");
+    assert_fails(c->ctx, fli_client_store_write(k, FLI_CLIENT_STORE_STATE, "new", 3), FL_EIO, "cannot be written");
+    assert_stored(c, k, FLI_CLIENT_STORE_STATE, "old");
     fli_client_store_close(k);
 }
 

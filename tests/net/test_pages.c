@@ -437,9 +437,9 @@ static void lines_are_bounded(void **state)
     fixture *f = *state;
     heard_lines h = {{0}};
     fli_net_log log = {hear, &h, 0, NULL};
-    assert_ok(f->ctx, fli_net_gate_new(f->ctx, &log.gate));
-    for (int i = 0; i < 1000; i++) fli_net_caution(&log, "unauthorized", "reason=%d", i);
-    for (int i = 0; i < 3; i++) fli_net_caution(&log, "slow", "bytes=%d", i);
+    assert_ok(f->ctx, fli_net_limiter_new(f->ctx, &log.limiter));
+    for (int i = 0; i < 1000; i++) fli_net_say_bounded(&log, "unauthorized", "reason=%d", i);
+    for (int i = 0; i < 3; i++) fli_net_say_bounded(&log, "slow", "bytes=%d", i);
     fli_net_flush(&log, 0); /* the minute is not over */
     assert_int_equal(h.of[0], FLI_NET_OFTEN);
     assert_int_equal(h.of[1], 3);
@@ -447,9 +447,9 @@ static void lines_are_bounded(void **state)
     fli_net_flush(&log, 1);
     assert_int_equal(h.of[2], 1); /* nothing of "slow" was left out */
     assert_non_null(strstr(h.last, "event=left-out of=unauthorized lines=990"));
-    fli_net_gate_free(log.gate);
-    log.gate = NULL;
-    for (int i = 0; i < 20; i++) fli_net_caution(&log, "slow", "bytes=%d", i);
+    fli_net_limiter_free(log.limiter);
+    log.limiter = NULL;
+    for (int i = 0; i < 20; i++) fli_net_say_bounded(&log, "slow", "bytes=%d", i);
     assert_int_equal(h.of[1], 23);
 }
 

@@ -1,4 +1,4 @@
-/* Signs of life while a client works, and what stops its work. */
+/* The heartbeat: signs of life while a client works, and what stops its work. */
 #include "context.h"
 #include "fake_server.h"
 
@@ -20,15 +20,15 @@ static int is_ending(void *unused)
     return atomic_load(&ending);
 }
 
-static fli_heartbeat *open_pulse(context *c, const fake_server *s)
+static fli_heartbeat *open_heartbeat(context *c, const fake_server *s)
 {
-    fli_heartbeat *p = NULL;
+    fli_heartbeat *h = NULL;
     const fli_http_call_spec call = {.url = s->url, .name = "ann", .plain = 1, .stopping = is_ending};
     const fli_heartbeat_spec spec = {0.1, stop, NULL};
     atomic_store(&stops, 0);
     atomic_store(&ending, 0);
-    assert_ok(c->ctx, fli_heartbeat_new(c->ctx, &call, &spec, &p));
-    return p;
+    assert_ok(c->ctx, fli_heartbeat_new(c->ctx, &call, &spec, &h));
+    return h;
 }
 
 /* At most ten seconds. */
@@ -47,11 +47,11 @@ static void beats_while_it_works(void **state)
     fake_server s;
     const fake_answer yes = {ALIVE("true ")};
     fake_start(&s, &yes, 1);
-    fli_heartbeat *p = open_pulse(c, &s);
-    fli_heartbeat_work(p, 42);
+    fli_heartbeat *h = open_heartbeat(c, &s);
+    fli_heartbeat_work(h, 42);
     assert_true(until(NULL, &s.requests, 3));
-    assert_false(fli_heartbeat_rest(p));
-    fli_heartbeat_free(p);
+    assert_false(fli_heartbeat_rest(h));
+    fli_heartbeat_free(h);
     assert_true(fake_saw(&s, "POST /v1/alive HTTP/1.1\r\n"));
     assert_true(fake_saw(&s, "{\"number\": 42}"));
     fake_stop(&s);
@@ -64,16 +64,16 @@ static void work_that_nobody_wants_is_stopped(void **state)
     fake_server s;
     const fake_answer no = {ALIVE("false")};
     fake_start(&s, &no, 1);
-    fli_heartbeat *p = open_pulse(c, &s);
-    fli_heartbeat_work(p, 1);
+    fli_heartbeat *h = open_heartbeat(c, &s);
+    fli_heartbeat_work(h, 1);
     assert_true(until(&stops, NULL, 1));
-    assert_true(fli_heartbeat_rest(p));
-    fli_heartbeat_work(p, 2); /* anew */
+    assert_true(fli_heartbeat_rest(h));
+    fli_heartbeat_work(h, 2); /* anew */
     assert_true(until(&stops, NULL, 2));
-    assert_true(fli_heartbeat_rest(p));
+    assert_true(fli_heartbeat_rest(h));
     assert_int_equal(atomic_load(&stops), 2);
-    assert_false(fli_heartbeat_rest(p));
-    fli_heartbeat_free(p);
+    assert_false(fli_heartbeat_rest(h));
+    fli_heartbeat_free(h);
     fake_stop(&s);
 }
 
@@ -102,12 +102,12 @@ static void only_what_is_not_wanted_is_stopped(void **state)
     fake_server s;
     const fake_answer answers[] = {{ALIVE("false")}, {ALIVE("true ")}};
     fake_start(&s, answers, 2);
-    fli_heartbeat *p = open_pulse(c, &s);
-    late = p;
-    fli_heartbeat_work(p, 1);
+    fli_heartbeat *h = open_heartbeat(c, &s);
+    late = h;
+    fli_heartbeat_work(h, 1);
     assert_true(until(NULL, &s.requests, 3));
-    assert_false(fli_heartbeat_rest(p));
-    fli_heartbeat_free(p);
+    assert_false(fli_heartbeat_rest(h));
+    fli_heartbeat_free(h);
     late = NULL;
     fake_stop(&s);
     assert_int_equal(atomic_load(&stops), 0);
@@ -127,19 +127,19 @@ static void work_is_stopped_once(void **state)
 {
     context *c = *state;
     fake_server s;
-    fli_heartbeat *p = NULL;
+    fli_heartbeat *h = NULL;
     const fake_answer yes = {ALIVE("true ")};
     fake_start(&s, &yes, 1);
     const fli_http_call_spec call = {.url = s.url, .name = "ann", .plain = 1, .stopping = counts_and_ends};
     const fli_heartbeat_spec spec = {100, stop, NULL};
     atomic_store(&stops, 0);
     atomic_store(&polite, 0);
-    assert_ok(c->ctx, fli_heartbeat_new(c->ctx, &call, &spec, &p));
-    fli_heartbeat_work(p, 1);
+    assert_ok(c->ctx, fli_heartbeat_new(c->ctx, &call, &spec, &h));
+    fli_heartbeat_work(h, 1);
     assert_true(until(&polite, NULL, 3));
     assert_int_equal(atomic_load(&stops), 1);
-    assert_true(fli_heartbeat_rest(p));
-    fli_heartbeat_free(p);
+    assert_true(fli_heartbeat_rest(h));
+    fli_heartbeat_free(h);
     fake_stop(&s);
 }
 
@@ -150,12 +150,12 @@ static void signals_stop_work(void **state)
     fake_server s;
     const fake_answer hang = {"", .hang = 1};
     fake_start(&s, &hang, 1);
-    fli_heartbeat *p = open_pulse(c, &s);
-    fli_heartbeat_work(p, 1);
+    fli_heartbeat *h = open_heartbeat(c, &s);
+    fli_heartbeat_work(h, 1);
     atomic_store(&ending, 1);
     assert_true(until(&stops, NULL, 1));
-    assert_true(fli_heartbeat_rest(p));
-    fli_heartbeat_free(p);
+    assert_true(fli_heartbeat_rest(h));
+    fli_heartbeat_free(h);
     fake_stop(&s);
 }
 

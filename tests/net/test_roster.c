@@ -1,4 +1,4 @@
-/* Who is who, on the disk as well: after any end of the process, also one in the middle of a line. */
+/* Names and numbers of clients, also on the disk: after any end of the process, even in the middle of a line. */
 #include "fixture.h"
 
 #include "net/server/roster.h"
@@ -18,7 +18,7 @@ static fli_roster *open_roster(fixture *f, size_t clients, const char *list)
 static uint32_t enter(fixture *f, fli_roster *r, const char *name, const char *card)
 {
     uint32_t client;
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, name, &client));
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, name, &client));
     assert_ok(f->ctx, fli_roster_enter(r, f->ctx, client, card, strlen(card)));
     return client;
 }
@@ -29,29 +29,29 @@ static void numbers_and_cards(void **state)
     uint32_t client;
     size_t n;
     fli_roster *r = open_roster(f, 3, NULL);
-    assert_int_equal(fli_roster_find(r, "alice"), FLI_NOBODY);
+    assert_int_equal(fli_roster_find(r, "alice"), FLI_NO_CLIENT);
     assert_int_equal(enter(f, r, "alice", "card of alice"), 0);
     assert_int_equal(enter(f, r, "bob", "card of bob"), 1);
     assert_int_equal(enter(f, r, "alice", "card of alice"), 0);
-    assert_int_equal(fli_roster_kept(r), 2);
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "carol", &client));
-    assert_int_equal(fli_roster_find(r, "carol"), FLI_NOBODY); /* not before it is entered */
+    assert_int_equal(fli_roster_entered(r), 2);
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "carol", &client));
+    assert_int_equal(fli_roster_find(r, "carol"), FLI_NO_CLIENT); /* not before it is entered */
     assert_null(fli_roster_name(r, 2));
-    assert_fails(f->ctx, fli_roster_place(r, f->ctx, "dave", &client), FL_EMISMATCH, "all 3 places");
+    assert_fails(f->ctx, fli_roster_reserve(r, f->ctx, "dave", &client), FL_EMISMATCH, "all 3 places");
     fli_roster_release(r, 2);
     assert_int_equal(enter(f, r, "dave", "card of dave"), 2);
     fli_roster_release(r, 2); /* not any more */
     assert_string_equal(fli_roster_name(r, 2), "dave");
-    assert_ok(f->ctx, fli_roster_tell(r, f->ctx, 1));
-    assert_ok(f->ctx, fli_roster_tell(r, f->ctx, 1));
-    assert_true(fli_roster_told(r, 1) && !fli_roster_told(r, 0));
+    assert_ok(f->ctx, fli_roster_acknowledge(r, f->ctx, 1));
+    assert_ok(f->ctx, fli_roster_acknowledge(r, f->ctx, 1));
+    assert_true(fli_roster_acknowledged(r, 1) && !fli_roster_acknowledged(r, 0));
     fli_roster_free(r);
     r = open_roster(f, 3, NULL);
-    assert_int_equal(fli_roster_kept(r), 3);
+    assert_int_equal(fli_roster_entered(r), 3);
     assert_int_equal(fli_roster_find(r, "bob"), 1);
     assert_memory_equal(fli_roster_card(r, 1, &n), "card of bob", 11);
     assert_int_equal(n, 11);
-    assert_true(fli_roster_told(r, 1) && !fli_roster_told(r, 0));
+    assert_true(fli_roster_acknowledged(r, 1) && !fli_roster_acknowledged(r, 0));
     fli_roster_free(r);
 }
 
@@ -65,8 +65,8 @@ static void left(void **state)
     enter(f, r, "bob", "card of bob");
     assert_ok(f->ctx, fli_roster_leave(r, f->ctx, 0));
     for (int again = 0; again < 2; again++) { /* also from the file */
-        assert_int_equal(fli_roster_kept(r), 1);
-        assert_int_equal(fli_roster_find(r, "alice"), FLI_NOBODY);
+        assert_int_equal(fli_roster_entered(r), 1);
+        assert_int_equal(fli_roster_find(r, "alice"), FLI_NO_CLIENT);
         assert_null(fli_roster_name(r, 0));
         assert_null(fli_roster_card(r, 0, &n));
         assert_int_equal(fli_roster_find(r, "bob"), 1);
@@ -77,9 +77,9 @@ static void left(void **state)
     fli_roster_free(r);
     r = open_roster(f, 2, NULL);
     assert_int_equal(fli_roster_find(r, "carol"), 0);
-    assert_int_equal(fli_roster_kept(r), 2);
+    assert_int_equal(fli_roster_entered(r), 2);
     uint32_t client; /* and without a start in between, also where all numbers were looked at */
-    assert_fails(f->ctx, fli_roster_place(r, f->ctx, "dave", &client), FL_EMISMATCH, "all 2 places");
+    assert_fails(f->ctx, fli_roster_reserve(r, f->ctx, "dave", &client), FL_EMISMATCH, "all 2 places");
     assert_ok(f->ctx, fli_roster_leave(r, f->ctx, 0));
     assert_int_equal(enter(f, r, "dave", "card of dave"), 0);
     fli_roster_free(r);
@@ -91,11 +91,11 @@ static void two_at_one_place(void **state)
     fixture *f = *state;
     uint32_t first, second, other;
     fli_roster *r = open_roster(f, 2, NULL);
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "alice", &first));
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "alice", &second));
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "alice", &first));
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "alice", &second));
     assert_int_equal(first, second);
     fli_roster_release(r, second);
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "bob", &other));
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "bob", &other));
     assert_int_not_equal(first, other);
     assert_ok(f->ctx, fli_roster_enter(r, f->ctx, first, "card of alice", 13));
     assert_string_equal(fli_roster_name(r, first), "alice");
@@ -120,15 +120,15 @@ static void cut_anywhere(void **state)
         assert_int_equal(fwrite(text, 1, n, out), n);
         fclose(out);
         r = open_roster(f, 3, NULL);
-        size_t kept = fli_roster_kept(r);
+        size_t kept = fli_roster_entered(r);
         size_t lines = 0;
         for (size_t i = 0; i < n; i++) lines += text[i] == '\n';
         assert_int_equal(kept, lines ? lines - 1 : 0);
         enter(f, r, "carol", "c");
         fli_roster_free(r);
         r = open_roster(f, 3, NULL);
-        assert_int_equal(fli_roster_kept(r), kept + 1);
-        assert_int_not_equal(fli_roster_find(r, "carol"), FLI_NOBODY);
+        assert_int_equal(fli_roster_entered(r), kept + 1);
+        assert_int_not_equal(fli_roster_find(r, "carol"), FLI_NO_CLIENT);
         fli_roster_free(r);
     }
     free(text);
@@ -180,13 +180,13 @@ static void lists(void **state)
     r = open_roster(f, 3, list);
     assert_int_equal(enter(f, r, "bob", "b"), 2);
     assert_int_equal(enter(f, r, "carol", "c"), 0);
-    assert_fails(f->ctx, fli_roster_place(r, f->ctx, "dave", &client), FL_EMISMATCH, "dave is not on the list");
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "alice", &client));
+    assert_fails(f->ctx, fli_roster_reserve(r, f->ctx, "dave", &client), FL_EMISMATCH, "dave is not on the list");
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "alice", &client));
     fli_roster_release(r, client); /* its place is its own all the same */
     assert_int_equal(enter(f, r, "alice", "a"), 1);
     fli_roster_free(r);
     r = open_roster(f, 3, list);
-    assert_int_equal(fli_roster_kept(r), 3);
+    assert_int_equal(fli_roster_entered(r), 3);
     fli_roster_free(r);
     char file[512];
     snprintf(file, sizeof file, "%s", fixture_path(f, "roster"));
@@ -209,7 +209,7 @@ static void full_disk(void **state)
     struct rlimit before, none;
     fli_roster *r = open_roster(f, 3, NULL);
     enter(f, r, "alice", "a");
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "bob", &client));
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "bob", &client));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     none = before;
     none.rlim_cur = 90; /* in the middle of the line */
@@ -218,8 +218,8 @@ static void full_disk(void **state)
     fl_status s = fli_roster_enter(r, f->ctx, client, "b", 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(s, FL_EIO);
-    assert_int_equal(fli_roster_kept(r), 1);
-    assert_int_equal(fli_roster_find(r, "bob"), FLI_NOBODY);
+    assert_int_equal(fli_roster_entered(r), 1);
+    assert_int_equal(fli_roster_find(r, "bob"), FLI_NO_CLIENT);
     assert_int_equal(enter(f, r, "bob", "b"), client);
     fli_roster_free(r);
     r = open_roster(f, 3, NULL);
@@ -250,7 +250,7 @@ static void two_faults(void **state)
     int ends[2];
     fli_roster *r = open_roster(f, 3, NULL);
     enter(f, r, "alice", "a");
-    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "bob", &client));
+    assert_ok(f->ctx, fli_roster_reserve(r, f->ctx, "bob", &client));
     int fd = descriptor(fixture_path(f, "roster")), file = dup(fd);
     assert_true(file >= 0 && !pipe(ends));
     assert_true(pwrite(file, rest, sizeof rest - 1, lseek(file, 0, SEEK_END)) == sizeof rest - 1);
@@ -262,7 +262,7 @@ static void two_faults(void **state)
     fli_roster_free(r);
     close(file), close(ends[0]), close(ends[1]);
     r = open_roster(f, 3, NULL);
-    assert_int_equal(fli_roster_kept(r), 2);
+    assert_int_equal(fli_roster_entered(r), 2);
     assert_int_equal(fli_roster_find(r, "bob"), client);
     fli_roster_free(r);
 }

@@ -71,7 +71,7 @@ static void play(federation *t, member *m, size_t most)
         }
 }
 
-/* Nobody has heard that it is over who has not said so, and a server that starts again knows who has. */
+/* A client knows that the run is over when it has confirmed it, and a server that starts again knows who has. */
 static void who_has_heard(void **state)
 {
     static const char over[] = "{\"over\": true}";
@@ -92,18 +92,18 @@ static void who_has_heard(void **state)
     assert_ok(f->ctx, fl_run_save(fli_serve_run(t.serve)));
     fli_serve_finish(t.serve);
     for (size_t i = 0; i < CLIENTS; i++) assert_int_equal(call(&m[i].call, FLI_NET_ASK, NULL, 0), 410);
-    assert_int_equal(fli_serve_untold(t.serve, 0, NULL, NULL, &first), CLIENTS);
+    assert_int_equal(fli_serve_unacknowledged(t.serve, 0, NULL, NULL, &first), CLIENTS);
     assert_string_equal(first, "client-0");
     for (size_t i = 0; i < CLIENTS; i++)
         if (i != 2) member_hear(&m[i]);
     member_hear(&m[3]); /* again */
-    assert_int_equal(fli_serve_untold(t.serve, 0, NULL, NULL, &first), 1);
+    assert_int_equal(fli_serve_unacknowledged(t.serve, 0, NULL, NULL, &first), 1);
     assert_string_equal(first, "client-2");
     serve_down(&t);
     serve_up(&t, settings, (fli_serve_options){0});
     for (int i = 0; i < 100 && !fli_serve_wait(t.serve, 0.1); i++) continue;
     fli_serve_finish(t.serve);
-    assert_int_equal(fli_serve_untold(t.serve, 0, NULL, NULL, &first), 1);
+    assert_int_equal(fli_serve_unacknowledged(t.serve, 0, NULL, NULL, &first), 1);
     assert_int_equal(call(&m[2].call, FLI_NET_ASK, NULL, 0), 410);
     member_hear(&m[2]);
     assert_true(m[2].well);

@@ -1,4 +1,4 @@
-/* Whoever asks a server how it stands, and what it makes of answers that are none. */
+/* The status client: what it makes of a status, and of answers that are none. */
 #include "context.h"
 #include "fake_server.h"
 #include "net/client/status_client.h"

@@ -50,8 +50,8 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("compare", options, argc, argv, &files);
-    char *typed = typed_text("compare", argc, argv);
-    req.options.command = typed;
+    char *command_line = command_line_text("compare", argc, argv);
+    req.options.command = command_line;
     if (!code && !files.n) code = say_usage("compare", "which FILE?");
     if (!code && req.json && files.n > 1)
         code = say_usage("compare", "--format json is one document, so give one FILE");
@@ -62,7 +62,7 @@ static int run(int argc, char **argv)
     if (!code) code = run_files(&files, &req, output);
     args_free(&files);
     args_free(&req.sets);
-    free(typed);
+    free(command_line);
     return code;
 }
 

@@ -1,4 +1,4 @@
-/* fedloom init: five questions, or flags, and an experiment that runs. */
+/* fedloom init: five questions, or flags, and an experiment that runs. Each answer is tried before the next one. */
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ==== prompts =============================================================================================== */
+/* ==== the experiment ============================================================================================== */
 
-/* An experiment that `fedloom init` is about to write: what has been answered, the file of it, and whether it fits. */
+/* What has been answered, the file of it, and whether it fits the data. */
 
 enum { DRAFT_NAME = 64, DRAFT_TEXT = 2048 };
 
@@ -29,45 +29,23 @@ typedef struct {
     size_t samples, classes; /* classes 0: regression */
     int images, standard, held_back;
     int everyone; /* takes part in every round */
-} draft;
-
-void draft_init(draft *d);
-/* Name i of the methods; 0 past the last. */
-int draft_method(const draft *d, size_t i, char name[DRAFT_NAME]);
-/* The file: commented, with all methods; or, with `method`, one run of it. */
-void draft_write(const draft *d, const char *method, FILE *f);
-
-/* Whether data, and who holds them, can be had; learns what they are. Says what is wrong. */
-int draft_look(fl_ctx *ctx, draft *d);
-/* Whether a run of the method can be made of it. With `tell`: says what is wrong. */
-int draft_fits(fl_ctx *ctx, const draft *d, const char *method, int tell);
-
-/* ---- answers (answers.c) ---------------------------------------------------------------------------------------- */
-
-/* Takes an answer, if it fits what was answered before. Says what is wrong; returns CLI_OK or another exit code. */
-typedef int answer_fn(fl_ctx *ctx, draft *d, const char *answer);
-answer_fn answer_data;    /* "digits", "mine.csv", "idx FOLDER" */
-answer_fn answer_split;   /* "iid 10", "natural" */
-answer_fn answer_model;   /* "mlp" */
-answer_fn answer_methods; /* "fedavg, scaffold" */
-answer_fn answer_length;  /* "50 cpu" */
-
-/* ==== draft ================================================================================================= */
+} experiment_draft;
 
 enum { FEW = 10 }; /* clients of whom all take part; of more, a fifth does */
 
-void draft_init(draft *d)
+static void draft_init(experiment_draft *d)
 {
-    *d = (draft){.data = "kind: digits",
-                 .partition = "iid",
-                 .clients = 2,
-                 .model = "softmax",
-                 .methods = "fedavg",
-                 .rounds = 50,
-                 .device = "cpu"};
+    *d = (experiment_draft){.data = "kind: digits",
+                            .partition = "iid",
+                            .clients = 2,
+                            .model = "softmax",
+                            .methods = "fedavg",
+                            .rounds = 50,
+                            .device = "cpu"};
 }
 
-int draft_method(const draft *d, size_t i, char name[DRAFT_NAME])
+/* Name i of the methods; 0 past the last. */
+static int draft_method(const experiment_draft *d, size_t i, char name[DRAFT_NAME])
 {
     const char *at = d->methods;
     for (; *at && i; i--) {
@@ -80,7 +58,7 @@ int draft_method(const draft *d, size_t i, char name[DRAFT_NAME])
 
 /* ---- the file ------------------------------------------------------------------------------------------------- */
 
-static void write_data(const draft *d, FILE *f)
+static void write_data(const experiment_draft *d, FILE *f)
 {
     fputs("\n# Where samples come from (`fedloom list data`).", f);
     if (d->standard) fputs(" standard: every feature gets mean 0 and deviation 1.", f);
@@ -89,7 +67,7 @@ static void write_data(const draft *d, FILE *f)
             d->held_back ? ", test_fraction: 0.2" : "");
 }
 
-static void write_clients(const draft *d, FILE *f)
+static void write_clients(const experiment_draft *d, FILE *f)
 {
     fputs("\n# Who holds which of them (`fedloom list partitions`).\n", f);
     fprintf(f, "partition: {kind: %s", d->partition);
@@ -101,7 +79,7 @@ static void write_clients(const draft *d, FILE *f)
         fprintf(f, "participation: {kind: uniform, count: %zu}\n", (d->clients + 4) / 5);
 }
 
-static void write_work(const draft *d, FILE *f)
+static void write_work(const experiment_draft *d, FILE *f)
 {
     fprintf(
         f,
@@ -120,7 +98,7 @@ static void write_work(const draft *d, FILE *f)
             d->rounds, d->device, d->rounds > 50 ? d->rounds / 50 : 1);
 }
 
-static void write_methods(const draft *d, FILE *f)
+static void write_methods(const experiment_draft *d, FILE *f)
 {
     char name[DRAFT_NAME];
     fputs(
@@ -134,7 +112,8 @@ static void write_methods(const draft *d, FILE *f)
           f);
 }
 
-void draft_write(const draft *d, const char *method, FILE *f)
+/* The file: commented, with all methods; or, with `method`, one run of it. */
+static void draft_write(const experiment_draft *d, const char *method, FILE *f)
 {
     if (!method)
         fputs("# An experiment, written by `fedloom init`; everything may be changed. `fedloom list` shows what\n"
@@ -155,7 +134,7 @@ void draft_write(const draft *d, const char *method, FILE *f)
 
 static const char origin[] = "the answer";
 
-/* The sentences, without their places in a file that nobody sees. */
+/* The sentences, without their places in a file that the user never sees. */
 static void say_why(const fl_ctx *ctx)
 {
     const char *line = fl_ctx_error(ctx);
@@ -167,7 +146,7 @@ static void say_why(const fl_ctx *ctx)
     }
 }
 
-static fl_config *config_of(fl_ctx *ctx, const draft *d, const char *method)
+static fl_config *config_of(fl_ctx *ctx, const experiment_draft *d, const char *method)
 {
     char *text = NULL;
     size_t n = 0;
@@ -185,7 +164,7 @@ static fl_config *config_of(fl_ctx *ctx, const draft *d, const char *method)
 static json_int_t number(const json_t *of, const char *key) { return json_integer_value(json_object_get(of, key)); }
 
 /* What the data are decides what suits them. */
-static void learn(draft *d, const json_t *about)
+static void learn(experiment_draft *d, const json_t *about)
 {
     const json_t *data = json_object_get(about, "data");
     const json_t *first = json_array_get(json_object_get(about, "clients"), 0);
@@ -197,7 +176,8 @@ static void learn(draft *d, const json_t *about)
     d->held_back = !number(data, "test_samples") && !number(first, "test");
 }
 
-int draft_look(fl_ctx *ctx, draft *d)
+/* Whether data, and who holds them, can be had; learns what they are. Says what is wrong. */
+static int draft_look(fl_ctx *ctx, experiment_draft *d)
 {
     json_t *about = NULL;
     d->standard = d->held_back = 0;
@@ -214,7 +194,8 @@ int draft_look(fl_ctx *ctx, draft *d)
     return s ? CLI_USAGE : CLI_OK;
 }
 
-int draft_fits(fl_ctx *ctx, const draft *d, const char *method, int tell)
+/* Whether a run of the method can be made of it. With `tell`: says what is wrong. */
+static int draft_fits(fl_ctx *ctx, const experiment_draft *d, const char *method, int tell)
 {
     fl_run *run = NULL;
     fl_config *cfg = config_of(ctx, d, method);
@@ -225,9 +206,9 @@ int draft_fits(fl_ctx *ctx, const draft *d, const char *method, int tell)
     return s || !cfg ? CLI_USAGE : CLI_OK;
 }
 
-/* ==== answers =============================================================================================== */
+/* ==== answers ===================================================================================================== */
 
-/* What may be answered to the questions of `fedloom init`: each answer is held against what there is, and tried. */
+/* Each is held against what there is, and tried. */
 
 enum { ANSWER_LEN = DRAFT_TEXT };
 
@@ -280,7 +261,7 @@ static size_t count_of(const char *word)
 /* ---- data ------------------------------------------------------------------------------------------------------ */
 
 /* Adds ", KEY: 'VALUE'" to what is in the braces; 0: no room, or a value that YAML has no plain quotes for. */
-static int add_key(draft *d, const char *key, const char *value)
+static int add_key(experiment_draft *d, const char *key, const char *value)
 {
     size_t n = strlen(d->data), room = sizeof d->data - n;
     if (strlen(value) * 2 + strlen(key) + 8 > room || strpbrk(value, "\n\r\t")) return 0;
@@ -312,7 +293,7 @@ static const char *place_key(const json_t *kind, size_t i)
 }
 
 /* "KIND", "KIND PATH" or "KIND PATH PATH". */
-static int take_kind(fl_ctx *ctx, draft *d, const char *kind, const char *rest)
+static int take_kind(fl_ctx *ctx, experiment_draft *d, const char *kind, const char *rest)
 {
     json_t *about = NULL;
     char path[ANSWER_LEN];
@@ -339,8 +320,8 @@ static int is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/* A file by its ending, or a kind and where it is. */
-int answer_data(fl_ctx *ctx, draft *d, const char *answer)
+/* "mine.csv": a file by its ending; "digits", "idx FOLDER": a kind and where it is. */
+static int answer_data(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     char word[ANSWER_LEN];
     const char *rest = answer;
@@ -362,7 +343,8 @@ int answer_data(fl_ctx *ctx, draft *d, const char *answer)
 
 /* ---- the other four --------------------------------------------------------------------------------------------- */
 
-int answer_split(fl_ctx *ctx, draft *d, const char *answer)
+/* "iid 10", "natural". */
+static int answer_split(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     const char *rest = answer;
     char kind[DRAFT_NAME], count[DRAFT_NAME];
@@ -379,7 +361,8 @@ int answer_split(fl_ctx *ctx, draft *d, const char *answer)
     return draft_look(ctx, d);
 }
 
-int answer_model(fl_ctx *ctx, draft *d, const char *answer)
+/* "mlp". */
+static int answer_model(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     if (!is_known("model", answer)) return CLI_USAGE;
     snprintf(d->model, sizeof d->model, "%s", answer);
@@ -395,7 +378,7 @@ static void remove_blanks(const char *from, char *to, size_t size)
 }
 
 /* Whether runs of all methods can be made. */
-static int all_fit(fl_ctx *ctx, const draft *d, int tell)
+static int all_fit(fl_ctx *ctx, const experiment_draft *d, int tell)
 {
     char name[DRAFT_NAME];
     for (size_t i = 0; draft_method(d, i, name); i++)
@@ -404,7 +387,7 @@ static int all_fit(fl_ctx *ctx, const draft *d, int tell)
 }
 
 /* Whether method i is known, and was not named before. */
-static int is_another(const draft *d, size_t i, const char *name)
+static int is_another(const experiment_draft *d, size_t i, const char *name)
 {
     char before[DRAFT_NAME];
     if (!is_known("algorithm", name)) return 0;
@@ -413,8 +396,8 @@ static int is_another(const draft *d, size_t i, const char *name)
     return 1;
 }
 
-/* Some methods want everyone in every round. If one does, all of them are compared so. */
-int answer_methods(fl_ctx *ctx, draft *d, const char *answer)
+/* "fedavg, scaffold". Some methods want everyone in every round. If one does, all of them are compared so. */
+static int answer_methods(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     char name[DRAFT_NAME];
     remove_blanks(answer, d->methods, sizeof d->methods);
@@ -426,7 +409,8 @@ int answer_methods(fl_ctx *ctx, draft *d, const char *answer)
     return CLI_USAGE;
 }
 
-int answer_length(fl_ctx *ctx, draft *d, const char *answer)
+/* "50 cpu". */
+static int answer_length(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     const char *rest = answer;
     char count[DRAFT_NAME], device[DRAFT_NAME];
@@ -439,7 +423,7 @@ int answer_length(fl_ctx *ctx, draft *d, const char *answer)
     return all_fit(ctx, d, 1) ? CLI_OK : CLI_USAGE;
 }
 
-/* ==== cmd init ============================================================================================== */
+/* ==== the command ================================================================================================= */
 
 typedef struct {
     words files;
@@ -447,7 +431,7 @@ typedef struct {
     size_t clients, rounds; /* 0: not given */
     int force;
     fl_ctx *ctx;
-    draft draft;
+    experiment_draft draft;
 } request;
 
 /* ---- five questions --------------------------------------------------------------------------------------------- */
@@ -488,6 +472,9 @@ static int gave_split(const request *r) { return r->partition || r->clients; }
 static int gave_model(const request *r) { return r->model != NULL; }
 static int gave_methods(const request *r) { return r->methods != NULL; }
 static int gave_length(const request *r) { return r->rounds || r->device; }
+
+/* Takes an answer, if it fits what was answered before. Says what is wrong; returns CLI_OK or another exit code. */
+typedef int answer_fn(fl_ctx *ctx, experiment_draft *d, const char *answer);
 
 typedef struct {
     const char *text;

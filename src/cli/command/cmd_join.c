@@ -121,16 +121,16 @@ static int answered_yes(void)
     return first == EOF ? -1 : first == 'y' || first == 'Y';
 }
 
-static fli_leave show(void *req, const char *what, const char *text, int ask)
+static fli_consent show(void *req, const char *what, const char *text, int ask)
 {
     const request *r = req;
     printf("---- %s would leave:\n", what);
     say_out(NULL, text);
     if (*text && text[strlen(text) - 1] != '\n') putchar('\n');
     fflush(stdout);
-    if (!ask || r->yes) return FLI_LET_GO;
+    if (!ask || r->yes) return FLI_CONSENT_SEND;
     int yes = answered_yes();
-    return yes < 0 ? FLI_LET_STOP : yes ? FLI_LET_GO : FLI_LET_BE;
+    return yes < 0 ? FLI_CONSENT_STOP : yes ? FLI_CONSENT_SEND : FLI_CONSENT_SKIP;
 }
 
 /* ---- joining --------------------------------------------------------------------------------------------- */

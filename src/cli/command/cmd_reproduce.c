@@ -129,11 +129,11 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("reproduce", options, argc, argv, &names);
-    char *typed = typed_text("reproduce", argc, argv);
-    req.options.command = typed;
+    char *command_line = command_line_text("reproduce", argc, argv);
+    req.options.command = command_line;
     if (!code && names.n > 1) code = say_usage("reproduce", "one experiment at a time");
     if (!code) code = names.n ? reproduce(names.v[0], &req) : list(req.json);
-    free(typed);
+    free(command_line);
     args_free(&names);
     args_free(&req.sets);
     return code;

@@ -8,7 +8,7 @@ typedef struct {
     size_t threads;     /* 0: as configured */
     const char *device; /* NULL: as configured */
     int quiet, json;
-    carriage how;
+    run_options how;
 } request;
 
 static fl_status make(fl_ctx *ctx, const request *req, fl_run **out)
@@ -26,7 +26,7 @@ static fl_status make(fl_ctx *ctx, const request *req, fl_run **out)
     return s;
 }
 
-static int resume(const request *req, fl_ctx *ctx, summary *sum)
+static int resume(const request *req, fl_ctx *ctx, run_table *sum)
 {
     fl_run *run = NULL;
     progress p;
@@ -36,12 +36,12 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     fl_status s = make(ctx, req, &run);
     if (!s && !req->quiet) say("%s: continuing after round %zu", fl_run_name(run), fl_run_round(run));
     int code = s ? CLI_OK : events_check(req->how.tensorboard, fl_run_name(run));
-    if (!s && !code && !interrupt_watch(run)) s = carry_run(run, &req->how, &p, sum);
+    if (!s && !code && !interrupt_watch(run)) s = run_and_save(run, &req->how, &p, sum);
     interrupt_watch(NULL);
     if (s) say_error(ctx);
     int reports = run && !code && ranks_first();
-    if (reports && !req->json) summary_print(sum, stdout);
-    if (reports && req->json) code = summary_json(sum);
+    if (reports && !req->json) run_table_print(sum, stdout);
+    if (reports && req->json) code = run_table_json(sum);
     fl_run_free(run);
     if (s == FL_EDONE || code) return code;
     return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;
@@ -61,13 +61,13 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("resume", options, argc, argv, &plain);
-    char *typed = typed_text("resume", argc, argv);
-    req.how.typed = typed;
+    char *command_line = command_line_text("resume", argc, argv);
+    req.how.command_line = command_line;
     req.quiet |= !ranks_first();
     if (!code && plain.n != 1) code = say_usage("resume", plain.n ? "one DIR at a time" : "which DIR?");
     if (!code) {
         fl_ctx *ctx = fl_ctx_new();
-        summary *sum = summary_new();
+        run_table *sum = run_table_new();
         req.folder = plain.v[0];
         if (ctx && sum)
             code = resume(&req, ctx, sum);
@@ -75,11 +75,11 @@ static int run(int argc, char **argv)
             say("out of memory");
             code = CLI_FAILED;
         }
-        summary_free(sum);
+        run_table_free(sum);
         fl_ctx_free(ctx);
     }
     args_free(&plain);
-    free(typed);
+    free(command_line);
     return code;
 }
 

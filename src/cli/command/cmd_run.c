@@ -11,7 +11,7 @@ typedef struct {
     size_t threads;    /* 0: as configured */
     size_t checkpoint; /* every this many rounds; 0: as configured */
     int quiet, json;
-    carriage how;
+    run_options how;
 } request;
 
 /* What goes on. */
@@ -22,7 +22,7 @@ typedef struct {
     size_t count, capacity;
     fl_run *run; /* the one under way */
     progress progress;
-    summary *summary;
+    run_table *table;
     int over; /* no further run: another process works in one of their folders, and will probably come to the others,
                * too; or the ranks cannot reach each other any more */
     int code;
@@ -259,7 +259,7 @@ static void do_run(session *x, fl_config *cfg)
 {
     fl_status s = fl_config_ranks(cfg, ranks_table());
     if (!s) s = fl_run_new(cfg, &x->run);
-    if (!s && !interrupt_watch(x->run)) s = carry_run(x->run, &x->req->how, &x->progress, x->summary);
+    if (!s && !interrupt_watch(x->run)) s = run_and_save(x->run, &x->req->how, &x->progress, x->table);
     interrupt_watch(NULL);
     if (s) say_error(x->ctx);
     int code = s ? ranks_failed(settings_exit(s)) : CLI_OK;
@@ -273,22 +273,22 @@ static void do_run(session *x, fl_config *cfg)
 static int report(const session *x)
 {
     if (x->req->json) {
-        int code = summary_json(x->summary);
+        int code = run_table_json(x->table);
         return x->code ? x->code : code;
     }
-    summary_print(x->summary, stdout);
+    run_table_print(x->table, stdout);
     return x->code;
 }
 
 static int run_all(const request *req)
 {
-    session x = {.req = req, .ctx = fl_ctx_new(), .summary = summary_new()};
-    if (!x.ctx || !x.summary) {
+    session x = {.req = req, .ctx = fl_ctx_new(), .table = run_table_new()};
+    if (!x.ctx || !x.table) {
         say("out of memory");
         x.code = CLI_FAILED;
     }
     say_without(req);
-    for (size_t i = 0; x.ctx && x.summary && i < req->files.n; i++) plan_file(&x, req->files.v[i]);
+    for (size_t i = 0; x.ctx && x.table && i < req->files.n; i++) plan_file(&x, req->files.v[i]);
     if (!x.code) {
         progress_init(&x.progress, req->quiet);
         fl_ctx_on_log(x.ctx, progress_log, &x.progress);
@@ -299,7 +299,7 @@ static int run_all(const request *req)
     }
     for (size_t i = 0; i < x.count; i++) fl_config_free(x.plans[i]);
     free(x.plans);
-    summary_free(x.summary);
+    run_table_free(x.table);
     fl_ctx_free(x.ctx);
     return x.code;
 }
@@ -320,8 +320,8 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("run", options, argc, argv, &req.files);
-    char *typed = typed_text("run", argc, argv);
-    req.how.typed = typed;
+    char *command_line = command_line_text("run", argc, argv);
+    req.how.command_line = command_line;
     req.quiet |= !ranks_first();
     if (!code && !req.files.n) code = say_usage("run", "which FILE?");
     if (!code && req.algorithms && (strstr(req.algorithms, ",,") || *req.algorithms == ','))
@@ -329,7 +329,7 @@ static int run(int argc, char **argv)
     if (!code) code = run_all(&req);
     args_free(&req.files);
     args_free(&req.sets);
-    free(typed);
+    free(command_line);
     return code;
 }
 

@@ -70,7 +70,7 @@ static void take_leave(fl_ctx *ctx, fli_serve *s, const request *req, int ok)
     const char *first;
     int before = interrupt_seen();
     fli_serve_finish(s);
-    size_t left = fli_serve_untold(s, req->grace, came_now, &before, &first);
+    size_t left = fli_serve_unacknowledged(s, req->grace, came_now, &before, &first);
     if (left) fli_net_say(fli_serve_log(s), "untold", "clients=%zu first=%s grace=%g", left, first, req->grace);
     if (left && ok) say("the same command tells the clients that have not heard that the run is over");
     if ((!left || !ok) && fli_serve_forget(s)) say_error(ctx);

@@ -12,7 +12,7 @@ enum { SHOWN = 50 }; /* clients, without --all */
 
 typedef struct {
     words urls;
-    fli_status_client_spec watch;
+    fli_status_client_spec server;
     double every; /* 0: once */
     int all, json;
 } request;
@@ -103,7 +103,7 @@ static void print_metrics(const json_t *m)
     if (n) printf(" at round %llu\n", (unsigned long long)json_integer_value(json_array_get(row, 0)));
 }
 
-static void add_person(table *t, const json_t *p)
+static void add_client(table *t, const json_t *p)
 {
     static const char *const counts[] = {"answers", "dropped", "refused", "rejected"};
     char s[32];
@@ -121,7 +121,7 @@ static void add_person(table *t, const json_t *p)
     for (size_t i = 0; i < 4; i++) table_add(t, "%llu", integer(p, counts[i]));
 }
 
-static void print_people(const json_t *j, size_t most)
+static void print_clients(const json_t *j, size_t most)
 {
     static const char *const heading[] = {"client",  "name",    "state",   "samples", "heard",   "last answer",
                                           "longest", "answers", "dropped", "refused", "rejected"};
@@ -133,7 +133,7 @@ static void print_people(const json_t *j, size_t most)
     putchar('\n');
     table_init(&t, COLUMNS);
     for (size_t i = 0; i < COLUMNS; i++) table_add(&t, "%s", heading[i]);
-    for (size_t i = 0; i < n && i < most; i++) add_person(&t, json_array_get(people, i));
+    for (size_t i = 0; i < n && i < most; i++) add_client(&t, json_array_get(people, i));
     table_print(&t, 3, stdout);
     table_free(&t);
     if (n > most)
@@ -172,7 +172,7 @@ static void print(const request *r, const json_t *j)
     print_run(j);
     print_checkpoint(json_object_get(j, "checkpoint"));
     print_metrics(json_object_get(j, "metrics"));
-    print_people(j, r->all ? SIZE_MAX : SHOWN);
+    print_clients(j, r->all ? SIZE_MAX : SHOWN);
     print_mishaps(json_object_get(j, "mishaps"));
 }
 
@@ -187,19 +187,19 @@ static void rest(double seconds)
 /* Again and again where that is asked for; a server that is away then is waited for. */
 static int look(fl_ctx *ctx, const request *r)
 {
-    fli_status_client *w;
-    fl_status s = fli_status_client_new(ctx, &r->watch, &w);
+    fli_status_client *client;
+    fl_status s = fli_status_client_new(ctx, &r->server, &client);
     if (s) return say_error(ctx), settings_exit(s);
     do {
         json_t *j;
-        s = fli_status_client_look(w, &j);
+        s = fli_status_client_look(client, &j);
         if (s) say_error(ctx);
         if (!s) print(r, j);
         json_decref(j);
         fflush(stdout);
         if (r->every > 0) rest(r->every);
     } while (r->every > 0 && s != FL_EREFUSED && !interrupt_seen() && !ferror(stdout));
-    fli_status_client_free(w);
+    fli_status_client_free(client);
     return r->every > 0 && interrupt_seen() ? CLI_INTERRUPTED : settings_exit(s);
 }
 
@@ -207,8 +207,8 @@ static int run(int argc, char **argv)
 {
     request r = {0};
     const option options[] = {
-        {"--certs", OPT_TEXT, &r.watch.certs, TAKES_FOLDER},
-        {"--insecure-http", OPT_FLAG, &r.watch.insecure},
+        {"--certs", OPT_TEXT, &r.server.certs, TAKES_FOLDER},
+        {"--insecure-http", OPT_FLAG, &r.server.insecure},
         {"--format", OPT_FORMAT, &r.json},
         {"--watch", OPT_REAL, &r.every},
         {"--all", OPT_FLAG, &r.all},
@@ -219,7 +219,7 @@ static int run(int argc, char **argv)
     fl_ctx *ctx = code ? NULL : fl_ctx_new();
     if (!code && !ctx) code = (say("out of memory"), CLI_FAILED);
     if (!code) {
-        r.watch.url = r.urls.v[0];
+        r.server.url = r.urls.v[0];
         if (r.every > 0) interrupt_install(1);
         code = look(ctx, &r);
     }

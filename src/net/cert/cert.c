@@ -1,3 +1,5 @@
+/* An authority in a folder, and what it makes: the index of its certificates, then keys, certificates and revocation
+ * lists in memory, then the commands, which change the folder under a lock. */
 #include "net/cert/cert.h"
 
 #include "base/file.h"
@@ -14,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ==== cert index ============================================================================================ */
+/* ==== the index =================================================================================================== */
 
 #define HEAD "fedloom certificates 1 "
 static const char *const kind_name[] = {"server", "client", "viewer"};
@@ -156,7 +158,23 @@ const fli_cert_line *fli_cert_index_holding(const fli_cert_index *x, fli_cert_ki
     return NULL;
 }
 
-/* ==== issue ================================================================================================= */
+/* ==== keys, certificates and lists, in memory ===================================================================== */
+
+typedef struct {
+    gnutls_x509_crt_t cert;
+    gnutls_x509_privkey_t key;
+} issuer;
+
+/* What a certificate says. */
+typedef struct {
+    const char *name;        /* the common name */
+    const char *purpose;     /* GNUTLS_KP_TLS_WWW_SERVER or _CLIENT; NULL: an authority, which signs for itself */
+    const char *unit;        /* the organizational unit; NULL: none */
+    const char *const *host; /* a server's names and addresses */
+    size_t hosts;
+    uint8_t serial[FLI_CERT_SERIAL];
+    int64_t begins, ends;
+} cert_content;
 
 void fli_pem_wipe(fli_pem *pem)
 {
@@ -170,7 +188,8 @@ static fl_status failed(fl_ctx *ctx, const char *what, int code)
     return code ? fli_x509_fail(ctx, FL_ESYSTEM, what, code) : FL_OK;
 }
 
-static fl_status issue_serial(fl_ctx *ctx, uint8_t serial[FLI_CERT_SERIAL])
+/* A serial number that cannot be guessed, and that no other certificate has. */
+static fl_status draw_serial(fl_ctx *ctx, uint8_t serial[FLI_CERT_SERIAL])
 {
     int code = gnutls_rnd(GNUTLS_RND_NONCE, serial, FLI_CERT_SERIAL);
     serial[0] = (uint8_t)((serial[0] & 0x7f) | 0x40); /* positive, and of this length whatever comes */
@@ -188,7 +207,7 @@ fl_status fli_issue_key(fl_ctx *ctx, gnutls_x509_privkey_t *key, fli_pem *pem)
     return failed(ctx, "a key cannot be made", code);
 }
 
-static fl_status issue_public(fl_ctx *ctx, gnutls_x509_privkey_t key, gnutls_pubkey_t *out)
+static fl_status public_half(fl_ctx *ctx, gnutls_x509_privkey_t key, gnutls_pubkey_t *out)
 {
     gnutls_privkey_t private = NULL;
     *out = NULL;
@@ -241,7 +260,7 @@ fl_status fli_issue_read_request(fl_ctx *ctx, const char *path, char *name, size
 }
 
 /* A server is reached under names, or under addresses, which are in a certificate as their bytes. */
-static int add_hosts(gnutls_x509_crt_t cert, const fli_issue *what)
+static int add_hosts(gnutls_x509_crt_t cert, const cert_content *what)
 {
     unsigned char address[16];
     int code = 0;
@@ -256,7 +275,7 @@ static int add_hosts(gnutls_x509_crt_t cert, const fli_issue *what)
     return code;
 }
 
-static int fill_in(gnutls_x509_crt_t cert, const fli_issue *what, gnutls_pubkey_t key)
+static int fill_in(gnutls_x509_crt_t cert, const cert_content *what, gnutls_pubkey_t key)
 {
     int authority = !what->purpose;
     int code = gnutls_x509_crt_set_version(cert, 3);
@@ -293,16 +312,16 @@ static int add_key_ids(gnutls_x509_crt_t cert, gnutls_pubkey_t key, gnutls_x509_
     return code;
 }
 
-static fl_status issue_cert(fl_ctx *ctx, const fli_issue *what, gnutls_pubkey_t key, const fli_issuer *issuer,
-                            fli_pem *pem)
+/* An authority's own certificate is signed with `by->key`. */
+static fl_status make_cert(fl_ctx *ctx, const cert_content *what, gnutls_pubkey_t key, const issuer *by, fli_pem *pem)
 {
     gnutls_x509_crt_t cert = NULL;
     *pem = (fli_pem){0};
     int code = gnutls_x509_crt_init(&cert);
-    gnutls_x509_crt_t signer = what->purpose ? issuer->cert : cert;
+    gnutls_x509_crt_t signer = what->purpose ? by->cert : cert;
     if (!code) code = fill_in(cert, what, key);
     if (!code) code = add_key_ids(cert, key, signer);
-    if (!code) code = gnutls_x509_crt_sign2(cert, signer, issuer->key, GNUTLS_DIG_SHA256, 0);
+    if (!code) code = gnutls_x509_crt_sign2(cert, signer, by->key, GNUTLS_DIG_SHA256, 0);
     if (!code) code = gnutls_x509_crt_export2(cert, GNUTLS_X509_FMT_PEM, pem);
     if (cert) gnutls_x509_crt_deinit(cert);
     return failed(ctx, "a certificate cannot be made", code);
@@ -333,7 +352,7 @@ static int add_line(gnutls_x509_crl_t list, const fli_cert_line *line)
     return code ? code : gnutls_x509_crl_set_crt_serial(list, serial, n, (time_t)line->revoked);
 }
 
-static int name_list(gnutls_x509_crl_t list, uint64_t number, gnutls_x509_crt_t issuer)
+static int name_list(gnutls_x509_crl_t list, uint64_t number, gnutls_x509_crt_t by)
 {
     unsigned char bytes[8], id[64];
     size_t n = sizeof id, zeros = 0;
@@ -341,39 +360,39 @@ static int name_list(gnutls_x509_crl_t list, uint64_t number, gnutls_x509_crt_t 
     while (zeros < 7 && !bytes[zeros] && bytes[zeros + 1] < 0x80) zeros++; /* DER wants none that it can do without */
     int code = gnutls_x509_crl_set_version(list, 2);
     if (!code) code = gnutls_x509_crl_set_this_update(list, time(NULL));
-    if (!code) code = gnutls_x509_crl_set_next_update(list, gnutls_x509_crt_get_expiration_time(issuer));
+    if (!code) code = gnutls_x509_crl_set_next_update(list, gnutls_x509_crt_get_expiration_time(by));
     if (!code) code = gnutls_x509_crl_set_number(list, bytes + zeros, sizeof bytes - zeros);
-    if (!code) code = gnutls_x509_crt_get_subject_key_id(issuer, id, &n, NULL);
+    if (!code) code = gnutls_x509_crt_get_subject_key_id(by, id, &n, NULL);
     if (!code) code = gnutls_x509_crl_set_authority_key_id(list, id, n);
     return code;
 }
 
 /* The list of those lines that are revoked. It has no end before the authority's: it counts until a newer one is put in
- * its place, and a server must not shut everybody out because nobody renewed it. */
-static fl_status issue_list(fl_ctx *ctx, const fli_cert_line *line, size_t lines, uint64_t number,
-                            const fli_issuer *issuer, fli_pem *pem)
+ * its place, and a server must not shut all clients out because it was not renewed. */
+static fl_status make_revocation_list(fl_ctx *ctx, const fli_cert_line *line, size_t lines, uint64_t number,
+                                      const issuer *by, fli_pem *pem)
 {
     gnutls_x509_crl_t list = NULL;
     *pem = (fli_pem){0};
     int code = gnutls_x509_crl_init(&list);
-    if (!code) code = name_list(list, number, issuer->cert);
+    if (!code) code = name_list(list, number, by->cert);
     for (size_t i = 0; i < lines && !code; i++) code = add_line(list, line + i);
-    if (!code) code = gnutls_x509_crl_sign2(list, issuer->cert, issuer->key, GNUTLS_DIG_SHA256, 0);
+    if (!code) code = gnutls_x509_crl_sign2(list, by->cert, by->key, GNUTLS_DIG_SHA256, 0);
     if (!code) code = gnutls_x509_crl_export2(list, GNUTLS_X509_FMT_PEM, pem);
     if (list) gnutls_x509_crl_deinit(list);
     return failed(ctx, "a revocation list cannot be made", code);
 }
 
-/* ==== cert ================================================================================================== */
+/* ==== an authority in its folder ================================================================================== */
 
 enum { DAY = 24 * 60 * 60, SLACK = 60 * 60 }; /* a clock elsewhere may be behind by an hour */
 
-/* An authority while it is changed: nobody else does. */
+/* An authority while this process alone changes it. */
 typedef struct {
     fl_ctx *ctx;
     const char *dir;
     fli_lock *lock;
-    fli_issuer issuer;
+    issuer issuer;
     fli_cert_index index;
     int64_t now;
 } authority;
@@ -500,13 +519,13 @@ static fl_status save_index(const authority *a)
     return s;
 }
 
-/* The revocation list that the index says, here and in the server's folder, if that is still here. */
+/* The revocation list of what the index has, here and in the server's folder, if that is still here. */
 static fl_status publish(const authority *a)
 {
     fli_pem list;
     char *server = fli_strf(a->ctx, "%s/server", a->dir);
-    fl_status s =
-        server ? issue_list(a->ctx, a->index.line, a->index.lines, a->index.list, &a->issuer, &list) : FL_ENOMEM;
+    fl_status s = server ? make_revocation_list(a->ctx, a->index.line, a->index.lines, a->index.list, &a->issuer, &list)
+                         : FL_ENOMEM;
     if (!s) {
         s = put_pem(a->ctx, a->dir, "crl.pem", &list);
         if (!s && fli_path_kind(server) == 1) s = put_pem(a->ctx, server, "crl.pem", &list);
@@ -552,12 +571,12 @@ static void hex(const uint8_t serial[FLI_CERT_SERIAL], char text[2 * FLI_CERT_SE
 static fl_status self_sign(authority *a, const char *name, long days, fli_pem *cert)
 {
     gnutls_pubkey_t key;
-    fli_issue what = {.name = name, .begins = a->now - SLACK, .ends = a->now + (int64_t)days * DAY};
+    cert_content what = {.name = name, .begins = a->now - SLACK, .ends = a->now + (int64_t)days * DAY};
     if (what.begins >= what.ends) what.begins = what.ends - SLACK;
-    fl_status s = issue_serial(a->ctx, what.serial);
+    fl_status s = draw_serial(a->ctx, what.serial);
     if (!s) {
-        s = issue_public(a->ctx, a->issuer.key, &key);
-        if (!s) s = issue_cert(a->ctx, &what, key, &a->issuer, cert);
+        s = public_half(a->ctx, a->issuer.key, &key);
+        if (!s) s = make_cert(a->ctx, &what, key, &a->issuer, cert);
         if (key) gnutls_pubkey_deinit(key);
     }
     return s;
@@ -613,9 +632,9 @@ typedef struct {
     const char *const *host;
     size_t hosts;
     fli_cert_wish wish;
-} order;
+} cert_order;
 
-static fl_status need_new(const authority *a, const order *o)
+static fl_status need_new(const authority *a, const cert_order *o)
 {
     char day[FLI_DAY_MAX];
     const fli_cert_line *there = o->wish.force ? NULL : fli_cert_index_holding(&a->index, o->kind, o->name, a->now);
@@ -627,7 +646,7 @@ static fl_status need_new(const authority *a, const order *o)
 }
 
 /* Signs, and notes it in the index: from now on it can be revoked. */
-static fl_status issue(authority *a, const order *o, gnutls_pubkey_t key, fli_pem *cert)
+static fl_status issue(authority *a, const cert_order *o, gnutls_pubkey_t key, fli_pem *cert)
 {
     int64_t last = (int64_t)gnutls_x509_crt_get_expiration_time(a->issuer.cert);
     fli_cert_line line = {.kind = o->kind, .ends = a->now + (int64_t)o->wish.days * DAY};
@@ -638,19 +657,19 @@ static fl_status issue(authority *a, const order *o, gnutls_pubkey_t key, fli_pe
     fli_snprintf(line.name, sizeof line.name, "%s", o->name);
     /* a common name has 64 bytes at most; what counts for a server is the list of its hosts */
     const char *name = strlen(o->name) > FLI_NET_NAME_MAX ? "fedloom server" : o->name;
-    fli_issue what = {.name = name, .host = o->host, .hosts = o->hosts, .begins = a->now - SLACK, .ends = line.ends};
+    cert_content what = {.name = name, .host = o->host, .hosts = o->hosts, .begins = a->now - SLACK, .ends = line.ends};
     what.purpose = o->kind == FLI_CERT_SERVER ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT;
     if (o->kind == FLI_CERT_VIEWER) what.unit = FLI_X509_VIEWER;
     if (what.begins >= what.ends) what.begins = what.ends - SLACK;
-    fl_status s = issue_serial(a->ctx, what.serial);
+    fl_status s = draw_serial(a->ctx, what.serial);
     hex(what.serial, line.serial);
-    if (!s) s = issue_cert(a->ctx, &what, key, &a->issuer, cert);
+    if (!s) s = make_cert(a->ctx, &what, key, &a->issuer, cert);
     if (!s) s = cert_index_add(&a->index, &line);
     return s ? s : save_index(a);
 }
 
 /* The folder of one side, put together under a name that no client can have, and then put in place. */
-static fl_status deliver(const authority *a, const order *o, const fli_pem *cert, const fli_pem *key)
+static fl_status deliver(const authority *a, const cert_order *o, const fli_pem *cert, const fli_pem *key)
 {
     fl_ctx *ctx = a->ctx;
     int server = o->kind == FLI_CERT_SERVER;
@@ -672,14 +691,14 @@ static fl_status deliver(const authority *a, const order *o, const fli_pem *cert
 }
 
 /* `request`: the key is elsewhere, and this is its public half; NULL: it is made here. */
-static fl_status fill(authority *a, const order *o, gnutls_pubkey_t request)
+static fl_status make_and_deliver(authority *a, const cert_order *o, gnutls_pubkey_t request)
 {
     gnutls_x509_privkey_t key = NULL;
     gnutls_pubkey_t public = NULL;
     fli_pem key_text = {0}, cert = {0};
     fl_status s = need_new(a, o);
     if (!s && !request) s = fli_issue_key(a->ctx, &key, &key_text);
-    if (!s && !request) s = issue_public(a->ctx, key, &public);
+    if (!s && !request) s = public_half(a->ctx, key, &public);
     if (!s) s = issue(a, o, request ? request : public, &cert);
     if (!s) s = deliver(a, o, &cert, request ? NULL : &key_text);
     if (public) gnutls_pubkey_deinit(public);
@@ -689,11 +708,11 @@ static fl_status fill(authority *a, const order *o, gnutls_pubkey_t request)
     return s;
 }
 
-static fl_status fill_order(fl_ctx *ctx, const char *dir, const order *o, gnutls_pubkey_t request)
+static fl_status carry_out_order(fl_ctx *ctx, const char *dir, const cert_order *o, gnutls_pubkey_t request)
 {
     authority a;
     fl_status s = authority_open(ctx, dir, &a);
-    if (!s) s = fill(&a, o, request);
+    if (!s) s = make_and_deliver(&a, o, request);
     authority_close(&a);
     return s;
 }
@@ -715,7 +734,7 @@ fl_status fli_cert_server(fl_ctx *ctx, const char *dir, const char *const *host,
         return fli_fail(ctx, FL_ECONFIG, "a server is reached under 1 to %d names and addresses, not %zu",
                         (int)FLI_CERT_HOSTS_MAX, hosts);
     for (size_t i = 0; i < hosts && !s; i++) s = need_host(ctx, host[i]);
-    return s ? s : fill_order(ctx, dir, &(order){FLI_CERT_SERVER, host[0], host, hosts, wish}, NULL);
+    return s ? s : carry_out_order(ctx, dir, &(cert_order){FLI_CERT_SERVER, host[0], host, hosts, wish}, NULL);
 }
 
 static fl_status need_name(fl_ctx *ctx, fli_cert_kind kind, const char *name)
@@ -732,7 +751,7 @@ static fl_status fill_named(fl_ctx *ctx, const char *dir, fli_cert_kind kind, co
 {
     fli_clear(ctx);
     fl_status s = need_name(ctx, kind, name);
-    return s ? s : fill_order(ctx, dir, &(order){kind, name, NULL, 0, wish}, NULL);
+    return s ? s : carry_out_order(ctx, dir, &(cert_order){kind, name, NULL, 0, wish}, NULL);
 }
 
 fl_status fli_cert_client(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish)
@@ -782,7 +801,7 @@ fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_c
     fli_clear(ctx);
     fl_status s = fli_issue_read_request(ctx, request, name, FLI_NET_NAME_MAX + 1, &key);
     if (!s) s = need_name(ctx, FLI_CERT_CLIENT, name);
-    if (!s) s = fill_order(ctx, dir, &(order){FLI_CERT_CLIENT, name, NULL, 0, wish}, key);
+    if (!s) s = carry_out_order(ctx, dir, &(cert_order){FLI_CERT_CLIENT, name, NULL, 0, wish}, key);
     if (key) gnutls_pubkey_deinit(key);
     return s;
 }

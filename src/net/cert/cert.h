@@ -6,7 +6,7 @@
  *     DIR/index             every certificate ever made here: serial, kind, name, when it ends, when it was revoked
  *     DIR/server/           what the server's machine gets: ca.pem, cert.pem, key.pem, crl.pem
  *     DIR/clients/NAME/     what a client's machine gets:   ca.pem, cert.pem, key.pem
- *     DIR/viewers/NAME/     the same of somebody who looks on and takes no part
+ *     DIR/viewers/NAME/     the same of a viewer, who looks on and takes no part
  *
  * Folders have mode 700 and keys 600 from the moment they exist. Files and folders are put in place whole; a
  * certificate is in the index before anybody can have it, so that it can always be revoked. One process at a time
@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* ==== cert index ============================================================================================ */
+/* ==== the index =================================================================================================== */
 
 /* The index of an authority: a text, a line per certificate.
  *
@@ -66,7 +66,7 @@ fl_status fli_cert_index_save(const fli_cert_index *x, const char *path);
 /* The last one of that name and kind that holds; NULL: none. */
 const fli_cert_line *fli_cert_index_holding(const fli_cert_index *x, fli_cert_kind kind, const char *name, int64_t now);
 
-/* ==== cert ================================================================================================== */
+/* ==== an authority ================================================================================================ */
 
 enum {
     FLI_CERT_CA_DAYS = 3650,
@@ -89,7 +89,7 @@ typedef struct {
 fl_status fli_cert_server(fl_ctx *ctx, const char *dir, const char *const *host, size_t hosts, fli_cert_wish wish);
 /* For a client of that name (fli_net_name_ok). */
 fl_status fli_cert_client(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish);
-/* For somebody who looks on: a name of the same kind, which may be a client's as well and has nothing to do with it. */
+/* For a person or program that looks on. The name may be a client's as well, and has nothing to do with it. */
 fl_status fli_cert_viewer(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish);
 
 /* The same with a key that never leaves its machine. At the client: a key and a request, DIR/key.pem and
@@ -100,7 +100,7 @@ fl_status fli_cert_request(fl_ctx *ctx, const char *dir, const char *name);
 fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_cert_wish wish,
                         char name[FLI_NET_NAME_MAX + 1]);
 
-/* Puts all certificates of a name into the revocation list, which is signed anew, also if they were there before.
+/* Puts all certificates of a name into the revocation list, which is then signed again, also if they were there before.
  * *count: how many of them still held. FL_ECONFIG if there is none of that name. */
 fl_status fli_cert_revoke(fl_ctx *ctx, const char *dir, const char *name, size_t *count);
 
@@ -111,35 +111,20 @@ fl_status fli_cert_list(fl_ctx *ctx, const char *dir, fli_cert_fn *each, void *a
 enum { FLI_DAY_MAX = 32 };
 const char *fli_day_text(int64_t when, char text[FLI_DAY_MAX]);
 
-/* ==== issue ================================================================================================= */
+/* ==== keys and requests, in memory ================================================================================ */
 
-/* Making keys, certificates, requests and revocation lists, with GnuTLS, in memory. Keys are on the curve P-256, which
- * every TLS library of the last decade knows; signatures use SHA-256. */
+/* For cert.c and its tests: keys and requests for certificates, by GnuTLS. Keys are on the curve P-256, which every TLS
+ * library of the last decade knows; signatures use SHA-256. */
 
 /* PEM, from GnuTLS: to be released by gnutls_free. */
 typedef gnutls_datum_t fli_pem;
 void fli_pem_wipe(fli_pem *pem); /* a key's */
 
-typedef struct {
-    gnutls_x509_crt_t cert;
-    gnutls_x509_privkey_t key;
-} fli_issuer;
-
-typedef struct {
-    const char *name;        /* the common name */
-    const char *purpose;     /* GNUTLS_KP_TLS_WWW_SERVER or _CLIENT; NULL: an authority, which signs for itself */
-    const char *unit;        /* the organizational unit; NULL: none */
-    const char *const *host; /* a server's names and addresses */
-    size_t hosts;
-    uint8_t serial[FLI_CERT_SERIAL];
-    int64_t begins, ends;
-} fli_issue;
-
-/* A serial number nobody can guess, and that no other certificate has. */
+/* A new key, and the same in PEM. */
 fl_status fli_issue_key(fl_ctx *ctx, gnutls_x509_privkey_t *key, fli_pem *pem);
-/* The public half of a key, and that of a request in PEM, whose signature is checked, with the name in it. */
+/* The public key and the name in a request in PEM, whose signature is checked. */
 fl_status fli_issue_read_request(fl_ctx *ctx, const char *path, char *name, size_t n, gnutls_pubkey_t *out);
-/* An authority's own certificate is signed with `issuer->key`. */
+/* A request for a certificate of that name, signed with the key. */
 fl_status fli_issue_request(fl_ctx *ctx, const char *name, gnutls_x509_privkey_t key, fli_pem *pem);
 
 #endif

@@ -1,3 +1,5 @@
+/* The files of one side of a connection; then, for a server, who is let in, and its own certificate when it is
+ * renewed. */
 #include "net/cert/trust.h"
 
 #include "base/digest.h"
@@ -13,13 +15,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ==== tls files ============================================================================================= */
+/* ==== a side's own files ========================================================================================== */
 
-/* The files of one side of a connection: loaded, and found to belong together before anything is sent. */
+/* Loaded, and found to belong together, before anything is sent. */
 
 enum { DAY = 24 * 60 * 60, WARN_DAYS = 30 };
 
-/* It has no certificate for either side, and its key must not get near a network. */
+/* An authority's folder has no certificate for either side, and its key must not get near a network. */
 static fl_status need_no_authority(fl_ctx *ctx, const char *folder)
 {
     char *key = fli_strf(ctx, "%s/ca-key.pem", folder);
@@ -113,7 +115,7 @@ void fli_tls_free(fli_tls_files *f)
     memset(f, 0, sizeof *f);
 }
 
-/* ==== trust ================================================================================================= */
+/* ==== who may come in ============================================================================================= */
 
 /* How a serial number is compared: its length, then its bytes. */
 enum { SERIAL_MAX = 24 };
@@ -304,7 +306,7 @@ static known *place_of(const fli_trust *t, const fli_digest *d)
 }
 
 /* A client asks many times a second, and a signature takes longer to check than all the rest of a request. */
-static int recall(fli_trust *t, known *k)
+static int find_known(fli_trust *t, known *k)
 {
     pthread_mutex_lock(&t->memory);
     const known *there = place_of(t, &k->digest);
@@ -329,7 +331,7 @@ static const char *wrong_signature(unsigned status)
 }
 
 /* What is wrong with it, as the end of a sentence, revocation apart; NULL: nothing. */
-static const char *refuse(const fli_trust *t, gnutls_x509_crt_t cert, known *k)
+static const char *why_refused(const fli_trust *t, gnutls_x509_crt_t cert, known *k)
 {
     unsigned status = 0;
     size_t n = sizeof k->serial.byte;
@@ -353,7 +355,7 @@ static const char *examine(fli_trust *t, const gnutls_datum_t *der, known *k)
     gnutls_x509_crt_t cert = NULL;
     const char *wrong = "cannot be read";
     if (!gnutls_x509_crt_init(&cert) && !gnutls_x509_crt_import(cert, der, GNUTLS_X509_FMT_DER))
-        wrong = refuse(t, cert, k);
+        wrong = why_refused(t, cert, k);
     if (cert) gnutls_x509_crt_deinit(cert);
     if (!wrong) remember(t, k);
     return wrong;
@@ -370,7 +372,7 @@ const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, fli_pe
     fli_hash_init(&h);
     fli_hash_bytes(&h, der->data, der->size);
     known k = {.digest = fli_hash_end(&h)};
-    const char *wrong = recall(t, &k) ? NULL : examine(t, der, &k);
+    const char *wrong = find_known(t, &k) ? NULL : examine(t, der, &k);
     if (!wrong && k.ends <= (int64_t)time(NULL)) wrong = has_ended;
     if (!wrong) {
         keep_current(t);
@@ -439,8 +441,8 @@ fl_status fli_trust_own(fli_trust *t, const fli_tls_files *f)
     return add_pair(t, t->ctx, f);
 }
 
-/* Whether there are other ones now. */
-static int look_again(fli_trust *t)
+/* Whether the server's certificate or key is another file now. */
+static int own_files_changed(fli_trust *t)
 {
     static const char *const names[] = {"cert.pem", "key.pem"};
     int changed = 0;
@@ -477,7 +479,7 @@ static fl_status load_pair(fli_trust *t, fl_ctx *ctx)
 void fli_trust_show(fli_trust *t, gnutls_session_t session)
 {
     pthread_mutex_lock(&t->showing);
-    fl_ctx *ctx = look_again(t) ? fl_ctx_new() : NULL;
+    fl_ctx *ctx = own_files_changed(t) ? fl_ctx_new() : NULL;
     if (ctx) {
         fl_ctx_on_log(ctx, pass_on, t);
         if (load_pair(t, ctx))

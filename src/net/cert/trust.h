@@ -1,4 +1,4 @@
-/* Whom a server lets in, and the files that both sides of a TLS connection need. */
+/* Which certificates a server lets in, and the files that both sides of a TLS connection need. */
 #ifndef FLI_NET_CERT_TRUST_H
 #define FLI_NET_CERT_TRUST_H
 
@@ -49,7 +49,7 @@ fl_status fli_trust_own(fli_trust *trust, const fli_tls_files *files);
  * and are logged once. */
 void fli_trust_show(fli_trust *trust, gnutls_session_t session);
 
-/* Whether the other side of a connection is somebody of this federation, and who: for every request, from any thread,
+/* Whether the other side of a connection belongs to this federation, and who it is: for every request, from any thread,
  * so that a certificate that was revoked meanwhile is refused at its next one. Looks at the revocation list again when
  * its file has changed; if the new one is damaged, older or gone the last good one counts, and that is logged once.
  * NULL: it is, and `who` is it. Otherwise the reason, in `sentence`, and of `who` only whether it is the time. */

@@ -16,54 +16,54 @@
 /* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum is of those. */
 enum { HEAD = 8 + 4 + 4 + 8, OVER_MOST = 8 };
 static const char magic[9] = "flkept1\n";
-static const char *const names[FLI_KEEP_KINDS] = {"state", "answer", "begun"};
+static const char *const names[FLI_CLIENT_STORE_KINDS] = {"state", "answer", "begun"};
 static const size_t most_bytes = (size_t)1 << 36;
 
 struct fli_client_store {
     fl_ctx *ctx;
     char *folder;
-    char *run;                  /* folder of the run; NULL: none was named */
-    char *file[FLI_KEEP_KINDS]; /* in it */
+    char *run;                          /* folder of the run; NULL: none was named */
+    char *file[FLI_CLIENT_STORE_KINDS]; /* in it */
     fli_lock *lock;
     fli_crc_tables crc;
 };
 
 fl_status fli_client_store_open(fl_ctx *ctx, const char *folder, fli_client_store **out)
 {
-    fli_client_store *k = fli_alloc(ctx, 1, sizeof *k);
-    if (!k) return FL_ENOMEM;
-    k->ctx = ctx;
-    fli_crc_tables_init(&k->crc);
-    fl_status s = (k->folder = fli_strdup(ctx, folder)) ? FL_OK : FL_ENOMEM;
+    fli_client_store *store = fli_alloc(ctx, 1, sizeof *store);
+    if (!store) return FL_ENOMEM;
+    store->ctx = ctx;
+    fli_crc_tables_init(&store->crc);
+    fl_status s = (store->folder = fli_strdup(ctx, folder)) ? FL_OK : FL_ENOMEM;
     if (!s) {
-        k->folder[fli_path_length(k->folder)] = 0;
-        s = fli_lock_take(ctx, k->folder, &k->lock);
+        store->folder[fli_path_length(store->folder)] = 0;
+        s = fli_lock_take(ctx, store->folder, &store->lock);
     }
-    if (!s) s = fli_make_private_folder(ctx, k->folder);
+    if (!s) s = fli_make_private_folder(ctx, store->folder);
     if (s)
-        fli_client_store_close(k);
+        fli_client_store_close(store);
     else
-        *out = k;
+        *out = store;
     return s;
 }
 
-static void leave_run(fli_client_store *k)
+static void leave_run(fli_client_store *store)
 {
-    fli_free(k->run);
-    k->run = NULL;
-    for (int i = 0; i < FLI_KEEP_KINDS; i++) {
-        fli_free(k->file[i]);
-        k->file[i] = NULL;
+    fli_free(store->run);
+    store->run = NULL;
+    for (int i = 0; i < FLI_CLIENT_STORE_KINDS; i++) {
+        fli_free(store->file[i]);
+        store->file[i] = NULL;
     }
 }
 
-void fli_client_store_close(fli_client_store *k)
+void fli_client_store_close(fli_client_store *store)
 {
-    if (!k) return;
-    leave_run(k);
-    fli_lock_leave(k->lock);
-    fli_free(k->folder);
-    fli_free(k);
+    if (!store) return;
+    leave_run(store);
+    fli_lock_leave(store->lock);
+    fli_free(store->folder);
+    fli_free(store);
 }
 
 fl_status fli_random_number(fl_ctx *ctx, uint64_t *number)
@@ -73,19 +73,19 @@ fl_status fli_random_number(fl_ctx *ctx, uint64_t *number)
 }
 
 /* One that is damaged is drawn again: the folder then counts as another one. */
-fl_status fli_client_store_instance(fli_client_store *k, uint64_t *number)
+fl_status fli_client_store_instance(fli_client_store *store, uint64_t *number)
 {
     enum { DIGITS = 16 };
-    char *path = fli_strf(k->ctx, "%s/instance", k->folder), *text = NULL, line[DIGITS + 2];
+    char *path = fli_strf(store->ctx, "%s/instance", store->folder), *text = NULL, line[DIGITS + 2];
     size_t n = 0;
     if (!path) return FL_ENOMEM;
-    fl_status s = fli_path_kind(path) ? fli_file_read(k->ctx, path, 4096, &text, &n) : FL_OK;
+    fl_status s = fli_path_kind(path) ? fli_file_read(store->ctx, path, 4096, &text, &n) : FL_OK;
     int known = !s && n == DIGITS + 1 && strspn(text, "0123456789abcdef") == DIGITS;
     if (known) *number = strtoull(text, NULL, 16);
-    if (!s && !known) s = fli_random_number(k->ctx, number);
+    if (!s && !known) s = fli_random_number(store->ctx, number);
     if (!s && !known) {
         fli_snprintf(line, sizeof line, "%016llx\n", (unsigned long long)*number);
-        s = fli_file_private(k->ctx, path, line, DIGITS + 1);
+        s = fli_file_private(store->ctx, path, line, DIGITS + 1);
     }
     fli_free(text);
     fli_free(path);
@@ -94,30 +94,30 @@ fl_status fli_client_store_instance(fli_client_store *k, uint64_t *number)
 
 /* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If
  * the server begins it from the start instead, its asks say so, and the client goes back to the beginning. */
-static fl_status take_up(fli_client_store *k)
+static fl_status take_up(fli_client_store *store)
 {
-    char *aside = fli_strf(k->ctx, "%s.over", k->run);
+    char *aside = fli_strf(store->ctx, "%s.over", store->run);
     if (!aside) return FL_ENOMEM;
     fl_status s = FL_OK;
-    if (!fli_path_kind(k->run) && fli_path_kind(aside) && rename(aside, k->run))
-        s = fli_fail(k->ctx, FL_EIO, "%s: cannot be taken up again: %s", aside, strerror(errno));
+    if (!fli_path_kind(store->run) && fli_path_kind(aside) && rename(aside, store->run))
+        s = fli_fail(store->ctx, FL_EIO, "%s: cannot be taken up again: %s", aside, strerror(errno));
     fli_free(aside);
     return s;
 }
 
-fl_status fli_client_store_run(fli_client_store *k, const fli_digest *run)
+fl_status fli_client_store_run(fli_client_store *store, const fli_digest *run)
 {
     enum { DIGITS = 16 };
     char id[FLI_DIGEST_TEXT];
-    leave_run(k);
+    leave_run(store);
     fli_digest_print(run, id);
-    k->run = fli_strf(k->ctx, "%s/run-%.*s", k->folder, DIGITS, id);
-    if (!k->run) return FL_ENOMEM;
-    for (int i = 0; i < FLI_KEEP_KINDS; i++)
-        if (!(k->file[i] = fli_strf(k->ctx, "%s/%s", k->run, names[i]))) return FL_ENOMEM;
-    fl_status s = take_up(k);
-    if (!s) s = fli_make_private_folder(k->ctx, k->run);
-    return s ? s : fli_sync_folder(k->ctx, k->folder);
+    store->run = fli_strf(store->ctx, "%s/run-%.*s", store->folder, DIGITS, id);
+    if (!store->run) return FL_ENOMEM;
+    for (int i = 0; i < FLI_CLIENT_STORE_KINDS; i++)
+        if (!(store->file[i] = fli_strf(store->ctx, "%s/%s", store->run, names[i]))) return FL_ENOMEM;
+    fl_status s = take_up(store);
+    if (!s) s = fli_make_private_folder(store->ctx, store->run);
+    return s ? s : fli_sync_folder(store->ctx, store->folder);
 }
 
 static int is_over(const char *name)
@@ -128,15 +128,15 @@ static int is_over(const char *name)
 
 /* How many runs that are over lie in the folder; *oldest, from fli_alloc, is the one that was at work the longest time
  * ago, not counting `but`. NULL: there is none. */
-static size_t count_over(fli_client_store *k, const char *but, char **oldest)
+static size_t count_over(fli_client_store *store, const char *but, char **oldest)
 {
     size_t count = 0;
     struct timespec least = {0};
     struct stat st;
-    DIR *dir = opendir(k->folder);
+    DIR *dir = opendir(store->folder);
     *oldest = NULL;
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        char *path = is_over(e->d_name) ? fli_strf(k->ctx, "%s/%s", k->folder, e->d_name) : NULL;
+        char *path = is_over(e->d_name) ? fli_strf(store->ctx, "%s/%s", store->folder, e->d_name) : NULL;
         if (!path) continue;
         count++;
         int older = strcmp(path, but) && !lstat(path, &st) &&
@@ -154,64 +154,65 @@ static size_t count_over(fli_client_store *k, const char *but, char **oldest)
 }
 
 /* A server that begins run after run must not fill the disk. What cannot be removed is not worth an error now. */
-static void remove_old(fli_client_store *k, const char *but)
+static void remove_old(fli_client_store *store, const char *but)
 {
     for (int more = 1; more;) {
         char *oldest;
-        more = count_over(k, but, &oldest) > OVER_MOST && oldest && !fli_remove_folder(k->ctx, oldest);
+        more = count_over(store, but, &oldest) > OVER_MOST && oldest && !fli_remove_folder(store->ctx, oldest);
         fli_free(oldest);
     }
-    fli_clear(k->ctx);
+    fli_clear(store->ctx);
 }
 
-fl_status fli_client_store_over(fli_client_store *k)
+fl_status fli_client_store_over(fli_client_store *store)
 {
-    char *aside = k->run ? fli_strf(k->ctx, "%s.over", k->run) : NULL;
-    if (!aside) return k->run ? FL_ENOMEM : FL_OK;
-    fl_status s = fli_remove_folder(k->ctx, aside);
-    if (!s && rename(k->run, aside))
-        s = fli_fail(k->ctx, FL_EIO, "%s: cannot be put aside: %s", k->run, strerror(errno));
-    leave_run(k);
-    if (!s) s = fli_sync_folder(k->ctx, k->folder);
-    if (!s) remove_old(k, aside);
+    char *aside = store->run ? fli_strf(store->ctx, "%s.over", store->run) : NULL;
+    if (!aside) return store->run ? FL_ENOMEM : FL_OK;
+    fl_status s = fli_remove_folder(store->ctx, aside);
+    if (!s && rename(store->run, aside))
+        s = fli_fail(store->ctx, FL_EIO, "%s: cannot be put aside: %s", store->run, strerror(errno));
+    leave_run(store);
+    if (!s) s = fli_sync_folder(store->ctx, store->folder);
+    if (!s) remove_old(store, aside);
     fli_free(aside);
     return s;
 }
 
-fl_status fli_client_store_write(fli_client_store *k, fli_client_store_kind kind, const void *p, size_t n)
+fl_status fli_client_store_write(fli_client_store *store, fli_client_store_kind kind, const void *p, size_t n)
 {
-    unsigned char *bytes = fli_alloc(k->ctx, n + HEAD, 1), *at = bytes;
+    unsigned char *bytes = fli_alloc(store->ctx, n + HEAD, 1), *at = bytes;
     if (!bytes) return FL_ENOMEM;
     memcpy(at, magic, 8);
     at = fli_put_u64(at + 8, kind, 4);
-    at = fli_put_u64(at, fli_crc32c_more(&k->crc, 0, p, n), 4);
+    at = fli_put_u64(at, fli_crc32c_more(&store->crc, 0, p, n), 4);
     memcpy(fli_put_u64(at, n, 8), p, n);
-    fl_status s = fli_file_private(k->ctx, k->file[kind], bytes, n + HEAD);
+    fl_status s = fli_file_private(store->ctx, store->file[kind], bytes, n + HEAD);
     fli_free(bytes);
-    return s ? s : fli_sync_folder(k->ctx, k->run);
+    return s ? s : fli_sync_folder(store->ctx, store->run);
 }
 
-static int is_whole(const fli_client_store *k, fli_client_store_kind kind, const unsigned char *bytes, size_t n)
+static int is_whole(const fli_client_store *store, fli_client_store_kind kind, const unsigned char *bytes, size_t n)
 {
     uint64_t is, crc, length;
     if (n < HEAD || memcmp(bytes, magic, 8)) return 0;
     const unsigned char *at = fli_get_u64(bytes + 8, &is, 4);
     at = fli_get_u64(at, &crc, 4);
     at = fli_get_u64(at, &length, 8);
-    return is == kind && length == n - HEAD && crc == fli_crc32c_more(&k->crc, 0, at, n - HEAD);
+    return is == kind && length == n - HEAD && crc == fli_crc32c_more(&store->crc, 0, at, n - HEAD);
 }
 
-fl_status fli_client_store_read(fli_client_store *k, fli_client_store_kind kind, unsigned char **p, size_t *n)
+fl_status fli_client_store_read(fli_client_store *store, fli_client_store_kind kind, unsigned char **p, size_t *n)
 {
     char *bytes;
     *p = NULL;
     *n = 0;
-    if (!fli_path_kind(k->file[kind])) return FL_OK;
-    fl_status s = fli_file_read(k->ctx, k->file[kind], most_bytes, &bytes, n);
+    if (!fli_path_kind(store->file[kind])) return FL_OK;
+    fl_status s = fli_file_read(store->ctx, store->file[kind], most_bytes, &bytes, n);
     if (s) return s;
-    if (!is_whole(k, kind, (unsigned char *)bytes, *n)) {
+    if (!is_whole(store, kind, (unsigned char *)bytes, *n)) {
         fli_free(bytes);
-        return fli_fail(k->ctx, FL_EFORMAT, "%s: is damaged: its checksum, length or kind is wrong", k->file[kind]);
+        return fli_fail(store->ctx, FL_EFORMAT, "%s: is damaged: its checksum, length or kind is wrong",
+                        store->file[kind]);
     }
     *n -= HEAD;
     memmove(bytes, bytes + HEAD, *n);
@@ -219,10 +220,10 @@ fl_status fli_client_store_read(fli_client_store *k, fli_client_store_kind kind,
     return FL_OK;
 }
 
-fl_status fli_client_store_forget(fli_client_store *k, fli_client_store_kind kind)
+fl_status fli_client_store_forget(fli_client_store *store, fli_client_store_kind kind)
 {
-    if (!unlink(k->file[kind]) || errno == ENOENT) return FL_OK;
-    return fli_fail(k->ctx, FL_EIO, "%s: cannot be removed: %s", k->file[kind], strerror(errno));
+    if (!unlink(store->file[kind]) || errno == ENOENT) return FL_OK;
+    return fli_fail(store->ctx, FL_EIO, "%s: cannot be removed: %s", store->file[kind], strerror(errno));
 }
 
-const char *fli_client_store_place(const fli_client_store *k) { return k->run; }
+const char *fli_client_store_run_folder(const fli_client_store *store) { return store->run; }

@@ -26,62 +26,62 @@ struct fli_heartbeat {
     int stopped;
 };
 
-static int is_ending(void *pulse) { return atomic_load(&((fli_heartbeat *)pulse)->ending); }
+static int is_ending(void *heartbeat) { return atomic_load(&((fli_heartbeat *)heartbeat)->ending); }
 
 /* Whether the server said that it does not need the answer. Nothing comes of a beat that fails: there is another one,
  * and the client's own calls say what is wrong. */
-static int beat(fli_heartbeat *p, uint64_t number)
+static int beat(fli_heartbeat *h, uint64_t number)
 {
     char body[64];
     fli_http_answer reply;
     int n = fli_snprintf(body, sizeof body, "{\"number\": %llu}", (unsigned long long)number);
-    fli_http_call_end end = fli_http_call_post(p->call, FLI_NET_ALIVE, "application/json", body, (size_t)n, &reply);
-    fli_clear(p->ctx);
+    fli_http_call_end end = fli_http_call_post(h->call, FLI_NET_ALIVE, "application/json", body, (size_t)n, &reply);
+    fli_clear(h->ctx);
     return end == FLI_CALL_DONE && reply.code == 200 && !fli_http_answer_flag(&reply, "wanted", 1);
 }
 
 /* Behind the lock, and so not once the client has said that it rests. */
-static void stop_work(fli_heartbeat *p)
+static void stop_work(fli_heartbeat *h)
 {
-    if (!p->stopped) p->spec.stop(p->spec.worker);
-    p->stopped = 1;
+    if (!h->stopped) h->spec.stop(h->spec.worker);
+    h->stopped = 1;
 }
 
-/* A moment of work, behind the lock. */
-static void attend(fli_heartbeat *p)
+/* Behind the lock, a few times a second while the client works: stops the work, or sends a sign of life. */
+static void check_work(fli_heartbeat *h)
 {
-    uint64_t number = p->number;
-    fli_clock_wait(&p->changed, &p->lock, fli_clock_now() + 1.0 / LOOKS);
-    if (is_ending(p) || p->number != number) return;
-    if (p->stopping && p->stopping(p->arg)) stop_work(p);
-    if (p->stopped || fli_clock_now() < p->due) return;
-    p->due = fli_clock_now() + p->spec.every;
-    pthread_mutex_unlock(&p->lock);
-    int unwanted = beat(p, number);
-    pthread_mutex_lock(&p->lock);
-    if (unwanted && p->number == number) stop_work(p);
+    uint64_t number = h->number;
+    fli_clock_wait(&h->changed, &h->lock, fli_clock_now() + 1.0 / LOOKS);
+    if (is_ending(h) || h->number != number) return;
+    if (h->stopping && h->stopping(h->arg)) stop_work(h);
+    if (h->stopped || fli_clock_now() < h->due) return;
+    h->due = fli_clock_now() + h->spec.every;
+    pthread_mutex_unlock(&h->lock);
+    int unwanted = beat(h, number);
+    pthread_mutex_lock(&h->lock);
+    if (unwanted && h->number == number) stop_work(h);
 }
 
-static void *go(void *pulse)
+static void *go(void *heartbeat)
 {
-    fli_heartbeat *p = pulse;
-    pthread_mutex_lock(&p->lock);
-    while (!is_ending(p))
-        if (p->number)
-            attend(p);
+    fli_heartbeat *h = heartbeat;
+    pthread_mutex_lock(&h->lock);
+    while (!is_ending(h))
+        if (h->number)
+            check_work(h);
         else
-            pthread_cond_wait(&p->changed, &p->lock);
-    pthread_mutex_unlock(&p->lock);
+            pthread_cond_wait(&h->changed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
     return NULL;
 }
 
 /* Signals are the main thread's: it sleeps, and has to be woken. */
-static int start(fli_heartbeat *p)
+static int start(fli_heartbeat *h)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&p->thread, NULL, go, p);
+    int failed = pthread_create(&h->thread, NULL, go, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
@@ -89,62 +89,62 @@ static int start(fli_heartbeat *p)
 fl_status fli_heartbeat_new(fl_ctx *ctx, const fli_http_call_spec *call, const fli_heartbeat_spec *spec,
                             fli_heartbeat **out)
 {
-    fli_heartbeat *p = fli_alloc(ctx, 1, sizeof *p);
-    if (!p) return FL_ENOMEM;
-    p->spec = *spec;
-    p->stopping = call->stopping;
-    p->arg = call->arg;
+    fli_heartbeat *h = fli_alloc(ctx, 1, sizeof *h);
+    if (!h) return FL_ENOMEM;
+    h->spec = *spec;
+    h->stopping = call->stopping;
+    h->arg = call->arg;
     fli_http_call_spec own = *call;
     own.stopping = is_ending;
-    own.arg = p;
+    own.arg = h;
     own.connect_s = own.stall_s = spec->every;
-    fl_status s = (p->ctx = fl_ctx_new()) ? fli_http_call_new(p->ctx, &own, &p->call) : FL_ENOMEM;
+    fl_status s = (h->ctx = fl_ctx_new()) ? fli_http_call_new(h->ctx, &own, &h->call) : FL_ENOMEM;
     if (s) {
-        fli_fail(ctx, s, "%s", p->ctx ? fl_ctx_error(p->ctx) : "out of memory");
+        fli_fail(ctx, s, "%s", h->ctx ? fl_ctx_error(h->ctx) : "out of memory");
         goto failed;
     }
-    pthread_mutex_init(&p->lock, NULL);
-    fli_clock_cond(&p->changed);
-    if (!start(p)) {
-        *out = p;
+    pthread_mutex_init(&h->lock, NULL);
+    fli_clock_cond(&h->changed);
+    if (!start(h)) {
+        *out = h;
         return FL_OK;
     }
     s = fli_fail(ctx, FL_ESYSTEM, "no thread can be started");
-    pthread_cond_destroy(&p->changed);
-    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
 failed:
-    fli_http_call_free(p->call);
-    fl_ctx_free(p->ctx);
-    fli_free(p);
+    fli_http_call_free(h->call);
+    fl_ctx_free(h->ctx);
+    fli_free(h);
     return s;
 }
 
-void fli_heartbeat_free(fli_heartbeat *p)
+void fli_heartbeat_free(fli_heartbeat *h)
 {
-    if (!p) return;
-    pthread_mutex_lock(&p->lock);
-    atomic_store(&p->ending, 1);
-    pthread_cond_signal(&p->changed);
-    pthread_mutex_unlock(&p->lock);
-    pthread_join(p->thread, NULL);
-    pthread_cond_destroy(&p->changed);
-    pthread_mutex_destroy(&p->lock);
-    fli_http_call_free(p->call);
-    fl_ctx_free(p->ctx);
-    fli_free(p);
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    atomic_store(&h->ending, 1);
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    pthread_join(h->thread, NULL);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+    fli_http_call_free(h->call);
+    fl_ctx_free(h->ctx);
+    fli_free(h);
 }
 
-static int set(fli_heartbeat *p, uint64_t number)
+static int set(fli_heartbeat *h, uint64_t number)
 {
-    pthread_mutex_lock(&p->lock);
-    int stopped = p->stopped;
-    p->number = number;
-    p->stopped = 0;
-    p->due = fli_clock_now() + p->spec.every;
-    pthread_cond_signal(&p->changed);
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_lock(&h->lock);
+    int stopped = h->stopped;
+    h->number = number;
+    h->stopped = 0;
+    h->due = fli_clock_now() + h->spec.every;
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->lock);
     return stopped;
 }
 
-void fli_heartbeat_work(fli_heartbeat *p, uint64_t number) { set(p, number); }
-int fli_heartbeat_rest(fli_heartbeat *p) { return set(p, 0); }
+void fli_heartbeat_work(fli_heartbeat *h, uint64_t number) { set(h, number); }
+int fli_heartbeat_rest(fli_heartbeat *h) { return set(h, 0); }

@@ -16,11 +16,11 @@ typedef struct {
 /* Has a connection and a context of its own. Calls end when it does; what stops those of the client stops its work. */
 fl_status fli_heartbeat_new(fl_ctx *ctx, const fli_http_call_spec *call, const fli_heartbeat_spec *spec,
                             fli_heartbeat **out);
-void fli_heartbeat_free(fli_heartbeat *p); /* NULL is fine */
+void fli_heartbeat_free(fli_heartbeat *h); /* NULL is fine */
 
 /* From here to fli_heartbeat_rest the client works on that ask. */
-void fli_heartbeat_work(fli_heartbeat *p, uint64_t number);
+void fli_heartbeat_work(fli_heartbeat *h, uint64_t number);
 /* Whether it was stopped meanwhile; that may have come too late for this piece of work. */
-int fli_heartbeat_rest(fli_heartbeat *p);
+int fli_heartbeat_rest(fli_heartbeat *h);
 
 #endif

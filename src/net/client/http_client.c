@@ -13,7 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* ==== backoff =============================================================================================== */
+/* ==== the pause before the next try =============================================================================== */
 
 void fli_http_backoff_init(fli_http_backoff *b)
 {
@@ -23,7 +23,7 @@ void fli_http_backoff_init(fli_http_backoff *b)
     b->random |= 1;
 }
 
-/* xorshift64*: which number it is matters to nobody. */
+/* xorshift64*: the pause needs no good randomness. */
 static double uniform(uint64_t *state)
 {
     uint64_t x = *state;
@@ -41,14 +41,14 @@ double fli_http_backoff_next(fli_http_backoff *b, double least)
     if (!b->tries) b->since = fli_clock_now();
     for (unsigned i = 0; i < b->tries && bound < most; i++) bound *= 2;
     b->tries++;
-    return fmin(least, FLI_BACKOFF_LEAST) + uniform(&b->random) * fmin(bound, most);
+    return fmin(least, FLI_BACKOFF_SERVER_MAX) + uniform(&b->random) * fmin(bound, most);
 }
 
 double fli_http_backoff_for(const fli_http_backoff *b) { return b->tries ? fli_clock_now() - b->since : 0; }
 
 void fli_http_backoff_reset(fli_http_backoff *b) { b->tries = 0; }
 
-/* ==== call ================================================================================================== */
+/* ==== one call ==================================================================================================== */
 
 enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of interim answers among them */
 
@@ -69,7 +69,7 @@ struct fli_http_call {
     size_t n, capacity, most;
     size_t head_bytes;
     int cut, stopped, out_of_memory, flooded;
-    int headed;       /* the answer's head came to its end */
+    int head_ended;   /* the answer's head came to its end */
     char version[32]; /* what the server says that it speaks; "" : nothing */
     unsigned retry;   /* seconds after which to come again; 0: it does not say */
     double passing;   /* seconds for which what is wrong is worth trying again */
@@ -136,14 +136,14 @@ static size_t take_header(char *p, size_t size, size_t n, void *call)
     c->flooded = bytes > MOST_HEAD - c->head_bytes;
     if (c->flooded) return 0;
     c->head_bytes += bytes;
-    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->headed = 0, c->version[0] = 0, c->retry = 0;
-    if (bytes && (*p == '\r' || *p == '\n')) c->headed = 1;
+    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->head_ended = 0, c->version[0] = 0, c->retry = 0;
+    if (bytes && (*p == '\r' || *p == '\n')) c->head_ended = 1;
     take_value(p, bytes, FLI_NET_HEADER, c->version, sizeof c->version); /* no version of ours is longer */
     if (take_value(p, bytes, "Retry-After", value, sizeof value)) c->retry = read_seconds(value);
     return bytes;
 }
 
-static int look_up(void *call, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
+static int on_progress(void *call, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
 {
     fli_http_call *c = call;
     (void)a, (void)b, (void)d, (void)e;
@@ -153,9 +153,9 @@ static int look_up(void *call, curl_off_t a, curl_off_t b, curl_off_t d, curl_of
 
 /* ---- making one ------------------------------------------------------------------------------------------ */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static CURLcode begun;
-static void begin(void) { begun = curl_global_init(CURL_GLOBAL_DEFAULT); }
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static CURLcode curl_status;
+static void start_curl(void) { curl_status = curl_global_init(CURL_GLOBAL_DEFAULT); }
 
 /* What a sentence says against these parts of a URL; NULL: nothing. */
 static const char *url_wrong(CURLU *u, const char *scheme, const char *host, int plain)
@@ -223,7 +223,7 @@ static int set_bounds(fli_http_call *c, const fli_http_call_spec *spec)
            curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L) || curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->error) ||
            curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, take_body) || curl_easy_setopt(h, CURLOPT_WRITEDATA, c) ||
            curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, take_header) || curl_easy_setopt(h, CURLOPT_HEADERDATA, c) ||
-           curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, look_up) || curl_easy_setopt(h, CURLOPT_XFERINFODATA, c) ||
+           curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress) || curl_easy_setopt(h, CURLOPT_XFERINFODATA, c) ||
            curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 }
 
@@ -273,8 +273,8 @@ static fl_status prepare(fli_http_call *c, const fli_http_call_spec *spec)
 
 fl_status fli_http_call_new(fl_ctx *ctx, const fli_http_call_spec *spec, fli_http_call **out)
 {
-    pthread_once(&once, begin);
-    if (begun) return fli_fail(ctx, FL_ESYSTEM, "libcurl does not start: %s", curl_easy_strerror(begun));
+    pthread_once(&curl_once, start_curl);
+    if (curl_status) return fli_fail(ctx, FL_ESYSTEM, "libcurl does not start: %s", curl_easy_strerror(curl_status));
     fli_http_call *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
@@ -343,7 +343,7 @@ static double may_pass(const fli_http_call *c, const fli_http_answer *r)
 
 static int is_later(long code) { return code >= 500 || code == 408 || code == 429; }
 
-/* An answer is there; is it one of this protocol? Somebody between may answer for a server that is away. */
+/* An answer is there; is it one of this protocol? A proxy may answer for a server that is away. */
 static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
 {
     char said[200], wrong[200];
@@ -373,14 +373,14 @@ static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
 }
 
 /* A connection that is closed within an answer's head leaves one without length and body, which libcurl takes for a
- * whole one: without a length nobody knows. */
+ * whole one: without a length there is no way to tell. */
 static int is_whole(fli_http_call *c)
 {
     curl_off_t length = -1;
     long code = 0;
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &code);
     curl_easy_getinfo(c->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-    return c->headed && (length >= 0 || code == 204);
+    return c->head_ended && (length >= 0 || code == 204);
 }
 
 static fli_http_call_end perform(fli_http_call *c, const char *path, int wait, size_t most, fli_http_answer *out)
@@ -391,7 +391,7 @@ static fli_http_call_end perform(fli_http_call *c, const char *path, int wait, s
     fli_snprintf(url, sizeof url, "%s%s%s", c->base, path, query);
     c->n = c->head_bytes = 0;
     c->most = most;
-    c->cut = c->stopped = c->out_of_memory = c->flooded = c->headed = 0;
+    c->cut = c->stopped = c->out_of_memory = c->flooded = c->head_ended = 0;
     c->version[0] = c->error[0] = 0;
     c->retry = 0;
     c->passing = 0;
@@ -425,6 +425,7 @@ fli_http_call_end fli_http_call_post(fli_http_call *c, const char *path, const c
 }
 
 const char *fli_http_call_why(const fli_http_call *c) { return c->why; }
+
 /* For how many seconds a call that ended as FLI_CALL_WRONG is worth trying again, as what is wrong may be put right
  * there: a clock, a certificate, another process of this client's that has just ended. 0: it is not. */
 static double call_passing(const fli_http_call *c) { return c->passing; }
@@ -460,116 +461,116 @@ int fli_http_answer_flag(const fli_http_answer *r, const char *name, int otherwi
     return flag;
 }
 
-/* ==== line ================================================================================================== */
+/* ==== calls that are tried again ================================================================================== */
 
-static const double last_words = 5;   /* seconds for the call under way when the program is to end */
-static const double tell_every = 60;  /* seconds between two lines about a server that is away */
-static const double longest_nap = .1; /* seconds between two looks at `stopping` */
+static const double finish_seconds = 5; /* seconds for the call under way when the program is to end */
+static const double tell_every = 60;    /* seconds between two lines about a server that is away */
+static const double longest_nap = .1;   /* seconds between two looks at `stopping` */
 
-int fli_retry_stopping(void *line)
+int fli_retry_stopping(void *retry)
 {
-    fli_retry *l = line;
-    if (!l->stopping || !l->stopping(l->arg)) return 0;
-    if (l->stop_seen <= 0) l->stop_seen = fli_clock_now();
-    return !l->finishing || fli_clock_now() > l->stop_seen + last_words;
+    fli_retry *r = retry;
+    if (!r->stopping || !r->stopping(r->arg)) return 0;
+    if (r->stop_seen <= 0) r->stop_seen = fli_clock_now();
+    return !r->finishing || fli_clock_now() > r->stop_seen + finish_seconds;
 }
 
-static fl_status nap(fli_retry *l, double seconds)
+static fl_status nap(fli_retry *r, double seconds)
 {
     for (double end = fli_clock_now() + seconds, left; (left = end - fli_clock_now()) > 0;) {
-        if (fli_retry_stopping(l)) return FL_EDONE;
+        if (fli_retry_stopping(r)) return FL_EDONE;
         if (left > longest_nap) left = longest_nap;
         nanosleep(&(struct timespec){0, (long)(1e9 * left)}, NULL);
     }
-    return fli_retry_stopping(l) ? FL_EDONE : FL_OK;
+    return fli_retry_stopping(r) ? FL_EDONE : FL_OK;
 }
 
-fl_status fli_retry_pause(fli_retry *l) { return nap(l, fli_http_backoff_next(&l->backoff, 0)); }
+fl_status fli_retry_pause(fli_retry *r) { return nap(r, fli_http_backoff_next(&r->backoff, 0)); }
 
 /* The first failure in a row is said, and then one now and then. */
-static void say_away(fli_retry *l)
+static void say_away(fli_retry *r)
 {
     char quoted[300], line[500], end[80] = "patience=none stop=\"Ctrl-C, or --patience SECONDS\"";
-    double now = fli_clock_now(), waited = fli_http_backoff_for(&l->backoff);
-    if (l->backoff.tries && now < l->told + tell_every) return;
-    l->told = now;
-    if (l->patience > 0) fli_snprintf(end, sizeof end, "patience=%g", l->patience);
-    fli_net_say(l->log, "away", "seconds=%.0f %s why=%s", waited, end,
-                fli_net_quote(fli_http_call_why(l->call), quoted, sizeof quoted));
-    if (!l->tell) return;
-    if (l->patience > 0)
-        fli_snprintf(end, sizeof end, "gives up after %g s", l->patience);
+    double now = fli_clock_now(), waited = fli_http_backoff_for(&r->backoff);
+    if (r->backoff.tries && now < r->told_at + tell_every) return;
+    r->told_at = now;
+    if (r->patience > 0) fli_snprintf(end, sizeof end, "patience=%g", r->patience);
+    fli_net_say(r->log, "away", "seconds=%.0f %s why=%s", waited, end,
+                fli_net_quote(fli_http_call_why(r->call), quoted, sizeof quoted));
+    if (!r->tell) return;
+    if (r->patience > 0)
+        fli_snprintf(end, sizeof end, "gives up after %g s", r->patience);
     else
         fli_snprintf(end, sizeof end, "Ctrl-C ends it, --patience SECONDS sets a limit");
-    fli_snprintf(line, sizeof line, "%.300s; no answer for %.0f s, trying again (%s)", fli_http_call_why(l->call),
+    fli_snprintf(line, sizeof line, "%.300s; no answer for %.0f s, trying again (%s)", fli_http_call_why(r->call),
                  waited, end);
-    l->tell(l->arg, line);
+    r->tell(r->arg, line);
 }
 
 /* One line says that it is tried again, and until when. */
-static void say_wrong(fli_retry *l, double seconds)
+static void say_wrong(fli_retry *r, double seconds)
 {
     char quoted[300], line[500], until[32];
     struct tm utc;
     time_t end = time(NULL) + (time_t)seconds;
     gmtime_r(&end, &utc);
     strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    fli_net_say(l->log, "wrong", "until=%s why=%s", until,
-                fli_net_quote(fli_http_call_why(l->call), quoted, sizeof quoted));
-    fli_snprintf(line, sizeof line, "%.350s; trying again until %s", fli_http_call_why(l->call), until);
-    if (l->tell) l->tell(l->arg, line);
+    fli_net_say(r->log, "wrong", "until=%s why=%s", until,
+                fli_net_quote(fli_http_call_why(r->call), quoted, sizeof quoted));
+    fli_snprintf(line, sizeof line, "%.350s; trying again until %s", fli_http_call_why(r->call), until);
+    if (r->tell) r->tell(r->arg, line);
 }
 
 /* The same of something that is wrong: FL_EBUSY as long as it may pass. */
-static fl_status settle_wrong(fli_retry *l)
+static fl_status settle_wrong(fli_retry *r)
 {
-    double seconds = call_passing(l->call), now = fli_clock_now();
-    if (l->patience > 0) seconds = fmin(seconds, l->patience);
-    if (seconds > 0 && l->wrong_since <= 0) {
-        l->wrong_since = now;
-        say_wrong(l, seconds);
+    double seconds = call_passing(r->call), now = fli_clock_now();
+    if (r->patience > 0) seconds = fmin(seconds, r->patience);
+    if (seconds > 0 && r->wrong_since <= 0) {
+        r->wrong_since = now;
+        say_wrong(r, seconds);
     }
-    if (seconds <= 0 || now >= l->wrong_since + seconds)
-        return fli_fail(l->ctx, FL_EREFUSED, "%s", fli_http_call_why(l->call));
-    l->broken = 1;
-    fl_status s = nap(l, fli_http_backoff_next(&l->backoff, 0));
+    if (seconds <= 0 || now >= r->wrong_since + seconds)
+        return fli_fail(r->ctx, FL_EREFUSED, "%s", fli_http_call_why(r->call));
+    r->broken = 1;
+    fl_status s = nap(r, fli_http_backoff_next(&r->backoff, 0));
     return s ? s : FL_EBUSY;
 }
 
 /* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */
-static fl_status settle(fli_retry *l, fli_http_call_end end, const fli_http_answer *heard)
+static fl_status settle(fli_retry *r, fli_http_call_end end, const fli_http_answer *answer)
 {
     switch (end) {
     case FLI_CALL_DONE:
-        fli_http_backoff_reset(&l->backoff);
-        l->wrong_since = 0;
+        fli_http_backoff_reset(&r->backoff);
+        r->wrong_since = 0;
         return FL_OK;
     case FLI_CALL_STOPPED: return FL_EDONE;
-    case FLI_CALL_WRONG: return settle_wrong(l);
+    case FLI_CALL_WRONG: return settle_wrong(r);
     case FLI_CALL_AGAIN: break;
     }
-    fli_clear(l->ctx);
-    l->broken = 1;
-    say_away(l);
-    if (l->patience > 0 && fli_http_backoff_for(&l->backoff) > l->patience)
-        return fli_fail(l->ctx, FL_EIO, "no answer for %g seconds: %s", l->patience, fli_http_call_why(l->call));
-    fl_status s = nap(l, fli_http_backoff_next(&l->backoff, heard->retry));
+    fli_clear(r->ctx);
+    r->broken = 1;
+    say_away(r);
+    if (r->patience > 0 && fli_http_backoff_for(&r->backoff) > r->patience)
+        return fli_fail(r->ctx, FL_EIO, "no answer for %g seconds: %s", r->patience, fli_http_call_why(r->call));
+    fl_status s = nap(r, fli_http_backoff_next(&r->backoff, answer->retry));
     return s ? s : FL_EBUSY;
 }
 
-fl_status fli_retry_get(fli_retry *l, const char *path, int wait, size_t most, fli_http_answer *out)
+fl_status fli_retry_get(fli_retry *r, const char *path, int wait, size_t most, fli_http_answer *out)
 {
     fl_status s;
-    do s = settle(l, fli_http_call_get(l->call, path, wait, most, out), out);
+    do s = settle(r, fli_http_call_get(r->call, path, wait, most, out), out);
     while (s == FL_EBUSY);
     return s;
 }
 
-fl_status fli_retry_post(fli_retry *l, const char *path, const char *type, const void *body, size_t n,
+fl_status fli_retry_post(fli_retry *r, const char *path, const char *type, const void *body, size_t n,
                          fli_http_answer *out)
 {
     fl_status s;
-    do s = settle(l, fli_http_call_post(l->call, path, type, body, n, out), out);
+    do s = settle(r, fli_http_call_post(r->call, path, type, body, n, out), out);
     while (s == FL_EBUSY);
     return s;
 }

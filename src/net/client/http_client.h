@@ -1,5 +1,5 @@
-/* How long to wait before the next try: exponential, with full jitter, so that a thousand clients of a server that
- * comes back do not come back together. */
+/* A client's connection to its server, over HTTP or HTTPS: one call, the pause before another try, and calls that are
+ * tried again until they are answered. */
 #ifndef FLI_NET_CLIENT_HTTP_CLIENT_H
 #define FLI_NET_CLIENT_HTTP_CLIENT_H
 
@@ -9,27 +9,30 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* ==== backoff =============================================================================================== */
+/* ==== the pause before the next try =============================================================================== */
+
+/* Exponential backoff with full jitter, so that a thousand clients of a server that comes back do not come back
+ * together. */
 
 typedef struct {
     uint64_t random; /* state of the generator, from the system's entropy; not 0 */
-    unsigned tries;  /* in a row that came to nothing */
+    unsigned tries;  /* in a row that failed */
     double since;    /* when the first of them was, by fli_clock_now */
 } fli_http_backoff;
 
 void fli_http_backoff_init(fli_http_backoff *b);
-enum { FLI_BACKOFF_LEAST = 60 }; /* the most that anybody else can say */
-/* Another try came to nothing: seconds until the next, `least`, which the server has said, and between 0 and a bound
- * that doubles from 0.5 to 30. */
+enum { FLI_BACKOFF_SERVER_MAX = 60 }; /* seconds that the server may ask for */
+/* After a try that failed: seconds until the next, `least`, which the server has asked for, plus a random part between
+ * 0 and a bound that doubles from 0.5 to 30. */
 double fli_http_backoff_next(fli_http_backoff *b, double least);
-/* Seconds since the first of the tries in a row that came to nothing; 0: the last one did not. */
+/* Seconds since the first of the tries in a row that failed; 0: the last one did not fail. */
 double fli_http_backoff_for(const fli_http_backoff *b);
 /* It worked. */
 void fli_http_backoff_reset(fli_http_backoff *b);
 
-/* ==== call ================================================================================================== */
+/* ==== one call ==================================================================================================== */
 
-/* Calls of a client to its server: one connection that is kept, requests and answers of bounded size.
+/* One connection that is kept, requests and answers of bounded size.
  *
  * Only https, or http to this machine itself where that was asked for. The server has to show a certificate of the
  * authority given, for the host of the URL; nothing is redirected, and no proxy is taken from the environment. */
@@ -86,9 +89,7 @@ int fli_http_answer_flag(const fli_http_answer *r, const char *name, int otherwi
 /* All of it, to be given back by json_decref; NULL: it is no JSON. */
 json_t *fli_http_answer_json(const fli_http_answer *r);
 
-/* ==== line ================================================================================================== */
-
-/* A client's line to its server: calls that are tried again until they are answered. */
+/* ==== calls that are tried again ================================================================================== */
 
 typedef struct {
     fl_ctx *ctx;
@@ -102,22 +103,22 @@ typedef struct {
     int broken;    /* a call had to be tried again: the server may be another process now. For the owner to reset */
     int finishing; /* a stop waits for the call under way, for a few seconds */
     /* private */
-    double told, stop_seen;
+    double told_at, stop_seen;
     double wrong_since; /* when something that may pass was wrong first; 0: nothing is */
 } fli_retry;
 
-/* What `stopping` of its call must be, with the line as argument. */
-int fli_retry_stopping(void *line);
+/* What `stopping` of its call must be, with the fli_retry as argument. */
+int fli_retry_stopping(void *retry);
 
-/* What is wrong at the server and may pass is tried again for as long as fli_http_call_passing says, or as patience
- * lasts if that is shorter.
+/* What is wrong at the server and may pass (FLI_CALL_WRONG) is tried again for some minutes at most, or as long as
+ * patience lasts if that is shorter.
  *
  * FL_OK: there is a reply, with code 200, 204, 400, 409, 410, 411, 413 or 422. FL_EDONE: it was stopped. FL_EIO:
  * patience is at its end. FL_EREFUSED: the server will not have us, or is none. */
-fl_status fli_retry_get(fli_retry *l, const char *path, int wait, size_t most, fli_http_answer *out);
-fl_status fli_retry_post(fli_retry *l, const char *path, const char *type, const void *body, size_t n,
+fl_status fli_retry_get(fli_retry *r, const char *path, int wait, size_t most, fli_http_answer *out);
+fl_status fli_retry_post(fli_retry *r, const char *path, const char *type, const void *body, size_t n,
                          fli_http_answer *out);
 /* A pause, longer each time until fli_http_backoff_reset; FL_EDONE if it was stopped. */
-fl_status fli_retry_pause(fli_retry *l);
+fl_status fli_retry_pause(fli_retry *r);
 
 #endif

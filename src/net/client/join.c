@@ -1,3 +1,4 @@
+/* What a client of a federation over a network does, from its file to the end of the run. */
 #include "net/client/join.h"
 
 #include "base/number.h"
@@ -11,7 +12,7 @@
 
 #include <string.h>
 
-/* ==== limits ================================================================================================ */
+/* ==== limits ====================================================================================================== */
 
 const fli_key fli_join_limit_keys[] = {
     FLI_KEY_INT(fli_join_limits, steps, "1000000", 0, FLI_NO_MAX,
@@ -128,7 +129,7 @@ static fl_status join_limits_set(const fli_join_limits *l, fl_client *client)
     return fl_client_limit(client, &limits);
 }
 
-/* ==== join settings ========================================================================================= */
+/* ==== a client's file ============================================================================================= */
 
 const fli_key fli_join_keys[] = {
     FLI_KEY_STRING(fli_join_settings, url, "", "the server, such as https://host:8443"),
@@ -178,7 +179,7 @@ fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out)
 
 void fli_join_settings_fini(fli_join_settings *s) { fli_arena_fini(&s->arena); }
 
-/* ==== join ================================================================================================== */
+/* ==== taking part ================================================================================================= */
 
 enum { WAIT = 30 };                                /* seconds that the server may hold a request */
 static const double beat_every = 5;                /* seconds */
@@ -189,15 +190,15 @@ typedef struct {
     const fli_join_spec *spec;
     const fli_join_settings *settings;
     fli_tls_files tls;
-    fli_retry line;
-    fli_client_store *keep;
+    fli_retry retry;
+    fli_client_store *store;
     char instance[FLI_INSTANCE_TEXT];
-    fli_heartbeat *pulse;
+    fli_heartbeat *heartbeat;
     char name[FLI_NET_NAME_MAX + 1];
     int stopped;       /* it is to end, and nothing is wrong */
-    int told;          /* that the run is over */
+    int run_over;      /* the server has said so */
     int joined;        /* the server has its card, and it has the terms */
-    int waiting;       /* for others; it was said */
+    int waiting_said;  /* that it waits for others to join */
     size_t clients;    /* of the federation */
     long long number;  /* among them */
     fl_client *client; /* NULL: not made */
@@ -208,12 +209,12 @@ typedef struct {
     int stop_stale;        /* its client was told to stop a turn that was at its end: the next one may suffer */
     unsigned char *answer; /* that the server may not have; NULL: there is none. From fli_alloc */
     size_t answer_bytes;
-    int kept; /* it is on the disk */
-} life;
+    int answer_stored; /* it is on the disk */
+} session;
 
 /* ---- saying things --------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void tell(const life *j, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void tell(const session *j, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
@@ -235,7 +236,7 @@ static const char *amount(size_t bytes, char text[32])
 }
 
 /* Ends well, for now. */
-static fl_status stop(life *j)
+static fl_status stop(session *j)
 {
     j->stopped = 1;
     return FL_EDONE;
@@ -243,27 +244,27 @@ static fl_status stop(life *j)
 
 /* ---- what leaves ----------------------------------------------------------------------------------------- */
 
-static fl_status let_go(life *j, const char *what, const char *text, int ask, int *may)
+static fl_status ask_consent(session *j, const char *what, const char *text, int ask, int *may)
 {
-    fli_leave leave = j->spec->show ? j->spec->show(j->spec->arg, what, text, ask) : FLI_LET_GO;
-    *may = leave == FLI_LET_GO;
-    return leave == FLI_LET_STOP ? stop(j) : FL_OK;
+    fli_consent leave = j->spec->show ? j->spec->show(j->spec->arg, what, text, ask) : FLI_CONSENT_SEND;
+    *may = leave == FLI_CONSENT_SEND;
+    return leave == FLI_CONSENT_STOP ? stop(j) : FL_OK;
 }
 
-/* A packet in words, if anybody wants to see it. */
-static fl_status show_packet(life *j, const char *what, const void *p, size_t n, int *may)
+/* A packet in words, if there is `show`. */
+static fl_status show_packet(session *j, const char *what, const void *p, size_t n, int *may)
 {
     fl_bytes text = {0};
     *may = 1;
     if (!j->spec->show) return FL_OK;
     fl_status s = fl_client_describe(j->client, p, n, &text);
-    if (!s) s = let_go(j, what, (const char *)text.data, 1, may);
+    if (!s) s = ask_consent(j, what, (const char *)text.data, 1, may);
     fl_bytes_free(&text);
     return s;
 }
 
 /* An ask that will not be answered, and why. 0: it is the terms. */
-static fl_status refuse(life *j, uint64_t number, const char *why)
+static fl_status refuse(session *j, uint64_t number, const char *why)
 {
     char quoted[300];
     fli_text body;
@@ -277,16 +278,16 @@ static fl_status refuse(life *j, uint64_t number, const char *why)
     fli_text_json(&body, why);
     fli_text_add(&body, "}");
     fl_status s = fli_text_ok(&body);
-    if (!s) s = let_go(j, "a refusal", fli_text_get(&body), 0, &may);
-    if (!s) s = fli_retry_post(&j->line, FLI_NET_REFUSE, "application/json", fli_text_get(&body), body.n, &reply);
+    if (!s) s = ask_consent(j, "a refusal", fli_text_get(&body), 0, &may);
+    if (!s) s = fli_retry_post(&j->retry, FLI_NET_REFUSE, "application/json", fli_text_get(&body), body.n, &reply);
     fli_text_fini(&body);
-    return s ? s : fli_retry_pause(&j->line); /* the same ask may come at once, again and again */
+    return s ? s : fli_retry_pause(&j->retry); /* the same ask may come at once, again and again */
 }
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
 /* The server sees the digest only where that is wanted; the client itself compares it at every start. */
-static fl_status make_card(life *j)
+static fl_status make_card(session *j)
 {
     fl_bytes own;
     fl_status s = fl_client_card(j->client, 1, &own);
@@ -300,7 +301,7 @@ static fl_status make_card(life *j)
     return s ? s : fl_client_card(j->client, 0, &j->card);
 }
 
-static fl_status make_client(life *j)
+static fl_status make_client(session *j)
 {
     fl_client_free(j->client);
     j->client = NULL;
@@ -311,30 +312,30 @@ static fl_status make_client(life *j)
     return s;
 }
 
-/* So that the server need not wait for us. If it does not arrive the server waits a while, in vain; if it did and the
- * reply was lost, there may be no server any more. So not for long. */
-static void say_heard(life *j)
+/* Tells the server that this client knows that the run is over, so that it need not wait. Only a few tries: if this is
+ * lost the server waits a while in vain, and if only the reply was lost there may be no server any more. */
+static void acknowledge_end(session *j)
 {
     enum { TRIES = 3 };
     static const char words[] = "{\"over\": true}";
     fli_http_answer reply;
-    fli_http_backoff_reset(&j->line.backoff);
+    fli_http_backoff_reset(&j->retry.backoff);
     for (int i = 0; i < TRIES; i++) {
-        if (i && fli_retry_pause(&j->line)) return;
-        if (fli_http_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply) !=
+        if (i && fli_retry_pause(&j->retry)) return;
+        if (fli_http_call_post(j->retry.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply) !=
             FLI_CALL_AGAIN)
             return;
     }
 }
 
-static fl_status over(life *j, const fli_http_answer *r)
+static fl_status over(session *j, const fli_http_answer *r)
 {
     char reason[300], quoted[300];
     int ok = r ? fli_http_answer_flag(r, "ok", 0) : 1;
     if (r) fli_http_answer_text(r, "reason", reason, sizeof reason);
-    say_heard(j);
-    j->told = 1;
-    fl_status s = fli_client_store_over(j->keep);
+    acknowledge_end(j);
+    j->run_over = 1;
+    fl_status s = fli_client_store_over(j->store);
     fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
                 ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
     if (s) return s;
@@ -344,7 +345,7 @@ static fl_status over(life *j, const fli_http_answer *r)
 }
 
 /* A client whose labels are others would take a place, and fail when all have joined. */
-static fl_status look_at_labels(life *j, const fli_federation_offer *f)
+static fl_status check_labels(session *j, const fli_federation_info *f)
 {
     char why[600];
     fl_status s = fl_client_labels(j->client, f->wanted.classes, f->class_name);
@@ -355,7 +356,7 @@ static fl_status look_at_labels(life *j, const fli_federation_offer *f)
 }
 
 /* What can be seen before anything of the client's leaves. */
-static fl_status look(life *j, const fli_federation_offer *f)
+static fl_status check_federation(session *j, const fli_federation_info *f)
 {
     char why[400];
     const char *wrong = fli_join_limits_wrong(&j->settings->limits, *f->method ? f->method : NULL,
@@ -363,41 +364,41 @@ static fl_status look(life *j, const fli_federation_offer *f)
     if (wrong) return fli_fail(j->ctx, FL_EREFUSED, "this federation is beyond the limits of this client: %s", wrong);
     if (*f->name && strcmp(f->name, j->name))
         return fli_fail(j->ctx, FL_EMISMATCH, "the server takes this client for %s, but it is %s", f->name, j->name);
-    wrong = f->has_wanted ? fli_peek_wrong(j->ctx, j->card.data, j->card.n, &f->wanted, why, sizeof why) : NULL;
+    wrong = f->has_wanted ? fli_peek_card_wrong(j->ctx, j->card.data, j->card.n, &f->wanted, why, sizeof why) : NULL;
     if (wrong) return fli_fail(j->ctx, FL_EMISMATCH, "this client cannot join: %s", wrong);
-    return f->has_wanted && !j->accepted ? look_at_labels(j, f) : FL_OK;
+    return f->has_wanted && !j->accepted ? check_labels(j, f) : FL_OK;
 }
 
-static fl_status ask_federation(life *j)
+static fl_status ask_federation(session *j)
 {
     fli_http_answer r;
-    fli_federation_offer f;
-    fl_status s = fli_retry_get(&j->line, FLI_NET_FEDERATION, -1, FLI_NET_SMALL_BODY, &r);
+    fli_federation_info f;
+    fl_status s = fli_retry_get(&j->retry, FLI_NET_FEDERATION, -1, FLI_NET_SMALL_BODY, &r);
     if (s) return s;
-    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
-    s = fli_federation_offer_read(j->ctx, r.body, r.n, &f);
+    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->retry.call));
+    s = fli_federation_info_read(j->ctx, r.body, r.n, &f);
     j->clients = f.clients;
-    if (!s && !f.over) s = look(j, &f);
-    fli_federation_offer_fini(&f);
+    if (!s && !f.over) s = check_federation(j, &f);
+    fli_federation_info_fini(&f);
     if (s || !f.over) return s;
-    s = fli_retry_get(&j->line, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
+    s = fli_retry_get(&j->retry, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
     return s ? s : over(j, r.code == 410 ? &r : NULL);
 }
 
-static fl_status send_card(life *j)
+static fl_status send_card(session *j)
 {
     fli_http_answer r;
     int may = 1;
     fl_status s = j->number < 0 ? show_packet(j, "the card", j->card.data, j->card.n, &may) : FL_OK;
     if (!s && !may) s = stop(j);
-    if (!s) s = fli_retry_post(&j->line, FLI_NET_JOIN, FLI_NET_PACKET, j->card.data, j->card.n, &r);
+    if (!s) s = fli_retry_post(&j->retry, FLI_NET_JOIN, FLI_NET_PACKET, j->card.data, j->card.n, &r);
     if (s) return s;
     if (r.code == 410) return over(j, &r);
     json_t *said = r.code == 200 ? fli_http_answer_json(&r) : NULL;
     const json_t *client = json_object_get(said, "client");
     long long number = json_is_integer(client) ? json_integer_value(client) : -1;
     json_decref(said);
-    if (number < 0 || number > UINT32_MAX) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
+    if (number < 0 || number > UINT32_MAX) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->retry.call));
     if (j->number != number) {
         fli_net_say(&j->spec->log, "joined", "name=%s client=%lld clients=%zu", j->name, number, j->clients);
         tell(j, "joined as %s, client %lld of %zu", j->name, number, j->clients);
@@ -406,7 +407,7 @@ static fl_status send_card(life *j)
     return FL_OK;
 }
 
-static void drop_answer(life *j)
+static void drop_answer(session *j)
 {
     fli_free(j->answer);
     j->answer = NULL;
@@ -416,9 +417,9 @@ static void drop_answer(life *j)
 /* A run goes on with what it was begun with: what the client keeps was made from that. */
 typedef struct {
     fli_digest samples, terms;
-} origin;
+} run_inputs;
 
-static fl_status decline(life *j, const char *what)
+static fl_status decline(session *j, const char *what)
 {
     char why[100];
     fli_snprintf(why, sizeof why, "its %s are not those that it began this run with", what);
@@ -427,18 +428,18 @@ static fl_status decline(life *j, const char *what)
     return fli_fail(j->ctx, FL_EMISMATCH,
                     "the %s are not those that this client began the run in %s with; bring those back, or go on with "
                     "these by --changed-data",
-                    what, fli_client_store_place(j->keep));
+                    what, fli_client_store_run_folder(j->store));
 }
 
-static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
+static fl_status compare_with_begun(session *j, const void *terms, size_t bytes)
 {
     fli_hash h;
     unsigned char *was;
     size_t n;
     fli_hash_init(&h);
     fli_hash_bytes(&h, terms, bytes);
-    origin now = {j->samples, fli_hash_end(&h)}, then;
-    fl_status s = fli_client_store_read(j->keep, FLI_KEEP_BEGUN, &was, &n);
+    run_inputs now = {j->samples, fli_hash_end(&h)}, then;
+    fl_status s = fli_client_store_read(j->store, FLI_CLIENT_STORE_BEGUN, &was, &n);
     if (s) return s;
     if (n == sizeof then)
         memcpy(&then, was, n);
@@ -455,17 +456,17 @@ static fl_status compare_with_begun(life *j, const void *terms, size_t bytes)
         fli_net_say(&j->spec->log, "changed", "what=\"%s\"", what);
         tell(j, "going on with other %s than the run was begun with", what);
     }
-    return fli_client_store_write(j->keep, FLI_KEEP_BEGUN, &now, sizeof now);
+    return fli_client_store_write(j->store, FLI_CLIENT_STORE_BEGUN, &now, sizeof now);
 }
 
 /* Goes on from what the disk has of this run. */
-static fl_status restore(life *j, const void *terms, size_t bytes)
+static fl_status restore(session *j, const void *terms, size_t bytes)
 {
     unsigned char *state;
     size_t n;
-    fl_status s = fli_client_store_run(j->keep, &j->run);
+    fl_status s = fli_client_store_run(j->store, &j->run);
     if (!s) s = compare_with_begun(j, terms, bytes);
-    if (!s) s = fli_client_store_read(j->keep, FLI_KEEP_STATE, &state, &n);
+    if (!s) s = fli_client_store_read(j->store, FLI_CLIENT_STORE_STATE, &state, &n);
     if (s || !state) return s;
     s = fl_client_restore(j->client, state, n);
     fli_free(state);
@@ -473,14 +474,14 @@ static fl_status restore(life *j, const void *terms, size_t bytes)
     tell(j, "going on from what was kept");
     fli_net_say(&j->spec->log, "restored", "bytes=%zu", n);
     drop_answer(j);
-    if (fli_client_store_read(j->keep, FLI_KEEP_ANSWER, &j->answer, &j->answer_bytes)) /* can be had again */
+    if (fli_client_store_read(j->store, FLI_CLIENT_STORE_ANSWER, &j->answer, &j->answer_bytes)) /* can be had again */
         fli_net_say(&j->spec->log, "damaged", "what=answer");
     fli_clear(j->ctx);
-    j->kept = 1;
+    j->answer_stored = 1;
     return FL_OK;
 }
 
-static fl_status accept_terms(life *j, const void *terms, size_t n)
+static fl_status accept_terms(session *j, const void *terms, size_t n)
 {
     fli_digest run;
     fl_status s = fli_peek_terms(j->ctx, terms, n, &run);
@@ -497,8 +498,8 @@ static fl_status accept_terms(life *j, const void *terms, size_t n)
     return restore(j, terms, n);
 }
 
-/* Nobody learns more from terms that are refused than this sentence. */
-static fl_status decline_terms(life *j)
+/* The server learns no more than this sentence of why the terms were refused. */
+static fl_status decline_terms(session *j)
 {
     char why[400];
     fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
@@ -506,23 +507,23 @@ static fl_status decline_terms(life *j)
     return s ? s : fli_fail(j->ctx, FL_EREFUSED, "%s", why);
 }
 
-static void say_waiting(life *j)
+static void say_waiting(session *j)
 {
-    if (!j->waiting) tell(j, "waiting for others to join");
-    j->waiting = 1;
+    if (!j->waiting_said) tell(j, "waiting for others to join");
+    j->waiting_said = 1;
 }
 
-static fl_status fetch_terms(life *j)
+static fl_status fetch_terms(session *j)
 {
     fli_http_answer r;
-    fl_status s = fli_retry_get(&j->line, FLI_NET_TERMS, WAIT, most_terms, &r);
+    fl_status s = fli_retry_get(&j->retry, FLI_NET_TERMS, WAIT, most_terms, &r);
     if (s) return s;
     switch (r.code) {
     case 200: break;
     case 204: say_waiting(j); return FL_OK;
-    case 409: j->line.broken = 1; return fli_retry_pause(&j->line); /* it has lost our card */
+    case 409: j->retry.broken = 1; return fli_retry_pause(&j->retry); /* it has lost our card */
     case 410: return over(j, &r);
-    default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
+    default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->retry.call));
     }
     if (r.cut) return fli_fail(j->ctx, FL_EREFUSED, "the server's terms have more than %zu bytes", most_terms);
     s = accept_terms(j, r.body, r.n);
@@ -531,27 +532,27 @@ static fl_status fetch_terms(life *j)
     return s;
 }
 
-/* Also after every call that had to be tried again: the server may have been started anew. All may be said twice. */
-static fl_status join(life *j)
+/* Also after every call that had to be tried again: the server may be another process now. All may be said twice. */
+static fl_status join(session *j)
 {
-    j->joined = j->line.broken = 0;
+    j->joined = j->retry.broken = 0;
     fl_status s = ask_federation(j);
     if (!s) s = send_card(j);
-    while (!s && !j->joined && !j->line.broken) s = fetch_terms(j);
+    while (!s && !j->joined && !j->retry.broken) s = fetch_terms(j);
     return s;
 }
 
 /* ---- working --------------------------------------------------------------------------------------------- */
 
-static void stop_work(void *life_) { fl_client_stop(((life *)life_)->client); }
+static void stop_work(void *arg) { fl_client_stop(((session *)arg)->client); }
 
 /* What the server said to an answer; all but "join first" settle it. */
-static fl_status settle_answer(life *j, const fli_http_answer *r, const char *about)
+static fl_status settle_answer(session *j, const fli_http_answer *r, const char *about)
 {
     char said[300], quoted[300];
     if (r->code == 409 && fli_http_answer_flag(r, "join", 0)) {
-        j->line.broken = 1;
-        return fli_retry_pause(&j->line);
+        j->retry.broken = 1;
+        return fli_retry_pause(&j->retry);
     }
     if (r->code == 410) return over(j, r);
     fli_http_answer_text(r, "error", said, sizeof said);
@@ -563,30 +564,30 @@ static fl_status settle_answer(life *j, const fli_http_answer *r, const char *ab
         tell(j, "the server did not take an answer: %s", *said ? said : "it does not say why");
     }
     drop_answer(j);
-    return j->kept ? fli_client_store_forget(j->keep, FLI_KEEP_ANSWER) : FL_OK;
+    return j->answer_stored ? fli_client_store_forget(j->store, FLI_CLIENT_STORE_ANSWER) : FL_OK;
 }
 
-static fl_status send_answer(life *j, const char *about)
+static fl_status send_answer(session *j, const char *about)
 {
     fli_http_answer r;
-    j->line.finishing = 1;
-    fl_status s = fli_retry_post(&j->line, FLI_NET_ANSWER, FLI_NET_PACKET, j->answer, j->answer_bytes, &r);
-    j->line.finishing = 0;
+    j->retry.finishing = 1;
+    fl_status s = fli_retry_post(&j->retry, FLI_NET_ANSWER, FLI_NET_PACKET, j->answer, j->answer_bytes, &r);
+    j->retry.finishing = 0;
     return s ? s : settle_answer(j, &r, about);
 }
 
 /* State first: an answer without it would be one that the server counts on and the client has forgotten. */
-static fl_status keep(life *j)
+static fl_status store_turn(session *j)
 {
     fl_bytes state = {0};
     fl_status s = fl_client_state(j->client, &state);
-    if (!s) s = fli_client_store_write(j->keep, FLI_KEEP_STATE, state.data, state.n);
-    if (!s) s = fli_client_store_write(j->keep, FLI_KEEP_ANSWER, j->answer, j->answer_bytes);
+    if (!s) s = fli_client_store_write(j->store, FLI_CLIENT_STORE_STATE, state.data, state.n);
+    if (!s) s = fli_client_store_write(j->store, FLI_CLIENT_STORE_ANSWER, j->answer, j->answer_bytes);
     fl_bytes_free(&state);
     return s;
 }
 
-static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
+static fl_status deliver(session *j, const fli_peeked_ask *g, double seconds)
 {
     char about[160], size[32];
     int may;
@@ -597,8 +598,8 @@ static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
         drop_answer(j);
         return s ? s : refuse(j, g->number, "the answer was not let go by the people at this client");
     }
-    if (g->turn) s = keep(j);
-    j->kept = g->turn; /* a measurement leaves nothing behind, and can be asked for again */
+    if (g->turn) s = store_turn(j);
+    j->answer_stored = g->turn; /* a measurement leaves nothing behind, and can be asked for again */
     if (g->turn)
         fli_snprintf(about, sizeof about, "number=%llu round=%llu steps=%llu seconds=%.3f",
                      (unsigned long long)g->number, (unsigned long long)g->round + 1, (unsigned long long)g->steps,
@@ -612,25 +613,25 @@ static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
     return !s && g->turn && j->spec->once ? FL_EDONE : s;
 }
 
-static fl_status compute(life *j, const void *ask, size_t n, const fli_ask_glance *g, fl_bytes *out)
+static fl_status compute(session *j, const void *ask, size_t n, const fli_peeked_ask *g, fl_bytes *out)
 {
-    fli_heartbeat_work(j->pulse, g->number);
+    fli_heartbeat_work(j->heartbeat, g->number);
     fl_status s = fl_client_work(j->client, ask, n, out);
     if (s == FL_EREFUSED && j->stop_stale) s = fl_client_work(j->client, ask, n, out);
-    int told_to_stop = fli_heartbeat_rest(j->pulse);
+    int told_to_stop = fli_heartbeat_rest(j->heartbeat);
     j->stop_stale = told_to_stop && s != FL_EREFUSED;
-    if (s == FL_EREFUSED && told_to_stop && fli_retry_stopping(&j->line)) return stop(j);
+    if (s == FL_EREFUSED && told_to_stop && fli_retry_stopping(&j->retry)) return stop(j);
     return s;
 }
 
-static fl_status work(life *j, const void *ask, size_t n)
+static fl_status work(session *j, const void *ask, size_t n)
 {
-    fli_ask_glance g;
+    fli_peeked_ask g;
     fl_bytes answer = {0};
     char why[400];
     double begun = fli_clock_now();
     fl_status s = fli_peek_ask(j->ctx, ask, n, &g);
-    if (s) return fli_retry_pause(&j->line); /* damaged on its way: it comes again */
+    if (s) return fli_retry_pause(&j->retry); /* damaged on its way: it comes again */
     s = compute(j, ask, n, &g, &answer);
     if (s == FL_EREFUSED || s == FL_EFORMAT || s == FL_EMISMATCH) {
         fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
@@ -647,7 +648,7 @@ static fl_status work(life *j, const void *ask, size_t n)
     return deliver(j, &g, fli_clock_now() - begun);
 }
 
-static fl_status too_long(life *j, const fli_http_answer *r, size_t most)
+static fl_status too_long(session *j, const fli_http_answer *r, size_t most)
 {
     char why[200];
     uint64_t number = fli_peek_number(r->body, r->n);
@@ -655,19 +656,19 @@ static fl_status too_long(life *j, const fli_http_answer *r, size_t most)
     return number ? refuse(j, number, why) : fli_fail(j->ctx, FL_EREFUSED, "%s", why);
 }
 
-static fl_status fetch_ask(life *j)
+static fl_status fetch_ask(session *j)
 {
     fli_http_answer r;
     size_t most = fl_client_ask_bytes(j->client);
-    fl_status s = fli_retry_get(&j->line, FLI_NET_ASK, WAIT, most, &r);
+    fl_status s = fli_retry_get(&j->retry, FLI_NET_ASK, WAIT, most, &r);
     if (s) return s;
     if (r.code == 204) return FL_OK;
     if (r.code == 410) return over(j, &r);
     if (r.code == 409) {
-        j->line.broken = 1;
-        return fli_retry_pause(&j->line);
+        j->retry.broken = 1;
+        return fli_retry_pause(&j->retry);
     }
-    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->line.call));
+    if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->retry.call));
     if (r.cut) return too_long(j, &r, most);
     unsigned char *ask = fli_alloc(j->ctx, r.n, 1); /* the reply goes with the next call */
     if (!ask) return FL_ENOMEM;
@@ -677,34 +678,34 @@ static fl_status fetch_ask(life *j)
     return s;
 }
 
-static fl_status live(life *j)
+static fl_status run_session(session *j)
 {
     fl_status s = make_client(j);
     while (!s) {
-        if (!j->joined || j->line.broken)
+        if (!j->joined || j->retry.broken)
             s = join(j);
         else if (j->answer)
             s = send_answer(j, "again=true");
         else
             s = fetch_ask(j);
-        if (!s && fli_retry_stopping(&j->line)) s = stop(j);
+        if (!s && fli_retry_stopping(&j->retry)) s = stop(j);
     }
     return s;
 }
 
-/* So that the client may be started elsewhere at once. Where the server is away it finds out by itself. */
-static void say_leaving(life *j)
+/* So that the client may be started on another machine at once. A server that is away finds out without it. */
+static void say_leaving(session *j)
 {
     static const char words[] = "{\"leaving\": true}";
     fli_http_answer reply;
-    if (j->line.broken) return;
-    j->line.finishing = 1;
-    fli_http_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+    if (j->retry.broken) return;
+    j->retry.finishing = 1;
+    fli_http_call_post(j->retry.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------------------- */
 
-static fl_status who_am_i(life *j)
+static fl_status find_name(session *j)
 {
     const fli_join_settings *s = j->settings;
     if (!*s->url) return fli_fail(j->ctx, FL_ECONFIG, "url is missing: which server?");
@@ -732,20 +733,20 @@ static int never(void *unused)
     return 0;
 }
 
-static fl_status open_keep(life *j)
+static fl_status open_store(session *j)
 {
     char folder[FLI_NET_NAME_MAX + 16];
     fli_instance own;
     fli_snprintf(folder, sizeof folder, "fedloom-%s", j->name);
-    fl_status s = fli_client_store_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
-    if (!s) s = fli_client_store_instance(j->keep, &own.folder);
+    fl_status s = fli_client_store_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->store);
+    if (!s) s = fli_client_store_instance(j->store, &own.folder);
     if (!s) s = fli_random_number(j->ctx, &own.process);
     if (!s) fli_instance_text(&own, j->instance);
     return s;
 }
 
 /* A URL that is wrong leaves no folder behind. */
-static fl_status open_line(life *j)
+static fl_status open_connection(session *j)
 {
     const fli_join_settings *s = j->settings;
     fli_http_call_spec call = {.url = s->url,
@@ -759,38 +760,38 @@ static fl_status open_line(life *j)
                                .plain = s->insecure_http,
                                .proxy = *s->proxy ? s->proxy : NULL,
                                .stopping = fli_retry_stopping,
-                               .arg = &j->line};
-    const fli_heartbeat_spec pulse = {beat_every, stop_work, j};
-    j->line = (fli_retry){.ctx = j->ctx,
-                          .patience = s->patience,
-                          .log = &j->spec->log,
-                          .tell = j->spec->tell,
-                          .stopping = j->spec->stopping ? j->spec->stopping : never,
-                          .arg = j->spec->arg};
-    fli_http_backoff_init(&j->line.backoff);
+                               .arg = &j->retry};
+    const fli_heartbeat_spec heartbeat = {beat_every, stop_work, j};
+    j->retry = (fli_retry){.ctx = j->ctx,
+                           .patience = s->patience,
+                           .log = &j->spec->log,
+                           .tell = j->spec->tell,
+                           .stopping = j->spec->stopping ? j->spec->stopping : never,
+                           .arg = j->spec->arg};
+    fli_http_backoff_init(&j->retry.backoff);
     fl_status status = fli_http_call_check(j->ctx, &call);
-    if (!status) status = open_keep(j);
-    if (!status) status = fli_http_call_new(j->ctx, &call, &j->line.call);
-    call.stopping = j->line.stopping;
-    call.arg = j->line.arg;
-    return status ? status : fli_heartbeat_new(j->ctx, &call, &pulse, &j->pulse);
+    if (!status) status = open_store(j);
+    if (!status) status = fli_http_call_new(j->ctx, &call, &j->retry.call);
+    call.stopping = j->retry.stopping;
+    call.arg = j->retry.arg;
+    return status ? status : fli_heartbeat_new(j->ctx, &call, &heartbeat, &j->heartbeat);
 }
 
 fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
 {
-    life j = {.ctx = ctx, .spec = spec, .settings = spec->settings, .number = -1};
+    session j = {.ctx = ctx, .spec = spec, .settings = spec->settings, .number = -1};
     fli_clear(ctx);
-    fl_status s = who_am_i(&j);
-    if (!s) s = open_line(&j);
-    if (!s) s = live(&j);
-    if (j.number >= 0 && !j.told) say_leaving(&j);
+    fl_status s = find_name(&j);
+    if (!s) s = open_connection(&j);
+    if (!s) s = run_session(&j);
+    if (j.number >= 0 && !j.run_over) say_leaving(&j);
     if (s == FL_EDONE && spec->stopping && spec->stopping(spec->arg)) j.stopped = 1;
-    fli_heartbeat_free(j.pulse);
-    fli_http_call_free(j.line.call);
+    fli_heartbeat_free(j.heartbeat);
+    fli_http_call_free(j.retry.call);
     fl_client_free(j.client);
     fl_bytes_free(&j.card);
     drop_answer(&j);
-    fli_client_store_close(j.keep);
+    fli_client_store_close(j.store);
     fli_tls_free(&j.tls);
     return s == FL_EDONE && !j.stopped ? FL_OK : s;
 }

@@ -1,5 +1,5 @@
-/* The life of a client: it joins a server's federation, and from then on fetches asks, works, keeps its state on its
- * disk, and brings answers, until the run is over.
+/* A client of a federation over a network: it joins, and from then on fetches asks, works, keeps its state on its disk,
+ * and brings answers, until the run is over. Its limits and the rest of its file come first.
  *
  * It may be killed at any moment. What it keeps is on the disk before an answer leaves, and an answer is there until
  * the server has taken it or does not want it; started again, it sends that answer again and goes on. A server that is
@@ -11,7 +11,7 @@
 #include "format/keys.h"
 #include "net/common/log.h"
 
-/* ==== limits ================================================================================================ */
+/* ==== limits ====================================================================================================== */
 
 /* What a client lets a server ask of it. These are the client's own settings, whatever the server says. */
 
@@ -30,10 +30,10 @@ extern const fli_key fli_join_limit_keys[];
 const char *fli_join_limits_wrong(const fli_join_limits *l, const char *method, const char *model, char *sentence,
                                   size_t n);
 
-/* ==== join settings ========================================================================================= */
+/* ==== a client's file ============================================================================================= */
 
-/* A client's own file: where its server is, who it is, what it keeps where, what it lets be asked of it. Its samples
- * are in the same file, as in any configuration (`data`, and `memory` and `precision` if need be).
+/* Where its server is, who it is, where it keeps its state, what it lets be asked of it. Its samples are in the same
+ * file, as in any configuration (`data`, and `memory` and `precision` if need be).
  *
  *     url: https://host:8443
  *     certs: certs/alice
@@ -56,13 +56,13 @@ extern const fli_key fli_join_keys[];
 fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out);
 void fli_join_settings_fini(fli_join_settings *s);
 
-/* ==== join ================================================================================================== */
+/* ==== taking part ================================================================================================= */
 
 typedef enum {
-    FLI_LET_GO,   /* it may leave */
-    FLI_LET_BE,   /* it may not; the client goes on without */
-    FLI_LET_STOP, /* and the client ends */
-} fli_leave;
+    FLI_CONSENT_SEND, /* it may leave */
+    FLI_CONSENT_SKIP, /* it may not; the client goes on without */
+    FLI_CONSENT_STOP, /* it may not, and the client ends */
+} fli_consent;
 
 typedef struct {
     fl_config *cfg; /* where its samples are */
@@ -74,7 +74,7 @@ typedef struct {
     /* For people; each may be NULL. */
     void (*tell)(void *arg, const char *line);
     /* Everything that leaves, in words, before it does; `ask`: whether there is a choice. NULL: it leaves unseen. */
-    fli_leave (*show)(void *arg, const char *what, const char *text, int ask);
+    fli_consent (*show)(void *arg, const char *what, const char *text, int ask);
     int (*stopping)(void *arg); /* looked at a few times a second, from two threads */
     void *arg;
 } fli_join_spec;

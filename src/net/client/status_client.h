@@ -1,4 +1,4 @@
-/* How a federation stands, asked over the network by somebody who looks on. */
+/* Asks a server how its federation stands (FLI_NET_STATUS), for people and programs that look on. */
 #ifndef FLI_NET_CLIENT_STATUS_CLIENT_H
 #define FLI_NET_CLIENT_STATUS_CLIENT_H
 
@@ -16,10 +16,10 @@ typedef struct {
 
 /* FL_ECONFIG with a sentence for a URL or a folder that will not do. */
 fl_status fli_status_client_new(fl_ctx *ctx, const fli_status_client_spec *spec, fli_status_client **out);
-void fli_status_client_free(fli_status_client *w); /* NULL is fine */
+void fli_status_client_free(fli_status_client *c); /* NULL is fine */
 
 /* What FLI_NET_STATUS says now: an object, to be given back by json_decref. FL_EIO: there is no answer; FL_EREFUSED:
  * one that refuses, or none of a fedloom server. */
-fl_status fli_status_client_look(fli_status_client *w, json_t **out);
+fl_status fli_status_client_look(fli_status_client *c, json_t **out);
 
 #endif

@@ -27,7 +27,7 @@ struct fli_audit {
     pthread_mutex_t lock; /* guards all below, and the file */
     uint64_t length;      /* of the file, as far as it is whole */
     uint64_t lost;        /* lines that could not be written */
-    int scrap;            /* of a line that failed lies behind that */
+    int torn;             /* the rest of a line that failed lies behind that */
     double synced;
     fli_digest last;
 };
@@ -127,10 +127,10 @@ static const char *put_word(char *out, size_t *n, size_t size, const char *word)
 /* Behind the lock: one line, or none at all. */
 static int append(fli_audit *a, const char *line, size_t n)
 {
-    if (a->scrap && ftruncate(a->fd, (off_t)a->length)) return 0;
-    a->scrap = 0;
+    if (a->torn && ftruncate(a->fd, (off_t)a->length)) return 0;
+    a->torn = 0;
     if (pwrite(a->fd, line, n, (off_t)a->length) != (ssize_t)n) {
-        a->scrap = ftruncate(a->fd, (off_t)a->length) != 0;
+        a->torn = ftruncate(a->fd, (off_t)a->length) != 0;
         return 0;
     }
     fli_hash h;

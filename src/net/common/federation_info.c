@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== outline =============================================================================================== */
+/* ==== at the server =============================================================================================== */
 
 static void append(void *text, const char *more) { fli_text_add(text, more); }
 
@@ -75,10 +75,10 @@ static char *unquoted(char *text)
     return text;
 }
 
-fl_status fli_federation_outline_read(fl_ctx *ctx, fl_config *cfg, fli_federation_outline *out)
+fl_status fli_federation_summary_read(fl_ctx *ctx, fl_config *cfg, fli_federation_summary *out)
 {
     fli_text printed;
-    *out = (fli_federation_outline){0};
+    *out = (fli_federation_summary){0};
     fli_text_init(&printed, ctx);
     fli_text_add(&printed, "\n");
     fl_status s = fl_config_print(cfg, append, &printed);
@@ -95,20 +95,20 @@ fl_status fli_federation_outline_read(fl_ctx *ctx, fl_config *cfg, fli_federatio
         if (!out->method || !out->model || !out->samples || !out->output) s = fli_fail(ctx, FL_ENOMEM, "out of memory");
     }
     fli_text_fini(&printed);
-    if (s) fli_federation_outline_free(out);
+    if (s) fli_federation_summary_free(out);
     return s;
 }
 
-void fli_federation_outline_free(fli_federation_outline *p)
+void fli_federation_summary_free(fli_federation_summary *s)
 {
-    fli_free(p->method);
-    fli_free(p->model);
-    fli_free(p->output);
-    free(p->samples);
-    *p = (fli_federation_outline){0};
+    fli_free(s->method);
+    fli_free(s->model);
+    fli_free(s->output);
+    free(s->samples);
+    *s = (fli_federation_summary){0};
 }
 
-/* ==== offer ================================================================================================= */
+/* ==== at a client ================================================================================================= */
 
 /* A whole number from 0 to `most`; -1: it is not that, or not there. */
 static long long whole(const json_t *v, long long most)
@@ -125,7 +125,7 @@ static void read_name(const json_t *v, char *out, size_t n)
 }
 
 /* As in the server's settings: features, or channels, height and width. */
-static const char *read_wanted(const json_t *samples, fli_wanted *out)
+static const char *read_wanted(const json_t *samples, fli_wanted_samples *out)
 {
     const json_t *shape = json_object_get(samples, "shape");
     size_t n = json_array_size(shape);
@@ -143,7 +143,7 @@ static const char *read_wanted(const json_t *samples, fli_wanted *out)
 }
 
 /* One per class, or null. */
-static const char *read_classes(fl_ctx *ctx, const json_t *names, fli_federation_offer *out)
+static const char *read_classes(fl_ctx *ctx, const json_t *names, fli_federation_info *out)
 {
     size_t n = json_array_size(names), bytes = 0;
     if (!names || json_is_null(names)) return NULL;
@@ -163,7 +163,7 @@ static const char *read_classes(fl_ctx *ctx, const json_t *names, fli_federation
     return NULL;
 }
 
-static const char *read_all(fl_ctx *ctx, const json_t *root, fli_federation_offer *out)
+static const char *read_all(fl_ctx *ctx, const json_t *root, fli_federation_info *out)
 {
     const char *state = json_string_value(json_object_get(root, "state"));
     const json_t *samples = json_object_get(root, "samples");
@@ -184,7 +184,7 @@ static const char *read_all(fl_ctx *ctx, const json_t *root, fli_federation_offe
     return wrong ? wrong : read_classes(ctx, json_object_get(samples, "class_names"), out);
 }
 
-fl_status fli_federation_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_federation_offer *out)
+fl_status fli_federation_info_read(fl_ctx *ctx, const void *json, size_t n, fli_federation_info *out)
 {
     memset(out, 0, sizeof *out);
     locale_t before = fli_locale_enter();
@@ -195,8 +195,8 @@ fl_status fli_federation_offer_read(fl_ctx *ctx, const void *json, size_t n, fli
     return wrong ? fli_fail(ctx, FL_EFORMAT, "what the server says of its federation cannot be: %s", wrong) : FL_OK;
 }
 
-void fli_federation_offer_fini(fli_federation_offer *o)
+void fli_federation_info_fini(fli_federation_info *info)
 {
-    fli_free(o->class_name);
-    o->class_name = NULL;
+    fli_free(info->class_name);
+    info->class_name = NULL;
 }

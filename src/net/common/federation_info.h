@@ -1,4 +1,5 @@
-/* What a client may know of a federation before it joins: as text that a server sends. */
+/* What a server says of its federation before a client joins (GET /v1/federation), from both sides: what the server
+ * takes from its configuration, and the JSON as a client reads it. */
 #ifndef FLI_NET_COMMON_FEDERATION_INFO_H
 #define FLI_NET_COMMON_FEDERATION_INFO_H
 
@@ -6,22 +7,20 @@
 #include "net/common/packet_peek.h"
 #include "net/common/protocol.h"
 
-/* ==== outline =============================================================================================== */
+/* ==== at the server =============================================================================================== */
 
 typedef struct {
     size_t clients;
     char *method, *model;
     char *samples; /* JSON: what samples must look like */
     char *output;  /* the result's folder, "" for none */
-} fli_federation_outline;
+} fli_federation_summary;
 
 /* Checks the configuration as a whole. */
-fl_status fli_federation_outline_read(fl_ctx *ctx, fl_config *cfg, fli_federation_outline *out);
-void fli_federation_outline_free(fli_federation_outline *p);
+fl_status fli_federation_summary_read(fl_ctx *ctx, fl_config *cfg, fli_federation_summary *out);
+void fli_federation_summary_free(fli_federation_summary *s);
 
-/* ==== offer ================================================================================================= */
-
-/* What a server says of its federation (GET /v1/federation), as a client reads it. */
+/* ==== at a client ================================================================================================= */
 
 typedef struct {
     int over; /* its run is */
@@ -29,12 +28,12 @@ typedef struct {
     char method[64], model[64];      /* "": it does not say */
     char name[FLI_NET_NAME_MAX + 1]; /* whom the server takes this client for; "": it does not say */
     int has_wanted;
-    fli_wanted wanted;       /* what samples must look like */
-    const char **class_name; /* of its classes, one allocation; NULL: 0, 1, ... */
-} fli_federation_offer;
+    fli_wanted_samples wanted; /* what samples must look like */
+    const char **class_name;   /* of its classes, one allocation; NULL: 0, 1, ... */
+} fli_federation_info;
 
-/* FL_EFORMAT with a sentence for what is not that. Unknown names are skipped: a newer server may say more. */
-fl_status fli_federation_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_federation_offer *out);
-void fli_federation_offer_fini(fli_federation_offer *o); /* also after a failure */
+/* FL_EFORMAT with a sentence for anything else. Unknown names are skipped: a newer server may say more. */
+fl_status fli_federation_info_read(fl_ctx *ctx, const void *json, size_t n, fli_federation_info *out);
+void fli_federation_info_fini(fli_federation_info *info); /* also after a failure */
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LINE = 1024, COMPLAINTS = 10 }; /* bytes; of lines in a second */
+enum { LINE = 1024 }; /* bytes */
 
 char *fli_net_quote(const char *text, char *out, size_t n)
 {
@@ -72,35 +72,35 @@ typedef struct {
     double begun;      /* the minute under way */
     unsigned said;     /* in it, */
     uint64_t left;     /* and not */
-} kind;
+} event_count;
 
-struct fli_net_gate {
+struct fli_net_limiter {
     pthread_mutex_t lock; /* guards all below */
-    kind kinds[EVENTS];
+    event_count kinds[EVENTS];
 };
 
-fl_status fli_net_gate_new(fl_ctx *ctx, fli_net_gate **out)
+fl_status fli_net_limiter_new(fl_ctx *ctx, fli_net_limiter **out)
 {
-    fli_net_gate *g = *out = fli_alloc(ctx, 1, sizeof *g);
-    if (!g) return FL_ENOMEM;
-    if (!pthread_mutex_init(&g->lock, NULL)) return FL_OK;
-    fli_free(g);
+    fli_net_limiter *l = *out = fli_alloc(ctx, 1, sizeof *l);
+    if (!l) return FL_ENOMEM;
+    if (!pthread_mutex_init(&l->lock, NULL)) return FL_OK;
+    fli_free(l);
     *out = NULL;
     return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
 }
 
-void fli_net_gate_free(fli_net_gate *g)
+void fli_net_limiter_free(fli_net_limiter *l)
 {
-    if (!g) return;
-    pthread_mutex_destroy(&g->lock);
-    fli_free(g);
+    if (!l) return;
+    pthread_mutex_destroy(&l->lock);
+    fli_free(l);
 }
 
 /* Behind the lock. NULL: there are more kinds of events than this knows, which are said. */
-static kind *find(fli_net_gate *g, const char *event)
+static event_count *find(fli_net_limiter *l, const char *event)
 {
     for (size_t i = 0; i < EVENTS; i++) {
-        kind *k = &g->kinds[i];
+        event_count *k = &l->kinds[i];
         if (!k->event) k->event = event;
         if (!strcmp(k->event, event)) return k;
     }
@@ -108,7 +108,7 @@ static kind *find(fli_net_gate *g, const char *event)
 }
 
 /* Behind the lock: begins another minute if one is over, or `early`; how many lines were left out of it. */
-static uint64_t turn_minute(kind *k, int early)
+static uint64_t turn_minute(event_count *k, int early)
 {
     uint64_t left = k->left;
     double now = fli_clock_now();
@@ -125,25 +125,25 @@ static void say_left(const fli_net_log *log, const char *event, uint64_t left)
 }
 
 /* Whether a line may be said. */
-static int pass(const fli_net_log *log, const char *event)
+static int is_allowed(const fli_net_log *log, const char *event)
 {
-    fli_net_gate *g = log->gate;
-    if (!g) return 1;
-    pthread_mutex_lock(&g->lock);
-    kind *k = find(g, event);
+    fli_net_limiter *l = log->limiter;
+    if (!l) return 1;
+    pthread_mutex_lock(&l->lock);
+    event_count *k = find(l, event);
     uint64_t left = k ? turn_minute(k, 0) : 0;
     int may = !k || k->said < FLI_NET_OFTEN;
     if (k && may) k->said++;
     if (k && !may) k->left++;
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&l->lock);
     say_left(log, event, left);
     return may;
 }
 
-void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt, ...)
+void fli_net_say_bounded(const fli_net_log *log, const char *event, const char *fmt, ...)
 {
     va_list ap;
-    if (!listens(log) || !pass(log, event)) return;
+    if (!listens(log) || !is_allowed(log, event)) return;
     va_start(ap, fmt);
     write_line(log, 1, event, fmt, ap);
     va_end(ap);
@@ -151,13 +151,13 @@ void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt,
 
 void fli_net_flush(const fli_net_log *log, int now)
 {
-    fli_net_gate *g = log->gate;
-    for (size_t i = 0; g && listens(log) && i < EVENTS; i++) {
-        kind *k = &g->kinds[i];
-        pthread_mutex_lock(&g->lock);
+    fli_net_limiter *l = log->limiter;
+    for (size_t i = 0; l && listens(log) && i < EVENTS; i++) {
+        event_count *k = &l->kinds[i];
+        pthread_mutex_lock(&l->lock);
         const char *event = k->event;
         uint64_t left = event && k->left ? turn_minute(k, now) : 0;
-        pthread_mutex_unlock(&g->lock);
+        pthread_mutex_unlock(&l->lock);
         say_left(log, event, left);
     }
 }

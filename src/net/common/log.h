@@ -6,16 +6,16 @@
 #include "net/common/audit.h"
 
 /* Counts lines that strangers can cause, so that they do not fill a disk. */
-typedef struct fli_net_gate fli_net_gate;
-fl_status fli_net_gate_new(fl_ctx *ctx, fli_net_gate **out);
-void fli_net_gate_free(fli_net_gate *gate); /* NULL is fine */
+typedef struct fli_net_limiter fli_net_limiter;
+fl_status fli_net_limiter_new(fl_ctx *ctx, fli_net_limiter **out);
+void fli_net_limiter_free(fli_net_limiter *limiter); /* NULL is fine */
 
 typedef struct {
-    void (*line)(void *arg, const char *line); /* without its line break; from any thread. NULL: nobody listens */
+    void (*line)(void *arg, const char *line); /* without its line break; from any thread. NULL: lines go nowhere */
     void *arg;
-    int quiet;          /* what is routine is left out */
-    fli_net_gate *gate; /* NULL: everything is said */
-    fli_audit *audit;   /* where what concerns it is entered as well, also what is routine; NULL: nowhere */
+    int quiet;                /* what is routine is left out */
+    fli_net_limiter *limiter; /* NULL: everything is said */
+    fli_audit *audit;         /* where what concerns it is entered as well, also what is routine; NULL: nowhere */
 } fli_net_log;
 
 enum { FLI_NET_STAMP = 32, FLI_NET_OFTEN = 10 };
@@ -29,7 +29,7 @@ void fli_net_note(const fli_net_log *log, const char *event, const char *fmt, ..
     __attribute__((format(printf, 3, 4)));
 
 /* The same for what others can cause as often as they like: FLI_NET_OFTEN lines a minute of each event, a constant. */
-void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt, ...)
+void fli_net_say_bounded(const fli_net_log *log, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Says how many of those were left out: "event=left-out of=EVENT lines=N". To be called from time to time, when it
  * waits for a minute to be over, and at the end, with `now`. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-fl_status fli_peek_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glance *out)
+fl_status fli_peek_ask(fl_ctx *ctx, const void *packet, size_t n, fli_peeked_ask *out)
 {
     fli_packet p;
     fli_ask ask;
@@ -17,7 +17,7 @@ fl_status fli_peek_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glance
         s = fli_fail(ctx, FL_EFORMAT, "this is no ask: its head has another length");
     if (s) return s;
     fli_ask_read(p.head, &ask);
-    *out = (fli_ask_glance){p.number, ask.round, ask.steps, ask.kind == FLI_ASK_TURN};
+    *out = (fli_peeked_ask){p.number, ask.round, ask.steps, ask.kind == FLI_ASK_TURN};
     return FL_OK;
 }
 
@@ -56,8 +56,8 @@ fl_status fli_peek_samples(fl_ctx *ctx, const void *card, size_t n, fli_digest *
     return s;
 }
 
-const char *fli_peek_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
-                           size_t size)
+const char *fli_peek_card_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted_samples *wanted,
+                                char *sentence, size_t size)
 {
     fli_card c;
     if (read_card(ctx, card, n, &c)) return "its card is damaged";

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ==== address =============================================================================================== */
+/* ==== addresses =================================================================================================== */
 
 enum { HOST = 256 };
 
@@ -92,7 +92,7 @@ int fli_host_is_local(const char *host)
            (inet_pton(AF_INET, name, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);
 }
 
-/* ==== protocol ============================================================================================== */
+/* ==== the protocol ================================================================================================ */
 
 /* Two numbers that no preprocessor can put into text, as they are no macros. */
 static_assert(FLI_NET_VERSION == 1 && FLI_NET_OLDEST == 1, "they are written out below, and in FLI_NET_UPGRADE");

@@ -2,7 +2,8 @@
  * bytes within are those of fedloom_halves.h; docs/protocol.md describes all of it for other languages.
  *
  * Clients call, servers answer; a client that has nothing to do waits in a request for its next ask. A client is known
- * by the name in its certificate, or, over plain HTTP on loopback, by the header FLI_NET_NAME. */
+ * by the name in its certificate, or, over plain HTTP on loopback, by the header FLI_NET_NAME. Addresses to listen on
+ * come first. */
 #ifndef FLI_NET_COMMON_PROTOCOL_H
 #define FLI_NET_COMMON_PROTOCOL_H
 
@@ -12,9 +13,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* ==== address =============================================================================================== */
-
-/* Addresses to listen on. */
+/* ==== addresses =================================================================================================== */
 
 enum { FLI_ADDRESS_TEXT = 80 };
 
@@ -22,7 +21,7 @@ enum { FLI_ADDRESS_TEXT = 80 };
 fl_status fli_address_split(fl_ctx *ctx, const char *text, char *host, uint16_t *port);
 /* An address of this machine; a name stands for its first one. "" or NULL: all of them. */
 fl_status fli_address_read(fl_ctx *ctx, const char *host, uint16_t port, struct sockaddr_storage *out);
-/* Whether nobody but this machine can reach it. */
+/* Whether only this machine can reach it. */
 int fli_address_is_local(const struct sockaddr_storage *a);
 const char *fli_address_text(const struct sockaddr_storage *a, char text[FLI_ADDRESS_TEXT]);
 
@@ -30,7 +29,7 @@ const char *fli_address_text(const struct sockaddr_storage *a, char text[FLI_ADD
  * says. NULL: none was said. */
 int fli_host_is_local(const char *host);
 
-/* ==== protocol ============================================================================================== */
+/* ==== the protocol ================================================================================================ */
 
 enum {
     FLI_NET_VERSION = 1, /* spoken here, */
@@ -46,7 +45,7 @@ enum {
 #define FLI_NET_JOIN       "/v1/join"       /* POST card: JSON {"client": NUMBER}; 409 with the reason */
 #define FLI_NET_TERMS      "/v1/terms"      /* GET: terms; 204: others have still to join */
 #define FLI_NET_ASK        "/v1/ask"        /* GET ?wait=SECONDS: an ask; 204: none so far; 410: the run is over */
-#define FLI_NET_ANSWER     "/v1/answer"     /* POST answer: 200 taken, also if it was before; 409 nobody waits for it */
+#define FLI_NET_ANSWER     "/v1/answer"     /* POST answer: 200 taken, also if it was before; 409 not awaited */
 #define FLI_NET_REFUSE     "/v1/refuse"     /* POST JSON {"number": ask's, "reason": "..."}: will not do it */
 #define FLI_NET_ALIVE      "/v1/alive"  /* POST JSON {"number": ask's}: still at work; {"over": true}: has heard it */
 #define FLI_NET_STATUS     "/v1/status" /* GET: JSON, for people and programs that look on */

@@ -27,21 +27,22 @@ typedef struct {
     double came;
     uint64_t gone[GONE]; /* processes whose place was taken; the newest ones */
     unsigned replaced;   /* how often that was so */
-} tenant;
+} active_process;
 
+/* A client. */
 typedef struct {
     fli_shared_body *ask; /* NULL: none */
     uint64_t answered;    /* number of the last ask that was answered, */
     fli_digest answer;    /* and with what */
-    tenant tenant;
+    active_process process;
     double heard, asked; /* 0: never */
-    void *who;           /* NULL: nobody waits */
+    void *waiter;        /* its request that waits; NULL: none does */
     double until;
-    int fetched;   /* the ask was handed out */
-    int told;      /* it has said that it knows that the run is over */
-    int awaited;   /* for a moment, while asks are looked through */
-    int handed;    /* answers that the run is being given just now */
-    int malformed; /* answers to the ask that were none */
+    int fetched;      /* the ask was handed out */
+    int acknowledged; /* it has confirmed that it knows that the run is over */
+    int awaited;      /* for a moment, while asks are looked through */
+    int handed;       /* answers that the run is being given just now */
+    int malformed;    /* answers to the ask that were none */
     fli_net_client counted;
 } slot;
 
@@ -51,10 +52,10 @@ struct fli_dispatch {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t moved; /* the phase has changed, or should */
     slot *slots;
-    void **woken;     /* room for everybody */
-    uint32_t *listed; /* room for everybody twice: at work, and to be measured when that is done */
+    void **woken;     /* room for all clients */
+    uint32_t *listed; /* room for all clients twice: at work, and to be measured when that is done */
     fli_net_phase phase;
-    int wanted, stopping; /* to begin; to end after the round under way */
+    int begin_wanted, stopping; /* to begin; to end after the round under way */
     int closed;
     fl_status status;
     char sentence[SENTENCE];
@@ -88,35 +89,35 @@ static const char *name_of(const fli_dispatch *d, uint32_t client)
     return name ? name : "?";
 }
 
-static void tell(fli_dispatch *d, const char *what, uint32_t client, const char *why)
+static void report_mishap(fli_dispatch *d, const char *what, uint32_t client, const char *why)
 {
     if (d->spec.mishap) d->spec.mishap(d->spec.arg, what, client, why);
 }
 
-/* ---- those who wait ------------------------------------------------------------------------------------------ */
+/* ---- requests that wait ------------------------------------------------------------------------------------------ */
 
-/* Behind the lock: takes whoever waits for a client off its place. */
+/* Behind the lock. Detaches and returns the suspended request of this client. */
 static void *take_waiting(fli_dispatch *d, slot *s)
 {
-    void *who = s->who;
-    s->who = NULL;
-    if (who) atomic_fetch_sub(&d->spec.counters->waiting, 1);
-    return who;
+    void *waiter = s->waiter;
+    s->waiter = NULL;
+    if (waiter) atomic_fetch_sub(&d->spec.counters->waiting, 1);
+    return waiter;
 }
 
-/* Not behind the lock: whoever is woken may ask at once. */
-static void wake(fli_dispatch *d, void *who)
+/* Not behind the lock: a request that is woken may come back at once. */
+static void wake(fli_dispatch *d, void *waiter)
 {
-    if (who) d->spec.wake(d->spec.arg, who);
+    if (waiter) d->spec.wake(d->spec.arg, waiter);
 }
 
-/* Everybody whose wait is over by `now`; INFINITY: everybody. On the thread alone, as `woken` is its own. */
+/* All requests whose time is over at `now`; INFINITY: all. On the thread alone, as `woken` is its own. */
 static void wake_until(fli_dispatch *d, double now)
 {
     size_t n = 0;
     pthread_mutex_lock(&d->lock);
     for (size_t i = 0; i < d->spec.clients; i++)
-        if (d->slots[i].who && d->slots[i].until <= now) d->woken[n++] = take_waiting(d, &d->slots[i]);
+        if (d->slots[i].waiter && d->slots[i].until <= now) d->woken[n++] = take_waiting(d, &d->slots[i]);
     pthread_mutex_unlock(&d->lock);
     while (n) wake(d, d->woken[--n]);
 }
@@ -128,7 +129,7 @@ static int has_news(const fli_dispatch *d, const slot *s, int terms)
     return d->closed || d->phase == FLI_NET_OVER || (terms ? has_terms(d->phase) : s->ask != NULL);
 }
 
-int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *who)
+int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *waiter)
 {
     slot *s = &d->slots[client];
     void *before = NULL;
@@ -136,7 +137,7 @@ int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double second
     int waits = !has_news(d, s, terms);
     if (waits) {
         before = take_waiting(d, s);
-        s->who = who;
+        s->waiter = waiter;
         s->until = fli_clock_now() + seconds;
         atomic_fetch_add(&d->spec.counters->waiting, 1);
     }
@@ -163,7 +164,7 @@ static void note_late(fli_dispatch *d, uint32_t client)
 {
     atomic_fetch_add(&d->spec.counters->dropped, 1);
     fli_net_say(d->spec.log, "dropped", "client=%u name=%s reason=late", client, name_of(d, client));
-    tell(d, "dropped", client, "its answer did not come in time");
+    report_mishap(d, "dropped", client, "its answer did not come in time");
 }
 
 static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
@@ -175,12 +176,12 @@ static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
     s->counted.dropped += (unsigned)late;
     s->ask = p;
     s->asked = fli_clock_now();
-    void *who = take_waiting(d, s);
+    void *waiter = take_waiting(d, s);
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->asks, 1);
     fli_shared_body_release(before);
     if (late) note_late(d, client);
-    wake(d, who);
+    wake(d, waiter);
 }
 
 fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
@@ -203,7 +204,7 @@ int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number)
     return wanted;
 }
 
-void fli_dispatch_heard(fli_dispatch *d, uint32_t client)
+void fli_dispatch_heard_from(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
     d->slots[client].heard = fli_clock_now();
@@ -212,45 +213,45 @@ void fli_dispatch_heard(fli_dispatch *d, uint32_t client)
 
 /* ---- processes ----------------------------------------------------------------------------------------------- */
 
-static int is_gone(const tenant *t, uint64_t process)
+static int is_gone(const active_process *t, uint64_t process)
 {
     for (unsigned i = 0; process && i < GONE; i++)
         if (t->gone[i] == process) return 1;
     return 0;
 }
 
-static void move_in(tenant *t, const fli_instance *who, const char *address, double now)
+static void take_over(active_process *t, const fli_instance *instance, const char *address, double now)
 {
     if (t->known) t->gone[t->replaced++ % GONE] = t->is.process;
     t->known = 1;
     t->left = 0;
-    t->is = *who;
+    t->is = *instance;
     t->came = now;
     fli_snprintf(t->address, sizeof t->address, "%s", address);
 }
 
-/* A process that was killed and is started again is at once let in, by its folder's number. That is so for a copy of
- * the folder as well, but then the process before is found out as soon as it says another word. */
-static fli_ask_claim judge(const slot *s, const fli_instance *who, double now)
+/* A process that was killed and is started again is let in at once, by its folder's number. So is a copy of the folder,
+ * but then the earlier process is noticed at its next request. */
+static fli_process_claim judge(const slot *s, const fli_instance *instance, double now)
 {
-    const tenant *t = &s->tenant;
-    if (is_gone(t, who->process)) return FLI_CLAIM_SUPERSEDED;
-    if (!t->known || (t->is.folder == who->folder && t->is.process == who->process)) return FLI_CLAIM_KNOWN;
-    if (who->folder && t->is.folder == who->folder) return FLI_CLAIM_RESTARTED;
-    return !t->left && (s->who || now - s->heard < live_s) ? FLI_CLAIM_LIVE : FLI_CLAIM_REPLACED;
+    const active_process *t = &s->process;
+    if (is_gone(t, instance->process)) return FLI_CLAIM_SUPERSEDED;
+    if (!t->known || (t->is.folder == instance->folder && t->is.process == instance->process)) return FLI_CLAIM_KNOWN;
+    if (instance->folder && t->is.folder == instance->folder) return FLI_CLAIM_RESTARTED;
+    return !t->left && (s->waiter || now - s->heard < live_s) ? FLI_CLAIM_LIVE : FLI_CLAIM_REPLACED;
 }
 
-fli_ask_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
-                                 fli_other *other)
+fli_process_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *instance,
+                                     const char *address, fli_other_process *other)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
     double now = fli_clock_now();
-    fli_ask_claim is = judge(s, who, now);
-    *other = (fli_other){.age = now - s->tenant.came, .heard = now - s->heard};
-    memcpy(other->address, s->tenant.address, sizeof other->address);
-    if (is < FLI_CLAIM_LIVE && (is != FLI_CLAIM_KNOWN || !s->tenant.known)) {
-        move_in(&s->tenant, who, address, now);
+    fli_process_claim is = judge(s, instance, now);
+    *other = (fli_other_process){.age = now - s->process.came, .heard = now - s->heard};
+    memcpy(other->address, s->process.address, sizeof other->address);
+    if (is < FLI_CLAIM_LIVE && (is != FLI_CLAIM_KNOWN || !s->process.known)) {
+        take_over(&s->process, instance, address, now);
         s->heard = now;
     }
     pthread_mutex_unlock(&d->lock);
@@ -260,7 +261,7 @@ fli_ask_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_ins
 void fli_dispatch_leave(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
-    d->slots[client].tenant.left = 1;
+    d->slots[client].process.left = 1;
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -315,7 +316,7 @@ static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, co
     atomic_fetch_add(&d->spec.counters->rejected, 1);
     fli_net_say(d->spec.log, "rejected", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
                 (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
-    tell(d, "rejected", client, sentence);
+    report_mishap(d, "rejected", client, sentence);
 }
 
 /* Whether it is the answer that was taken, again. Another answer to the same ask is another process's, or was computed
@@ -338,9 +339,9 @@ static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fl
         "ask %llu has been answered otherwise: the answer that was taken has the digest %.16s, this one %.16s; "
         "two processes may have one certificate",
         (unsigned long long)number, taken, came);
-    fli_net_caution(d->spec.log, "contradiction", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
-                    (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
-    tell(d, "contradiction", client, sentence);
+    fli_net_say_bounded(d->spec.log, "contradiction", "client=%u name=%s number=%llu reason=%s", client,
+                        name_of(d, client), (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
+    report_mishap(d, "contradiction", client, sentence);
     return 0;
 }
 
@@ -374,9 +375,9 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
 {
     char word[WORD], why[WORD + 64];
     atomic_fetch_add(&d->spec.counters->malformed, 1);
-    fli_net_caution(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
-                    fli_net_quote(sentence, word, sizeof word));
-    tell(d, "malformed", client, sentence);
+    fli_net_say_bounded(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
+                        fli_net_quote(sentence, word, sizeof word));
+    report_mishap(d, "malformed", client, sentence);
     fli_shared_body *p = count_malformed(d, client);
     if (!p) return;
     fli_shared_body_release(p);
@@ -390,7 +391,7 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->dropped, 1);
     fli_net_say(d->spec.log, "dropped", "client=%u name=%s reason=malformed", client, name_of(d, client));
-    tell(d, "dropped", client, why);
+    report_mishap(d, "dropped", client, why);
 }
 
 fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
@@ -417,10 +418,10 @@ fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answ
 static void note_refusal(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
 {
     char word[WORD];
-    (number ? fli_net_say : fli_net_caution)(d->spec.log, "refused", "client=%u name=%s number=%llu reason=%s", client,
-                                             name_of(d, client), (unsigned long long)number,
-                                             fli_net_quote(reason, word, sizeof word));
-    tell(d, "refused", client, reason);
+    (number ? fli_net_say : fli_net_say_bounded)(d->spec.log, "refused", "client=%u name=%s number=%llu reason=%s",
+                                                 client, name_of(d, client), (unsigned long long)number,
+                                                 fli_net_quote(reason, word, sizeof word));
+    report_mishap(d, "refused", client, reason);
     pthread_mutex_lock(&d->lock);
     d->slots[client].counted.refused++;
     pthread_mutex_unlock(&d->lock);
@@ -448,7 +449,7 @@ static size_t find_silent(fli_dispatch *d, double now)
     pthread_mutex_lock(&d->lock);
     for (size_t i = 0; i < d->spec.clients; i++) {
         const slot *s = &d->slots[i];
-        if (s->ask && !s->who && now - fmax(s->asked, s->heard) > d->spec.silence) d->listed[n++] = (uint32_t)i;
+        if (s->ask && !s->waiter && now - fmax(s->asked, s->heard) > d->spec.silence) d->listed[n++] = (uint32_t)i;
     }
     pthread_mutex_unlock(&d->lock);
     return n;
@@ -470,7 +471,7 @@ static void drop(fli_dispatch *d, uint32_t client)
     if (status && status != FL_EREFUSED) return;
     fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
                 name_of(d, client), d->spec.silence);
-    tell(d, status ? "silent" : "dropped", client, why);
+    report_mishap(d, status ? "silent" : "dropped", client, why);
 }
 
 /* The run may have given up waiting by itself: at its deadline, or with enough others. On the thread that posts asks,
@@ -478,7 +479,7 @@ static void drop(fli_dispatch *d, uint32_t client)
 static void forget_unwanted(fli_dispatch *d)
 {
     size_t most = 2 * d->spec.clients, n = fl_server_awaited(d->spec.server, d->listed, most);
-    if (n > most) return; /* never; but who is not listed must not be forgotten */
+    if (n > most) return; /* cannot happen; but an unlisted client would lose its ask */
     pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < n; k++) d->slots[d->listed[k]].awaited = 1;
     n = 0;
@@ -500,7 +501,7 @@ static void forget_unwanted(fli_dispatch *d)
 /* Whether a server that starts again can go on. A method that diverged would do it again. But what fails before this
  * process has asked anybody anything comes of how it was started, such as another setting or a damaged
  * checkpoint: the run of before is as it was, and its clients must not be told that it is over. */
-static int goes_on(const fli_dispatch *d, fl_status s)
+static int can_resume(const fli_dispatch *d, fl_status s)
 {
     return !atomic_load(&d->spec.counters->asks) || s == FL_EIO || s == FL_ENOMEM || s == FL_ESYSTEM || s == FL_EBUSY;
 }
@@ -524,7 +525,7 @@ static void begin(fli_dispatch *d)
         return;
     }
     if (s) {
-        end(d, s, fl_server_error(d->spec.server), goes_on(d, s));
+        end(d, s, fl_server_error(d->spec.server), can_resume(d, s));
         return;
     }
     pthread_mutex_lock(&d->lock);
@@ -539,12 +540,12 @@ static void note_end(fli_dispatch *d, fl_status s)
 {
     fl_run *run = fl_server_run(d->spec.server);
     if (s != FL_EDONE)
-        end(d, s, fl_server_error(d->spec.server), goes_on(d, s));
+        end(d, s, fl_server_error(d->spec.server), can_resume(d, s));
     else
         end(d, FL_OK, "", run && fl_run_stopped_by(run) == FL_STOP_ASKED && fl_run_checkpointed(run));
 }
 
-static void carry_next(fli_dispatch *d)
+static void post_next_ask(fli_dispatch *d)
 {
     uint32_t client;
     fl_bytes packet;
@@ -563,7 +564,7 @@ static void carry_next(fli_dispatch *d)
     post(d, client, p);
 }
 
-static void look(fli_dispatch *d)
+static void check_clients(fli_dispatch *d)
 {
     double now = fli_clock_now();
     wake_until(d, now);
@@ -574,15 +575,15 @@ static void look(fli_dispatch *d)
     for (size_t n = find_silent(d, now); n;) drop(d, d->listed[--n]);
 }
 
-static void *go(void *dispatch)
+static void *run_thread(void *dispatch)
 {
     fli_dispatch *d = dispatch;
     for (double looked = 0;;) {
         pthread_mutex_lock(&d->lock);
         int joining = d->phase == FLI_NET_JOINING;
-        if (!d->closed && (joining ? !d->wanted && !d->stopping : d->phase >= FLI_NET_SAVING))
+        if (!d->closed && (joining ? !d->begin_wanted && !d->stopping : d->phase >= FLI_NET_SAVING))
             fli_clock_wait(&d->moved, &d->lock, fli_clock_now() + TICK);
-        int closed = d->closed, stopping = d->stopping, wanted = d->wanted;
+        int closed = d->closed, stopping = d->stopping, wanted = d->begin_wanted;
         fli_net_phase phase = d->phase;
         pthread_mutex_unlock(&d->lock);
         if (closed) return NULL;
@@ -591,9 +592,9 @@ static void *go(void *dispatch)
         else if (phase == FLI_NET_JOINING && wanted)
             begin(d);
         else if (phase == FLI_NET_RUNNING || phase == FLI_NET_DRAINING)
-            carry_next(d);
+            post_next_ask(d);
         if (phase != FLI_NET_OVER && fli_clock_now() - looked < TICK) continue;
-        look(d);
+        check_clients(d);
         looked = fli_clock_now();
     }
 }
@@ -601,7 +602,7 @@ static void *go(void *dispatch)
 void fli_dispatch_begin(fli_dispatch *d)
 {
     pthread_mutex_lock(&d->lock);
-    d->wanted = 1;
+    d->begin_wanted = 1;
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
 }
@@ -664,12 +665,12 @@ int fli_dispatch_ended(fli_dispatch *d, double seconds)
     return ended;
 }
 
-size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first)
+size_t fli_dispatch_unacknowledged(fli_dispatch *d, uint32_t *first)
 {
     size_t n = 0;
     pthread_mutex_lock(&d->lock);
     for (size_t i = d->spec.clients; i-- > 0;) {
-        if (d->slots[i].told) continue;
+        if (d->slots[i].acknowledged) continue;
         *first = (uint32_t)i;
         n++;
     }
@@ -677,10 +678,10 @@ size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first)
     return n;
 }
 
-void fli_dispatch_told(fli_dispatch *d, uint32_t client)
+void fli_dispatch_acknowledge(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
-    d->slots[client].told = 1;
+    d->slots[client].acknowledged = 1;
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -692,7 +693,7 @@ void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
     *out = s->counted;
     out->heard = s->heard > 0 ? now - s->heard : -1;
     out->asked = s->ask ? now - s->asked : -1;
-    out->waiting = s->who != NULL;
+    out->waiting = s->waiter != NULL;
     out->fetched = s->fetched;
     pthread_mutex_unlock(&d->lock);
 }
@@ -720,7 +721,7 @@ fl_status fli_dispatch_new(fl_ctx *ctx, const fli_dispatch_spec *spec, fli_dispa
     int made = d->slots && d->woken && d->listed ? 1 : 0;
     if (made == 1 && !pthread_mutex_init(&d->lock, NULL)) made = 2;
     if (made == 2 && !fli_clock_cond(&d->moved)) made = 3;
-    if (made == 3 && !pthread_create(&d->thread, NULL, go, d)) {
+    if (made == 3 && !pthread_create(&d->thread, NULL, run_thread, d)) {
         *out = d;
         return FL_OK;
     }

@@ -1,5 +1,5 @@
 /* Who is asked what: between the run, which has asks, and connections of clients, which come and go. Nothing of HTTP is
- * in here: a connection that waits is a pointer that is handed back when there is news for it.
+ * in here: a request that waits is a pointer, which is handed back when it may be answered.
  *
  * A thread takes asks from the server. An ask is kept, and handed out as often as its client wants it, until it is
  * answered, refused, or no longer awaited. A client that has an ask and says nothing for `silence` seconds is dropped
@@ -25,7 +25,7 @@ typedef struct {
     const fli_net_log *log;
     fli_net_counters *counters;
     const char *(*name)(void *arg, uint32_t client); /* for the log */
-    void (*wake)(void *arg, void *who);              /* there is news; called at most once per fli_dispatch_wait */
+    void (*wake)(void *arg, void *waiter); /* a request may be answered; called at most once per fli_dispatch_wait */
     /* Something went wrong with a client: "dropped", "silent", "refused", "rejected" or "malformed", and why. NULL:
      * nobody is told. */
     void (*mishap)(void *arg, const char *what, uint32_t client, const char *why);
@@ -55,10 +55,10 @@ fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n);
 /* Waits until it has ended, at most this long; 0: it has not. */
 int fli_dispatch_ended(fli_dispatch *d, double seconds);
 void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out);
-/* A client says that it knows that the run is over. Nothing else counts: what it was sent may be lost on its way. */
-void fli_dispatch_told(fli_dispatch *d, uint32_t client);
-/* How many have not said it, and the first of them. */
-size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first);
+/* A client has confirmed that it knows that the run is over. Nothing else counts: what it was sent may be lost. */
+void fli_dispatch_acknowledge(fli_dispatch *d, uint32_t client);
+/* How many have not confirmed it, and the first of them. */
+size_t fli_dispatch_unacknowledged(fli_dispatch *d, uint32_t *first);
 
 /* ---- for connections ----------------------------------------------------------------------------------------- */
 
@@ -77,25 +77,25 @@ typedef enum {
     FLI_CLAIM_REPLACED,   /* one of another folder, as nothing is heard of the one before */
     FLI_CLAIM_LIVE,       /* one of another folder, and the one before is at work */
     FLI_CLAIM_SUPERSEDED, /* it was replaced, and is still there */
-} fli_ask_claim;
+} fli_process_claim;
 /* The other process, and how many seconds ago it came and was heard. */
 typedef struct {
     char address[FLI_ADDRESS_TEXT];
     double age, heard;
-} fli_other;
+} fli_other_process;
 enum { FLI_CLAIM_PASSES = 90 }; /* seconds after which a process that has ended does not count as live */
-fli_ask_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *who, const char *address,
-                                 fli_other *other);
+fli_process_claim fli_dispatch_claim(fli_dispatch *d, uint32_t client, const fli_instance *instance,
+                                     const char *address, fli_other_process *other);
 /* The process that acts as this client ends: any other one may take its place at once. */
 void fli_dispatch_leave(fli_dispatch *d, uint32_t client);
 /* A client is there. */
-void fli_dispatch_heard(fli_dispatch *d, uint32_t client);
+void fli_dispatch_heard_from(fli_dispatch *d, uint32_t client);
 /* The ask that waits for this client; NULL: none does. */
 fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
-/* `who` is woken when there is an ask for the client (or, with `terms`, when the run has begun), when it is over, when
- * another connection waits for the same client, and after this many seconds. 0: there is news already; `who` is not
- * woken. */
-int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *who);
+/* `waiter` is woken when there is an ask for the client (or, with `terms`, when the run has begun), when it is over,
+ * when another connection waits for the same client, and after this many seconds. 0: there is news already; `waiter`
+ * is not woken. */
+int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *waiter);
 
 /* As fl_server_answer; the same answer again is taken again, another one to the same ask is not: FL_EMISMATCH. */
 fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,

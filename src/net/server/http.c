@@ -1,3 +1,5 @@
+/* Two layers over libmicrohttpd: open connections, of which a thread of their own shuts the slow ones and watches TLS
+ * handshakes; and requests, from the head to the reply. */
 #include "net/server/http.h"
 
 #include "base/number.h"
@@ -19,25 +21,40 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ==== links ================================================================================================= */
+/* ==== open connections ============================================================================================ */
 
-typedef struct link {
-    fli_connections *all;
+/* Connections that take too long to send a request are shut: a handshake or headers that arrive byte by byte look busy
+ * to a time limit that starts again at every byte. One thread does that.
+ *
+ * The same thread watches TLS handshakes that wait for their other side. With epoll libmicrohttpd takes a connection
+ * for readable until a read of its own has failed. Reads of a handshake do not count, so it would call gnutls_handshake
+ * for all of them again and again, without a pause. A handshake that can read nothing is suspended here instead, and
+ * resumed when its socket has something. */
+
+enum {
+    FIRST_SECONDS = 15, /* from connecting to a whole head of a request, */
+    IDLE_SECONDS = 75   /* and from one request's end to the next one's head */
+};
+
+typedef struct connections connections;
+
+typedef struct connection {
+    connections *all;
     struct MHD_Connection *connection;
     int fd;
-    int shaken;    /* its handshake has read all that it reads; of the thread that serves it */
-    int watched;   /* `events` knows its descriptor */
-    int suspended; /* until its socket has something */
-    double until;  /* 0: a request is being answered */
-    struct link *next, **at;
-} link_;
+    int handshake_read; /* its handshake has read all that it reads; of the thread that serves it */
+    int watched;        /* `events` knows its descriptor */
+    int suspended;      /* until its socket has something */
+    double until;       /* 0: a request is being answered */
+    struct connection *next, **at;
+} connection;
 
-struct fli_connections {
+struct connections {
     fli_net_counters *counters;
     pthread_t thread;
     int events, closing;  /* an epoll of suspended connections and of `closing`, which wakes the thread */
-    pthread_mutex_t lock; /* guards all below, and every link; libmicrohttpd's own locks come after it */
-    link_ *first;
+    pthread_mutex_t lock; /* guards all below, and every connection; taken before libmicrohttpd's own locks */
+    connection *first;
     int closed;
 };
 
@@ -45,9 +62,9 @@ struct fli_connections {
 
 /* On the thread that serves the connection, within its gnutls_handshake, which returns GNUTLS_E_AGAIN then. One that
  * cannot be watched is called again and again, and works all the same. */
-static void suspend(link_ *k)
+static void suspend(connection *k)
 {
-    fli_connections *l = k->all;
+    connections *l = k->all;
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = k};
     pthread_mutex_lock(&l->lock);
     if (!l->closed && !k->suspended &&
@@ -58,39 +75,39 @@ static void suspend(link_ *k)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Behind the lock. From here on the connection may go at any moment, and its link with it, once the lock is open. */
-static void resume(link_ *k)
+/* Behind the lock. Once the lock is open, the connection may be closed, and `k` freed, at any moment. */
+static void resume(connection *k)
 {
     if (k->suspended) MHD_resume_connection(k->connection);
     k->suspended = 0;
 }
 
-static ssize_t pull(gnutls_transport_ptr_t link, void *bytes, size_t n)
+static ssize_t pull(gnutls_transport_ptr_t own, void *bytes, size_t n)
 {
-    link_ *k = link;
+    connection *k = own;
     ssize_t got = recv(k->fd, bytes, n, 0);
     int error = errno;
-    if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK) && !k->shaken) suspend(k);
+    if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK) && !k->handshake_read) suspend(k);
     errno = error;
     return got;
 }
 
 /* What a handshake says has room in the socket, whether the other side reads it or not: it never has to wait. */
-static ssize_t push(gnutls_transport_ptr_t link, const giovec_t *pieces, int n)
+static ssize_t push(gnutls_transport_ptr_t own, const giovec_t *pieces, int n)
 {
     struct msghdr m = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)n};
-    return sendmsg(((link_ *)link)->fd, &m, MSG_NOSIGNAL);
+    return sendmsg(((connection *)own)->fd, &m, MSG_NOSIGNAL);
 }
 
 /* gnutls_handshake_hook_func: the other side's last word has come. */
 static int note_end(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming, const gnutls_datum_t *m)
 {
     (void)type, (void)when, (void)m;
-    if (incoming) ((link_ *)gnutls_transport_get_ptr(session))->shaken = 1;
+    if (incoming) ((connection *)gnutls_transport_get_ptr(session))->handshake_read = 1;
     return 0;
 }
 
-static void watch_handshake(link_ *k)
+static void watch_handshake(connection *k)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(k->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     gnutls_session_t session = i ? i->tls_session : NULL;
@@ -101,18 +118,19 @@ static void watch_handshake(link_ *k)
     gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, note_end);
 }
 
-/* ==== links ================================================================================================= */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static void links_add(fli_connections *l, struct MHD_Connection *c, void **own)
+/* *own: the place of libmicrohttpd's connection for ours; NULL: it is not watched. */
+static void connections_add(connections *l, struct MHD_Connection *c, void **own)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    link_ *k = i ? calloc(1, sizeof *k) : NULL;
+    connection *k = i ? calloc(1, sizeof *k) : NULL;
     *own = k;
     if (!k) return; /* it is not watched, and the limits of its own still hold */
     k->all = l;
     k->connection = c;
     k->fd = i->connect_fd;
-    k->until = fli_clock_now() + FLI_LINK_FIRST;
+    k->until = fli_clock_now() + FIRST_SECONDS;
     watch_handshake(k);
     pthread_mutex_lock(&l->lock);
     k->next = l->first;
@@ -122,10 +140,9 @@ static void links_add(fli_connections *l, struct MHD_Connection *c, void **own)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* A connection is there; *link is its own. It is gone. */
-static void links_remove(fli_connections *l, void **own)
+static void connections_remove(connections *l, void **own)
 {
-    link_ *k = *own;
+    connection *k = *own;
     if (!k) return;
     pthread_mutex_lock(&l->lock);
     *k->at = k->next;
@@ -135,22 +152,23 @@ static void links_remove(fli_connections *l, void **own)
     *own = NULL;
 }
 
-/* It has a request that is being answered, or none any more. */
-static void links_busy(fli_connections *l, struct MHD_Connection *c, int busy)
+/* Whether the connection has a request that is being answered. */
+static void connections_busy(connections *l, struct MHD_Connection *c, int busy)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    link_ *k = i ? i->socket_context : NULL;
+    connection *k = i ? i->socket_context : NULL;
     if (!k) return;
     pthread_mutex_lock(&l->lock);
-    k->until = busy ? 0 : fli_clock_now() + FLI_LINK_IDLE;
+    k->until = busy ? 0 : fli_clock_now() + IDLE_SECONDS;
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Behind the lock. A link goes before its descriptor is closed, so that none of these is anybody else's. */
-static void shut_slow(fli_connections *l)
+/* Behind the lock. A connection leaves the list before its descriptor is closed, so that no descriptor here belongs to
+ * another one. */
+static void shut_slow(connections *l)
 {
     double now = fli_clock_now();
-    for (link_ *k = l->first; k; k = k->next) {
+    for (connection *k = l->first; k; k = k->next) {
         if (k->until <= 0 || k->until > now) continue;
         shutdown(k->fd, SHUT_RDWR);
         k->until = 0;
@@ -159,11 +177,11 @@ static void shut_slow(fli_connections *l)
 }
 
 /* A descriptor that was reported is not looked at again until its connection is suspended again, and only this thread
- * and links_close, which ends it first, resume one: so whatever an event names is still there. */
-static void *watch(void *links)
+ * and connections_close, which ends it first, resume one: so whatever an event names is still there. */
+static void *watch(void *all)
 {
     enum { MOST = 64, SECOND = 1000 };
-    fli_connections *l = links;
+    connections *l = all;
     struct epoll_event event[MOST];
     double looked = fli_clock_now();
     for (int closed = 0; !closed;) {
@@ -181,7 +199,7 @@ static void *watch(void *links)
     return NULL;
 }
 
-static int open_events(fli_connections *l)
+static int open_events(connections *l)
 {
     struct epoll_event event = {.events = EPOLLIN};
     l->events = epoll_create1(EPOLL_CLOEXEC);
@@ -189,15 +207,15 @@ static int open_events(fli_connections *l)
     return l->events >= 0 && l->closing >= 0 && !epoll_ctl(l->events, EPOLL_CTL_ADD, l->closing, &event);
 }
 
-static void close_events(fli_connections *l)
+static void close_events(connections *l)
 {
     if (l->events >= 0) close(l->events);
     if (l->closing >= 0) close(l->closing);
 }
 
-static fl_status links_new(fl_ctx *ctx, fli_net_counters *counters, fli_connections **out)
+static fl_status connections_new(fl_ctx *ctx, fli_net_counters *counters, connections **out)
 {
-    fli_connections *l = fli_alloc(ctx, 1, sizeof *l);
+    connections *l = fli_alloc(ctx, 1, sizeof *l);
     *out = NULL;
     if (!l) return FL_ENOMEM;
     l->counters = counters;
@@ -212,7 +230,8 @@ static fl_status links_new(fl_ctx *ctx, fli_net_counters *counters, fli_connecti
     return fli_fail(ctx, FL_ESYSTEM, "a lock, a thread or what it waits for cannot be created");
 }
 
-static void links_close(fli_connections *l)
+/* Before the connections themselves are closed: from here on none is suspended. */
+static void connections_close(connections *l)
 {
     pthread_mutex_lock(&l->lock);
     l->closed = 1;
@@ -220,16 +239,15 @@ static void links_close(fli_connections *l)
     eventfd_write(l->closing, 1);
     pthread_join(l->thread, NULL);
     pthread_mutex_lock(&l->lock);
-    for (link_ *k = l->first; k; k = k->next) resume(k);
+    for (connection *k = l->first; k; k = k->next) resume(k);
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Before connections are closed: none is suspended any more, nor will be. */
-static void links_free(fli_connections *l)
+static void connections_free(connections *l)
 {
     if (!l) return;
     while (l->first) { /* connections that were never told to be gone */
-        link_ *k = l->first;
+        connection *k = l->first;
         l->first = k->next;
         free(k);
     }
@@ -238,15 +256,15 @@ static void links_free(fli_connections *l)
     fli_free(l);
 }
 
-/* ==== http ================================================================================================== */
+/* ==== requests ==================================================================================================== */
 
 enum {
     THREADS = 4,
     STALL_SECONDS = 20,            /* without any progress of a request or an answer */
     CONNECTION_MEMORY = 16 * 1024, /* headers */
     SPARE_FILES = 128,             /* descriptors for everything but connections */
-    CROWD = 16384,                 /* connections of whoever it may be, */
-    EACH = 4,                      /* and for each client */
+    CONNECTIONS_SHARED = 16384,    /* connections, however many clients there are, */
+    CONNECTIONS_PER_CLIENT = 4,    /* and so many more for each client */
     UPLOADS = 2,                   /* bodies of one client at the same time */
     ALWAYS_SECONDS = 60,           /* that any body may take, */
     GRACE_SECONDS = 10,            /* and these before anybody looks at how fast it comes */
@@ -258,7 +276,7 @@ enum {
 struct fli_http {
     fli_http_spec spec;
     struct MHD_Daemon *daemon;
-    fli_connections *links;
+    connections *connections;
     uint16_t port;
     unsigned room;
     atomic_uchar *uploads; /* bodies under way, by client */
@@ -311,7 +329,7 @@ fli_reply fli_reply_refused(const char *sentence, double again, int by_clock)
     return fli_reply_text(MHD_HTTP_FORBIDDEN, "application/json", text);
 }
 
-static int dress(struct MHD_Response *m, const fli_reply *reply)
+static int set_headers(struct MHD_Response *m, const fli_reply *reply)
 {
     char seconds[16];
     fli_snprintf(seconds, sizeof seconds, "%u", reply->retry);
@@ -339,9 +357,9 @@ static enum MHD_Result send_reply(request *r, const fli_reply *reply)
                        : MHD_create_response_from_buffer(reply->n, (void *)reply->body, MHD_RESPMEM_PERSISTENT);
     r->answered = 1;
     if (!m && reply->release) reply->release(reply->owner);
-    if (m && dress(m, reply)) ok = MHD_queue_response(r->connection, reply->code, m);
+    if (m && set_headers(m, reply)) ok = MHD_queue_response(r->connection, reply->code, m);
     if (m) MHD_destroy_response(m);
-    MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)FLI_LINK_IDLE);
+    MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)IDLE_SECONDS);
     if (!ok) return ok;
     fli_net_counters *c = r->http->spec.counters;
     atomic_fetch_add(&c->bytes_out, reply->n);
@@ -408,8 +426,8 @@ static fli_reply identify(request *r)
     }
     if (!wrong) return (fli_reply){0};
     atomic_fetch_add(&o->counters->unauthorized, 1);
-    fli_net_caution(o->log, who.revoked ? "revoked" : "unauthorized", "reason=%s",
-                    fli_net_quote(wrong, word, sizeof word));
+    fli_net_say_bounded(o->log, who.revoked ? "revoked" : "unauthorized", "reason=%s",
+                        fli_net_quote(wrong, word, sizeof word));
     return fli_reply_refused(wrong, who.by_clock ? CLOCK_SECONDS : 0, who.by_clock);
 }
 
@@ -466,7 +484,7 @@ static fli_reply claim(request *r)
         return turn_away(r, fli_reply_error(MHD_HTTP_BAD_REQUEST, "the header " FLI_NET_INSTANCE
                                                                   " is two numbers of 16 hexadecimal digits each"));
     note_origin(r);
-    if (r->shown.client == FLI_NOBODY) return (fli_reply){0};
+    if (r->shown.client == FLI_NO_CLIENT) return (fli_reply){0};
     const char *wrong = o->claim(o->arg, r->shown.client, &r->shown, &again, sentence, sizeof sentence);
     if (wrong) return fli_reply_refused(wrong, again, 0);
     o->heard(o->arg, r->shown.client);
@@ -476,10 +494,10 @@ static fli_reply claim(request *r)
 static fli_reply find_client(request *r)
 {
     const fli_http_spec *o = &r->http->spec;
-    r->shown.client = *r->shown.name ? o->find(o->arg, r->shown.name) : FLI_NOBODY;
+    r->shown.client = *r->shown.name ? o->find(o->arg, r->shown.name) : FLI_NO_CLIENT;
     fli_reply reply = r->page->traits & (FLI_PAGE_JOINED | FLI_PAGE_ACTS) ? claim(r) : (fli_reply){0};
     if (reply.code) return reply;
-    if (r->shown.client != FLI_NOBODY || !(r->page->traits & FLI_PAGE_JOINED)) return (fli_reply){0};
+    if (r->shown.client != FLI_NO_CLIENT || !(r->page->traits & FLI_PAGE_JOINED)) return (fli_reply){0};
     char *text = malloc(160);
     if (text) fli_snprintf(text, 160, "{\"error\": \"%s has not joined\", \"join\": true}\n", r->shown.name);
     return fli_reply_text(MHD_HTTP_CONFLICT, "application/json", text);
@@ -527,7 +545,7 @@ static fli_reply reserve(request *r)
         r->length = 0;
         return come_back(r, "there is no room for more bodies just now");
     }
-    if (r->shown.client != FLI_NOBODY) {
+    if (r->shown.client != FLI_NO_CLIENT) {
         r->uploads = 1;
         if (atomic_fetch_add(&h->uploads[r->shown.client], 1) >= UPLOADS)
             return come_back(r, "this client is sending too much at the same time");
@@ -536,7 +554,7 @@ static fli_reply reserve(request *r)
     return (fli_reply){0};
 }
 
-/* Whoever stands between might go by another of several lengths, and take for a request what is a body here. */
+/* Rejects duplicate Content-Length headers: a proxy could use the other one (request smuggling). */
 static enum MHD_Result count_length(void *lengths, enum MHD_ValueKind kind, const char *key, const char *value)
 {
     (void)kind, (void)value;
@@ -578,11 +596,11 @@ static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
     r->arrived += *n;
     atomic_fetch_add(&o->counters->bytes_in, *n);
     *n = 0;
-    if (r->shown.client != FLI_NOBODY) o->heard(o->arg, r->shown.client);
+    if (r->shown.client != FLI_NO_CLIENT) o->heard(o->arg, r->shown.client);
     if ((double)r->arrived >= fli_http_due(r->length, o->slowest, seconds)) return MHD_YES;
     atomic_fetch_add(&o->counters->cut_off, 1);
-    fli_net_caution(o->log, "slow", "name=%s bytes=%zu of=%zu seconds=%.0f", r->shown.name, r->arrived, r->length,
-                    seconds);
+    fli_net_say_bounded(o->log, "slow", "name=%s bytes=%zu of=%zu seconds=%.0f", r->shown.name, r->arrived, r->length,
+                        seconds);
     return MHD_NO;
 }
 
@@ -596,8 +614,8 @@ static enum MHD_Result begin(fli_http *h, struct MHD_Connection *c, const char *
     r->http = h;
     r->connection = c;
     r->begun = fli_clock_now();
-    r->shown.client = FLI_NOBODY;
-    links_busy(h->links, c, 1);
+    r->shown.client = FLI_NO_CLIENT;
+    connections_busy(h->connections, c, 1);
     atomic_fetch_add(&h->spec.counters->requests, 1);
     fli_reply reply = find_page(r, method, path);
     if (!reply.code) reply = check_host(r);
@@ -640,7 +658,7 @@ static void completed(void *http, struct MHD_Connection *c, void **state, enum M
     fli_http *h = http;
     request *r = *state;
     (void)why;
-    links_busy(h->links, c, 0);
+    connections_busy(h->connections, c, 0);
     if (!r) return;
     if (r->uploads) atomic_fetch_sub(&h->uploads[r->shown.client], 1);
     atomic_fetch_sub(&h->spec.counters->body_bytes, r->length);
@@ -649,16 +667,16 @@ static void completed(void *http, struct MHD_Connection *c, void **state, enum M
     *state = NULL;
 }
 
-static void connected(void *http, struct MHD_Connection *c, void **link, enum MHD_ConnectionNotificationCode what)
+static void connected(void *http, struct MHD_Connection *c, void **own, enum MHD_ConnectionNotificationCode what)
 {
     fli_http *h = http;
     const union MHD_ConnectionInfo *tls = MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        links_add(h->links, c, link);
+        connections_add(h->connections, c, own);
         if (h->spec.tls && tls) fli_trust_show(h->spec.trust, tls->tls_session);
         atomic_fetch_add(&h->spec.counters->connections, 1);
     } else {
-        links_remove(h->links, link);
+        connections_remove(h->connections, own);
         atomic_fetch_sub(&h->spec.counters->connections, 1);
     }
 }
@@ -676,7 +694,8 @@ static unsigned make_room(size_t clients)
         struct rlimit more = {l.rlim_max, l.rlim_max};
         if (!setrlimit(RLIMIT_NOFILE, &more)) l = more;
     }
-    rlim_t most = l.rlim_cur < 1000000 ? l.rlim_cur : 1000000, useful = CROWD + EACH * (rlim_t)clients;
+    rlim_t most = l.rlim_cur < 1000000 ? l.rlim_cur : 1000000,
+           useful = CONNECTIONS_SHARED + CONNECTIONS_PER_CLIENT * (rlim_t)clients;
     if (most > useful) most = useful;
     return most > 2 * SPARE_FILES ? (unsigned)(most - SPARE_FILES) : SPARE_FILES;
 }
@@ -697,7 +716,7 @@ static struct MHD_Daemon *start_daemon(fli_http *h, const struct sockaddr *addre
     if (address->sa_family == AF_INET6) flags |= MHD_USE_DUAL_STACK;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, handle, h, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, h->room, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)FLI_LINK_FIRST,
+        MHD_OPTION_CONNECTION_LIMIT, h->room, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)FIRST_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->spec.per_address, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
@@ -726,7 +745,7 @@ fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out)
     if (!h) return FL_ENOMEM;
     h->spec = *spec;
     h->uploads = fli_alloc(ctx, spec->clients, sizeof *h->uploads);
-    fl_status s = h->uploads ? links_new(ctx, spec->counters, &h->links) : FL_ENOMEM;
+    fl_status s = h->uploads ? connections_new(ctx, spec->counters, &h->connections) : FL_ENOMEM;
     if (!s) s = start(ctx, h);
     if (s)
         fli_http_free(h);
@@ -738,9 +757,9 @@ fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out)
 void fli_http_free(fli_http *h)
 {
     if (!h) return;
-    if (h->links) links_close(h->links);
+    if (h->connections) connections_close(h->connections);
     if (h->daemon) MHD_stop_daemon(h->daemon);
-    links_free(h->links);
+    connections_free(h->connections);
     fli_free(h->uploads);
     fli_free(h);
 }

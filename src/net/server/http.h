@@ -1,6 +1,6 @@
 /* Requests over HTTP or HTTPS, as far as every page needs the same: who asks, which version it speaks, bodies and their
- * bounds, connections that are too slow, and requests that wait without a thread. What is answered is the pages'
- * business. */
+ * bounds, connections that are too slow, and requests that wait without a thread. What is answered is the business of
+ * pages.c. */
 #ifndef FLI_NET_SERVER_HTTP_H
 #define FLI_NET_SERVER_HTTP_H
 
@@ -11,27 +11,7 @@
 #include "net/server/roster.h"
 #include "net/server/state.h"
 
-#include <microhttpd.h>
 #include <sys/socket.h>
-
-/* ==== links ================================================================================================= */
-
-/* Open connections, and those that take too long to say what they want: a handshake or headers that arrive byte by byte
- * look busy to whoever looks at the last byte alone. A thread shuts them.
- *
- * The same thread watches TLS handshakes that wait for their other side. With epoll libmicrohttpd takes a connection
- * for readable until a read of its own has failed. Reads of a handshake do not count, so it would call gnutls_handshake
- * for all of them again and again, without a pause. A handshake that can read nothing is suspended here instead, and
- * resumed when its socket has something. */
-
-enum {
-    FLI_LINK_FIRST = 15, /* seconds from connecting to a whole head of a request, */
-    FLI_LINK_IDLE = 75   /* and from one request's end to the next one's head */
-};
-
-typedef struct fli_connections fli_connections;
-
-/* ==== http ================================================================================================== */
 
 typedef struct fli_http fli_http;
 
@@ -40,7 +20,7 @@ typedef struct fli_http fli_http;
 /* A request with all of its body. */
 typedef struct {
     char name[FLI_NET_NAME_MAX + 1]; /* "": not said */
-    uint32_t client;                 /* FLI_NOBODY: has not joined */
+    uint32_t client;                 /* FLI_NO_CLIENT: has not joined */
     fli_instance instance;           /* which of the client's processes asks, */
     char address[FLI_ADDRESS_TEXT];  /* and from where */
     const unsigned char *body;

@@ -27,13 +27,13 @@ typedef struct {
 struct fli_journal {
     pthread_mutex_t lock; /* guards all below */
     fli_journal_sums sums;
-    double ended;   /* the last round; 0: none has */
-    fl_row *rows;   /* every `stride`th of those measured, */
-    size_t n, seen; /* of so many */
+    double ended;       /* the last round; 0: none has */
+    fl_row *rows;       /* every `stride`th of those measured, */
+    size_t n, measured; /* how many those are */
     size_t stride;
-    fl_row newest;   /* whether it is among them or not */
-    mishap *mishaps; /* newest first */
-    size_t happened; /* so many of them */
+    fl_row newest;       /* whether it is among them or not */
+    mishap *mishaps;     /* newest first */
+    size_t mishap_count; /* how many are kept */
 };
 
 fl_status fli_journal_new(fl_ctx *ctx, fli_journal **out)
@@ -71,7 +71,7 @@ void fli_journal_free(fli_journal *j)
 static void add_row(fli_journal *j, const fl_row *row)
 {
     j->newest = *row;
-    if (j->seen++ % j->stride) return;
+    if (j->measured++ % j->stride) return;
     if (j->n == ROWS) { /* there is room again when every second one has gone; this one would be the next to stay */
         for (size_t i = 0; i < ROWS / 2; i++) j->rows[i] = j->rows[2 * i];
         j->n = ROWS / 2;
@@ -121,16 +121,16 @@ void fli_journal_checkpoint(fli_journal *j, const fl_checkpoint *c)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* Behind the lock: a place in front, for what has happened to the same client before or else for something new. */
+/* Behind the lock: a place in front, for what has mishap_count to the same client before or else for something new. */
 static mishap *place_first(fli_journal *j, const char *what, uint32_t client, const char *name)
 {
     mishap *m = j->mishaps, again = {.times = 0};
     size_t k = 0;
-    while (k < j->happened && (strcmp(m[k].what, what) || m[k].client != client || strcmp(m[k].name, name))) k++;
-    if (k < j->happened)
+    while (k < j->mishap_count && (strcmp(m[k].what, what) || m[k].client != client || strcmp(m[k].name, name))) k++;
+    if (k < j->mishap_count)
         again.times = m[k].times;
-    else if (j->happened < MISHAPS)
-        j->happened++;
+    else if (j->mishap_count < MISHAPS)
+        j->mishap_count++;
     else
         k = MISHAPS - 1;
     memmove(m + 1, m, k * sizeof *m);
@@ -167,7 +167,7 @@ void fli_journal_look(fli_journal *j, fli_journal_sums *out)
 int fli_journal_newest(fli_journal *j, fl_row *out)
 {
     pthread_mutex_lock(&j->lock);
-    int there = j->seen > 0;
+    int there = j->measured > 0;
     *out = j->newest;
     pthread_mutex_unlock(&j->lock);
     return there;
@@ -204,7 +204,7 @@ json_t *fli_journal_metrics(fli_journal *j)
         columns[n++] = m;
     }
     for (size_t i = 0; i < j->n; i++) json_array_append_new(rows, row_json(&j->rows[i], columns, n));
-    if (j->seen && fl_row_round(&j->newest) != fl_row_round(&j->rows[j->n - 1]))
+    if (j->measured && fl_row_round(&j->newest) != fl_row_round(&j->rows[j->n - 1]))
         json_array_append_new(rows, row_json(&j->newest, columns, n));
     pthread_mutex_unlock(&j->lock);
     return json_pack("{s:o, s:o, s:o}", "columns", names, "titles", titles, "rows", rows);
@@ -214,9 +214,9 @@ json_t *fli_journal_mishaps(fli_journal *j)
 {
     json_t *out = json_array();
     pthread_mutex_lock(&j->lock);
-    for (size_t i = 0; i < j->happened; i++) {
+    for (size_t i = 0; i < j->mishap_count; i++) {
         const mishap *m = &j->mishaps[i];
-        json_t *client = m->client == FLI_NOBODY ? json_null() : json_integer(m->client);
+        json_t *client = m->client == FLI_NO_CLIENT ? json_null() : json_integer(m->client);
         json_array_append_new(out,
                               json_pack("{s:s, s:s, s:o, s:s, s:s, s:I}", "time", m->time, "what", m->what, "client",
                                         client, "name", m->name, "why", m->why, "times", (json_int_t)m->times));

@@ -1,4 +1,5 @@
-/* Every page there is. */
+/* What the server answers: a function for each page, and the table of all pages at the end. Pages for people and
+ * programs that look on come first, then those that clients take part by. */
 #include "net/server/pages.h"
 
 #include "base/file.h"
@@ -19,22 +20,18 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ==== page status =========================================================================================== */
+/* ==== /metrics ==================================================================================================== */
 
-/* For those who look on: how the run and each client stand, as JSON; and whether all is well. */
-
-/* ==== page metrics ========================================================================================== */
-
-/* The same in numbers for Prometheus: its text format, version 0.0.4. */
+/* The run in numbers for Prometheus: its text format, version 0.0.4. */
 
 /* ---- the format ------------------------------------------------------------------------------------------------- */
 
-static void head(fli_text *t, const char *name, const char *type, const char *help)
+static void metric_head(fli_text *t, const char *name, const char *type, const char *help)
 {
     fli_text_addf(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void value(fli_text *t, double v)
+static void metric_value(fli_text *t, double v)
 {
     if (isnan(v) || isinf(v))
         fli_text_add(t, isnan(v) ? " NaN\n" : v > 0 ? " +Inf\n" : " -Inf\n");
@@ -42,22 +39,25 @@ static void value(fli_text *t, double v)
         fli_text_addf(t, " %.17g\n", v);
 }
 
-static void one(fli_text *t, const char *name, const char *type, const char *help, double v)
+static void metric_line(fli_text *t, const char *name, const char *type, const char *help, double v)
 {
-    head(t, name, type, help);
+    metric_head(t, name, type, help);
     fli_text_add(t, name);
-    value(t, v);
+    metric_value(t, v);
 }
 
-static void gauge(fli_text *t, const char *name, const char *help, double v) { one(t, name, "gauge", help, v); }
-
-static void counter(fli_text *t, const char *name, const char *help, const atomic_uint_fast64_t *v)
+static void metric_gauge(fli_text *t, const char *name, const char *help, double v)
 {
-    one(t, name, "counter", help, (double)atomic_load(v));
+    metric_line(t, name, "gauge", help, v);
+}
+
+static void metric_counter(fli_text *t, const char *name, const char *help, const atomic_uint_fast64_t *v)
+{
+    metric_line(t, name, "counter", help, (double)atomic_load(v));
 }
 
 /* A label's value, with what the format wants escaped. */
-static void label(fli_text *t, const char *before, const char *text)
+static void metric_label(fli_text *t, const char *before, const char *text)
 {
     fli_text_addf(t, "%s\"", before);
     for (; *text; text++) {
@@ -71,62 +71,63 @@ static void label(fli_text *t, const char *before, const char *text)
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
-static void add_run(fli_text *t, fli_page_context *d, const fli_journal_sums *s)
+static void add_run(fli_text *t, fli_page_context *context, const fli_journal_sums *s)
 {
-    fli_net_phase phase = fli_dispatch_phase(d->dispatch);
-    head(t, "fedloom_info", "gauge", "What runs here; always 1.");
-    label(t, "fedloom_info{version=", FL_VERSION);
-    label(t, ",method=", d->outline.method);
-    label(t, ",model=", d->outline.model);
+    fli_net_phase phase = fli_dispatch_phase(context->dispatch);
+    metric_head(t, "fedloom_info", "gauge", "What runs here; always 1.");
+    metric_label(t, "fedloom_info{version=", FL_VERSION);
+    metric_label(t, ",method=", context->federation.method);
+    metric_label(t, ",model=", context->federation.model);
     fli_text_add(t, "} 1\n");
-    head(t, "fedloom_state", "gauge", "1 for the state that the server is in.");
+    metric_head(t, "fedloom_state", "gauge", "1 for the state that the server is in.");
     for (int i = 0; i < 4; i++) {
         static const fli_net_phase shown[] = {FLI_NET_JOINING, FLI_NET_RUNNING, FLI_NET_DRAINING, FLI_NET_OVER};
         const char *name = fli_net_phase_name(shown[i]);
-        label(t, "fedloom_state{state=", name);
+        metric_label(t, "fedloom_state{state=", name);
         fli_text_addf(t, "} %d\n", !strcmp(name, fli_net_phase_name(phase)));
     }
-    gauge(t, "fedloom_round", "Rounds that are finished.", (double)s->round);
-    gauge(t, "fedloom_rounds", "Rounds that are planned; 0 before the run has begun.", (double)s->rounds);
-    gauge(t, "fedloom_clients_expected", "Clients of this federation.", (double)d->outline.clients);
-    gauge(t, "fedloom_clients_joined", "Clients that have joined.", (double)fli_roster_kept(d->roster));
+    metric_gauge(t, "fedloom_round", "Rounds that are finished.", (double)s->round);
+    metric_gauge(t, "fedloom_rounds", "Rounds that are planned; 0 before the run has begun.", (double)s->rounds);
+    metric_gauge(t, "fedloom_clients_expected", "Clients of this federation.", (double)context->federation.clients);
+    metric_gauge(t, "fedloom_clients_joined", "Clients that have joined.", (double)fli_roster_entered(context->roster));
     uint64_t all = 0, most = 0;
-    for (uint32_t i = 0; i < d->outline.clients; i++) {
-        uint64_t n = fl_server_samples(d->server, i);
+    for (uint32_t i = 0; i < context->federation.clients; i++) {
+        uint64_t n = fl_server_samples(context->server, i);
         all += n;
         most = n > most ? n : most;
     }
-    gauge(t, "fedloom_samples", "Samples that clients which have joined say they have.", (double)all);
-    gauge(t, "fedloom_samples_largest", "The most that one of them says it has.", (double)most);
-    gauge(t, "fedloom_clients_waiting", "Clients whose request waits for something to do.",
-          (double)atomic_load(&d->counters.waiting));
-    gauge(t, "fedloom_clients_awaited", "Clients whose answer is awaited.",
-          (double)fl_server_awaited(d->server, NULL, 0));
+    metric_gauge(t, "fedloom_samples", "Samples that clients which have joined say they have.", (double)all);
+    metric_gauge(t, "fedloom_samples_largest", "The most that one of them says it has.", (double)most);
+    metric_gauge(t, "fedloom_clients_waiting", "Clients whose request waits for something to do.",
+                 (double)atomic_load(&context->counters.waiting));
+    metric_gauge(t, "fedloom_clients_awaited", "Clients whose answer is awaited.",
+                 (double)fl_server_awaited(context->server, NULL, 0));
 }
 
 static void add_rounds(fli_text *t, const fli_journal_sums *s)
 {
-    head(t, "fedloom_round_seconds", "histogram", "Seconds from the end of one round to the end of the next.");
+    metric_head(t, "fedloom_round_seconds", "histogram", "Seconds from the end of one round to the end of the next.");
     for (size_t i = 0; i < FLI_JOURNAL_BOUNDS; i++)
         fli_text_addf(t, "fedloom_round_seconds_bucket{le=\"%g\"} %llu\n", fli_journal_bounds[i],
                       (unsigned long long)s->within[i]);
     fli_text_addf(t, "fedloom_round_seconds_bucket{le=\"+Inf\"} %llu\nfedloom_round_seconds_sum",
                   (unsigned long long)s->counted);
-    value(t, s->seconds);
+    metric_value(t, s->seconds);
     fli_text_addf(t, "fedloom_round_seconds_count %llu\n", (unsigned long long)s->counted);
 }
 
 static void add_checkpoints(fli_text *t, const fli_journal_sums *s)
 {
-    one(t, "fedloom_checkpoints_total", "counter", "Checkpoints that were written.", (double)s->checkpoints);
-    one(t, "fedloom_checkpoint_failures_total", "counter", "Checkpoints that could not be written.",
-        (double)s->failures);
-    one(t, "fedloom_checkpoint_seconds_total", "counter", "Seconds that writing them took.", s->checkpoint_total);
+    metric_line(t, "fedloom_checkpoints_total", "counter", "Checkpoints that were written.", (double)s->checkpoints);
+    metric_line(t, "fedloom_checkpoint_failures_total", "counter", "Checkpoints that could not be written.",
+                (double)s->failures);
+    metric_line(t, "fedloom_checkpoint_seconds_total", "counter", "Seconds that writing them took.",
+                s->checkpoint_total);
     if (!s->checkpoints) return;
-    gauge(t, "fedloom_checkpoint_last_seconds", "Seconds that writing the newest took.", s->checkpoint_seconds);
-    gauge(t, "fedloom_checkpoint_last_bytes", "Bytes of the newest.", (double)s->checkpoint_bytes);
-    gauge(t, "fedloom_checkpoint_last_success_timestamp_seconds", "When the newest was written, since 1970.",
-          s->checkpoint_time);
+    metric_gauge(t, "fedloom_checkpoint_last_seconds", "Seconds that writing the newest took.", s->checkpoint_seconds);
+    metric_gauge(t, "fedloom_checkpoint_last_bytes", "Bytes of the newest.", (double)s->checkpoint_bytes);
+    metric_gauge(t, "fedloom_checkpoint_last_success_timestamp_seconds", "When the newest was written, since 1970.",
+                 s->checkpoint_time);
 }
 
 static void add_measured(fli_text *t, fli_journal *j)
@@ -134,12 +135,12 @@ static void add_measured(fli_text *t, fli_journal *j)
     fl_row row;
     const fl_metric *m;
     if (!fli_journal_newest(j, &row)) return;
-    head(t, "fedloom_metric", "gauge", "What was measured last, by the names of metrics.csv.");
+    metric_head(t, "fedloom_metric", "gauge", "What was measured last, by the names of metrics.csv.");
     for (size_t k = 0; (m = fl_metric_at(k)); k++) {
         if (isnan(fl_row_value(&row, m))) continue;
-        label(t, "fedloom_metric{name=", m->name);
+        metric_label(t, "fedloom_metric{name=", m->name);
         fli_text_add(t, "}");
-        value(t, fl_row_value(&row, m));
+        metric_value(t, fl_row_value(&row, m));
     }
 }
 
@@ -155,21 +156,21 @@ static void add_answers(fli_text *t, const fli_net_counters *c)
                {"late", &c->late},
                {"malformed", &c->malformed},
                {"rejected", &c->rejected}};
-    head(t, "fedloom_answers_total", "counter", "Answers of clients, by what became of them.");
+    metric_head(t, "fedloom_answers_total", "counter", "Answers of clients, by what became of them.");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        label(t, "fedloom_answers_total{outcome=", all[i].outcome);
+        metric_label(t, "fedloom_answers_total{outcome=", all[i].outcome);
         fli_text_addf(t, "} %llu\n", (unsigned long long)atomic_load(all[i].n));
     }
-    counter(t, "fedloom_asks_total", "Asks that the run has given out.", &c->asks);
-    counter(t, "fedloom_deliveries_total", "Times that an ask was fetched.", &c->deliveries);
-    counter(t, "fedloom_refused_total", "Asks that clients refused.", &c->refused);
-    counter(t, "fedloom_dropped_total", "Times that a round went on without a client, which was silent or late.",
-            &c->dropped);
+    metric_counter(t, "fedloom_asks_total", "Asks that the run has given out.", &c->asks);
+    metric_counter(t, "fedloom_deliveries_total", "Times that an ask was fetched.", &c->deliveries);
+    metric_counter(t, "fedloom_refused_total", "Asks that clients refused.", &c->refused);
+    metric_counter(t, "fedloom_dropped_total", "Times that a round went on without a client, which was silent or late.",
+                   &c->dropped);
 }
 
 static void add_replies(fli_text *t, const fli_net_tally *tally)
 {
-    head(t, "fedloom_requests_total", "counter", "Requests that were answered, by page and status code.");
+    metric_head(t, "fedloom_requests_total", "counter", "Requests that were answered, by page and status code.");
     for (size_t p = 0, known = 1; p <= FLI_NET_PAGES; p++) {
         if (known && !fli_pages[p].path) known = 0;
         const char *path = known ? fli_pages[p].path : "other";
@@ -178,8 +179,8 @@ static void add_replies(fli_text *t, const fli_net_tally *tally)
             char code[16] = "other";
             if (!n) continue;
             if (fli_net_tally_code(k)) fli_snprintf(code, sizeof code, "%u", fli_net_tally_code(k));
-            label(t, "fedloom_requests_total{page=", path);
-            label(t, ",code=", code);
+            metric_label(t, "fedloom_requests_total{page=", path);
+            metric_label(t, ",code=", code);
             fli_text_addf(t, "} %llu\n", n);
         }
     }
@@ -187,21 +188,22 @@ static void add_replies(fli_text *t, const fli_net_tally *tally)
 
 static void add_traffic(fli_text *t, const fli_net_counters *c)
 {
-    counter(t, "fedloom_received_bytes_total", "Bytes of bodies that were received.", &c->bytes_in);
-    counter(t, "fedloom_sent_bytes_total", "Bytes of bodies that were sent.", &c->bytes_out);
-    counter(t, "fedloom_unauthorized_total", "Requests of nobody that may join.", &c->unauthorized);
-    counter(t, "fedloom_turned_away_total", "Requests for no page, too large ones, and those of other versions.",
-            &c->turned_away);
-    counter(t, "fedloom_busy_total", "Requests that were told to come back, as there was no room.", &c->busy);
-    counter(t, "fedloom_cut_off_total", "Connections that were too slow.", &c->cut_off);
-    gauge(t, "fedloom_connections", "Connections that are open.", (double)atomic_load(&c->connections));
-    gauge(t, "fedloom_body_bytes", "Bytes of bodies that are on their way in.", (double)atomic_load(&c->body_bytes));
+    metric_counter(t, "fedloom_received_bytes_total", "Bytes of bodies that were received.", &c->bytes_in);
+    metric_counter(t, "fedloom_sent_bytes_total", "Bytes of bodies that were sent.", &c->bytes_out);
+    metric_counter(t, "fedloom_unauthorized_total", "Requests of nobody that may join.", &c->unauthorized);
+    metric_counter(t, "fedloom_turned_away_total", "Requests for no page, too large ones, and those of other versions.",
+                   &c->turned_away);
+    metric_counter(t, "fedloom_busy_total", "Requests that were told to come back, as there was no room.", &c->busy);
+    metric_counter(t, "fedloom_cut_off_total", "Connections that were too slow.", &c->cut_off);
+    metric_gauge(t, "fedloom_connections", "Connections that are open.", (double)atomic_load(&c->connections));
+    metric_gauge(t, "fedloom_body_bytes", "Bytes of bodies that are on their way in.",
+                 (double)atomic_load(&c->body_bytes));
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------------ */
 
 /* Resident memory in bytes; NaN: not known. */
-static double resident(void)
+static double resident_bytes(void)
 {
     char line[128];
     unsigned long long all, own;
@@ -232,43 +234,45 @@ static double clock_seconds(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void add_process(fli_text *t, const fli_page_context *d)
+static void add_process(fli_text *t, const fli_page_context *context)
 {
     struct rlimit l;
-    gauge(t, "process_resident_memory_bytes", "Resident memory.", resident());
-    gauge(t, "process_open_fds", "Open files and connections.", open_files());
-    if (!getrlimit(RLIMIT_NOFILE, &l)) gauge(t, "process_max_fds", "As many may be open.", (double)l.rlim_cur);
-    one(t, "process_cpu_seconds_total", "counter", "Seconds of all processors.",
-        clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
-    gauge(t, "process_start_time_seconds", "When the server started, since 1970.",
-          clock_seconds(CLOCK_REALTIME) - (fli_clock_now() - d->begun));
+    metric_gauge(t, "process_resident_memory_bytes", "Resident memory.", resident_bytes());
+    metric_gauge(t, "process_open_fds", "Open files and connections.", open_files());
+    if (!getrlimit(RLIMIT_NOFILE, &l)) metric_gauge(t, "process_max_fds", "As many may be open.", (double)l.rlim_cur);
+    metric_line(t, "process_cpu_seconds_total", "counter", "Seconds of all processors.",
+                clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
+    metric_gauge(t, "process_start_time_seconds", "When the server started, since 1970.",
+                 clock_seconds(CLOCK_REALTIME) - (fli_clock_now() - context->begun));
 }
 
 static fli_reply page_metrics(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     fli_journal_sums sums;
     fli_text t;
     fl_ctx *ctx = fl_ctx_new();
     (void)r;
     if (!ctx) return fli_reply_text(0, NULL, NULL);
-    fli_journal_look(d->journal, &sums);
+    fli_journal_look(context->journal, &sums);
     fli_text_init(&t, ctx);
-    add_run(&t, d, &sums);
+    add_run(&t, context, &sums);
     add_rounds(&t, &sums);
     add_checkpoints(&t, &sums);
-    add_measured(&t, d->journal);
-    add_answers(&t, &d->counters);
-    add_replies(&t, &d->counters.replies);
-    add_traffic(&t, &d->counters);
-    add_process(&t, d);
+    add_measured(&t, context->journal);
+    add_answers(&t, &context->counters);
+    add_replies(&t, &context->counters.replies);
+    add_traffic(&t, &context->counters);
+    add_process(&t, context);
     char *text = fli_text_ok(&t) ? NULL : strdup(fli_text_get(&t));
     fli_text_fini(&t);
     fl_ctx_free(ctx);
     return fli_reply_text(200, "text/plain; version=0.0.4; charset=utf-8", text);
 }
 
-/* ==== page status =========================================================================================== */
+/* ==== /v1/status and /healthz ===================================================================================== */
+
+/* How the run and each client stand, as JSON; and whether all is well. */
 
 enum {
     LISTED = 2000,   /* clients, at most */
@@ -280,12 +284,12 @@ enum {
 /* A client hears what kind of trouble there is, and nothing of the server's files. */
 static fli_reply page_health(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     fli_journal_sums sums;
     char sentence[400], *text = malloc(512);
     if (!text) return fli_reply_text(0, NULL, NULL);
-    fli_journal_look(d->journal, &sums);
-    fl_status failed = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
+    fli_journal_look(context->journal, &sums);
+    fl_status failed = fli_dispatch_ending(context->dispatch, sentence, sizeof sentence);
     const char *wrong = *sums.broken ? sums.broken : failed ? sentence : NULL;
     if (wrong && *r->name) wrong = *sums.broken ? "a checkpoint could not be written" : fl_status_text(failed);
     fli_snprintf(text, 512, "%s\n", wrong ? wrong : "ok");
@@ -299,47 +303,49 @@ typedef struct {
     const char *name, *state;
     uint64_t samples; /* that it says it has */
     fli_net_client seen;
-} person;
+} client_view;
 
-static const char *state_of(const fli_page_context *d, const fli_net_client *c, int joined)
+static const char *state_of(const fli_page_context *context, const fli_net_client *c, int joined)
 {
     if (!joined) return "missing";
     if (c->waiting) return "waiting";
-    if (c->heard < 0 || c->heard > fmin(AWAY, d->silence)) return "away";
+    if (c->heard < 0 || c->heard > fmin(AWAY, context->silence)) return "away";
     return c->asked < 0 ? "idle" : c->fetched ? "working" : "asked";
 }
 
-static person look_at(fli_page_context *d, uint32_t client)
+static client_view view_of(fli_page_context *context, uint32_t client)
 {
-    person p = {
-        .number = client, .name = fli_roster_name(d->roster, client), .samples = fl_server_samples(d->server, client)};
-    fli_dispatch_client(d->dispatch, client, &p.seen);
-    p.state = state_of(d, &p.seen, p.name != NULL);
-    if (!p.name) p.name = fli_roster_listed(d->roster, client);
+    client_view p = {.number = client,
+                     .name = fli_roster_name(context->roster, client),
+                     .samples = fl_server_samples(context->server, client)};
+    fli_dispatch_client(context->dispatch, client, &p.seen);
+    p.state = state_of(context, &p.seen, p.name != NULL);
+    if (!p.name) p.name = fli_roster_listed(context->roster, client);
     return p;
 }
 
-static json_t *seconds(double s) { return s >= 0 ? json_real(s) : json_null(); }
+static json_t *seconds_or_null(double s) { return s >= 0 ? json_real(s) : json_null(); }
 
-static json_t *person_json(const person *p)
+static json_t *client_json(const client_view *p)
 {
     const fli_net_client *c = &p->seen;
-    return json_pack("{s:I, s:s?, s:I, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "client", (json_int_t)p->number,
-                     "name", p->name, "samples", (json_int_t)p->samples, "state", p->state, "heard", seconds(c->heard),
-                     "asked", seconds(c->asked), "took", c->answers ? seconds(c->took) : json_null(), "longest",
-                     c->answers ? seconds(c->longest) : json_null(), "answers", (json_int_t)c->answers, "dropped",
-                     (json_int_t)c->dropped, "refused", (json_int_t)c->refused, "rejected", (json_int_t)c->rejected);
+    return json_pack(
+        "{s:I, s:s?, s:I, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "client", (json_int_t)p->number, "name",
+        p->name, "samples", (json_int_t)p->samples, "state", p->state, "heard", seconds_or_null(c->heard), "asked",
+        seconds_or_null(c->asked), "took", c->answers ? seconds_or_null(c->took) : json_null(), "longest",
+        c->answers ? seconds_or_null(c->longest) : json_null(), "answers", (json_int_t)c->answers, "dropped",
+        (json_int_t)c->dropped, "refused", (json_int_t)c->refused, "rejected", (json_int_t)c->rejected);
 }
 
 /* Who is awaited longest comes first. */
 static int by_asked(const void *a, const void *b)
 {
-    double x = ((const person *)a)->seen.asked, y = ((const person *)b)->seen.asked;
+    double x = ((const client_view *)a)->seen.asked, y = ((const client_view *)b)->seen.asked;
     return (x < y) - (x > y);
 }
 
 /* Those who have something to do, longest first. */
-static json_t *stragglers(person *people, size_t n)
+static json_t *stragglers(client_view *people, size_t n)
 {
     json_t *out = json_array();
     qsort(people, n, sizeof *people, by_asked);
@@ -351,14 +357,14 @@ static json_t *stragglers(person *people, size_t n)
 }
 
 /* Adds both lists; 0: there is no memory. */
-static int add_people(fli_page_context *d, json_t *j)
+static int add_people(fli_page_context *context, json_t *j)
 {
-    size_t n = d->outline.clients;
-    person *people = malloc((n ? n : 1) * sizeof *people);
+    size_t n = context->federation.clients;
+    client_view *people = malloc((n ? n : 1) * sizeof *people);
     if (!people) return 0;
-    for (size_t i = 0; i < n; i++) people[i] = look_at(d, (uint32_t)i);
+    for (size_t i = 0; i < n; i++) people[i] = view_of(context, (uint32_t)i);
     json_t *list = json_array();
-    for (size_t i = 0; i < n && i < LISTED; i++) json_array_append_new(list, person_json(&people[i]));
+    for (size_t i = 0; i < n && i < LISTED; i++) json_array_append_new(list, client_json(&people[i]));
     json_object_set_new(j, "people", list);
     json_object_set_new(j, "stragglers", stragglers(people, n));
     free(people);
@@ -367,7 +373,7 @@ static int add_people(fli_page_context *d, json_t *j)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-static json_t *counted(const fli_net_counters *c)
+static json_t *counters_json(const fli_net_counters *c)
 {
     const struct {
         const char *name;
@@ -410,95 +416,97 @@ static json_t *checkpoint_json(const fli_journal_sums *s)
 
 static json_t *rounds_json(const fli_journal_sums *s)
 {
-    return json_pack("{s:o, s:o, s:o, s:o}", "last", seconds(s->last), "mean",
-                     seconds(s->counted ? s->seconds / (double)s->counted : -1), "longest", seconds(s->longest),
-                     "since", seconds(s->since));
+    return json_pack("{s:o, s:o, s:o, s:o}", "last", seconds_or_null(s->last), "mean",
+                     seconds_or_null(s->counted ? s->seconds / (double)s->counted : -1), "longest",
+                     seconds_or_null(s->longest), "since", seconds_or_null(s->since));
 }
 
-static json_t *run_json(fli_page_context *d)
+static json_t *run_json(fli_page_context *context)
 {
     fli_journal_sums s;
-    char run[sizeof d->run], sentence[400];
-    pthread_mutex_lock(&d->lock);
-    memcpy(run, d->run, sizeof run);
-    pthread_mutex_unlock(&d->lock);
-    fli_journal_look(d->journal, &s);
-    fl_status failed = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
-    return json_pack(
-        "{s:s, s:s?, s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "fedloom",
-        FL_VERSION, "run", *run ? run : NULL, "method", d->outline.method, "model", d->outline.model, "state",
-        fli_net_phase_name(fli_dispatch_phase(d->dispatch)), "error", failed ? sentence : NULL, "round",
-        (json_int_t)s.round, "rounds", (json_int_t)s.rounds, "clients", (json_int_t)d->outline.clients, "missing",
-        (json_int_t)(d->outline.clients - fli_roster_kept(d->roster)), "awaited",
-        (json_int_t)fl_server_awaited(d->server, NULL, 0), "seconds", fli_clock_now() - d->begun, "round_seconds",
-        rounds_json(&s), "checkpoint", checkpoint_json(&s), "metrics", fli_journal_metrics(d->journal), "mishaps",
-        fli_journal_mishaps(d->journal), "counters", counted(&d->counters));
+    char run[sizeof context->run], sentence[400];
+    pthread_mutex_lock(&context->lock);
+    memcpy(run, context->run, sizeof run);
+    pthread_mutex_unlock(&context->lock);
+    fli_journal_look(context->journal, &s);
+    fl_status failed = fli_dispatch_ending(context->dispatch, sentence, sizeof sentence);
+    return json_pack("{s:s, s:s?, s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}",
+                     "fedloom", FL_VERSION, "run", *run ? run : NULL, "method", context->federation.method, "model",
+                     context->federation.model, "state", fli_net_phase_name(fli_dispatch_phase(context->dispatch)),
+                     "error", failed ? sentence : NULL, "round", (json_int_t)s.round, "rounds", (json_int_t)s.rounds,
+                     "clients", (json_int_t)context->federation.clients, "missing",
+                     (json_int_t)(context->federation.clients - fli_roster_entered(context->roster)), "awaited",
+                     (json_int_t)fl_server_awaited(context->server, NULL, 0), "seconds",
+                     fli_clock_now() - context->begun, "round_seconds", rounds_json(&s), "checkpoint",
+                     checkpoint_json(&s), "metrics", fli_journal_metrics(context->journal), "mishaps",
+                     fli_journal_mishaps(context->journal), "counters", counters_json(&context->counters));
 }
 
 static fli_reply page_status(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     (void)r;
     locale_t before = fli_locale_enter();
-    json_t *j = run_json(d);
-    char *text = j && add_people(d, j) ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)) : NULL;
+    json_t *j = run_json(context);
+    char *text = j && add_people(context, j) ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)) : NULL;
     json_decref(j);
     fli_locale_leave(before);
     return fli_reply_json(text);
 }
 
-/* ==== page screen =========================================================================================== */
+/* ==== the page for people ========================================================================================= */
 
 /* The page for people: it fetches FLI_NET_STATUS again and again, and shows it. */
 
 extern const char fli_status_html[], fli_status_css[], fli_status_js[]; /* from status.html, ... by cmake/embed.cmake */
 
-/* Nothing but what comes from here; nobody may put it into a page of his own. */
+/* Loads nothing but its own parts, and no other page may hold it in a frame. */
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
                              "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static fli_reply part(const char *type, const char *text)
+static fli_reply static_page(const char *type, const char *text)
 {
     return (fli_reply){.code = 200, .type = type, .body = text, .n = strlen(text), .policy = policy};
 }
 
-static fli_reply page_screen(void *desk, fli_http_request *r)
+static fli_reply page_screen(void *context, fli_http_request *r)
 {
-    (void)desk, (void)r;
-    return part("text/html; charset=utf-8", fli_status_html);
+    (void)context, (void)r;
+    return static_page("text/html; charset=utf-8", fli_status_html);
 }
 
-static fli_reply page_screen_css(void *desk, fli_http_request *r)
+static fli_reply page_screen_css(void *context, fli_http_request *r)
 {
-    (void)desk, (void)r;
-    return part("text/css; charset=utf-8", fli_status_css);
+    (void)context, (void)r;
+    return static_page("text/css; charset=utf-8", fli_status_css);
 }
 
-static fli_reply page_screen_js(void *desk, fli_http_request *r)
+static fli_reply page_screen_js(void *context, fli_http_request *r)
 {
-    (void)desk, (void)r;
-    return part("text/javascript; charset=utf-8", fli_status_js);
+    (void)context, (void)r;
+    return static_page("text/javascript; charset=utf-8", fli_status_js);
 }
 
-/* ==== page join ============================================================================================= */
+/* ==== joining ===================================================================================================== */
 
 /* Before the run: what it is about, and who takes part. */
 
 static fli_reply page_federation(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
-    char run[sizeof d->run];
-    pthread_mutex_lock(&d->lock);
-    memcpy(run, d->run, sizeof run);
-    pthread_mutex_unlock(&d->lock);
+    fli_page_context *context = arg;
+    char run[sizeof context->run];
+    pthread_mutex_lock(&context->lock);
+    memcpy(run, context->run, sizeof run);
+    pthread_mutex_unlock(&context->lock);
     locale_t before = fli_locale_enter();
-    json_t *client = r->client == FLI_NOBODY ? json_null() : json_integer(r->client);
-    json_t *j = json_pack("{s:i, s:i, s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:o}, s:o}", "protocol",
-                          FLI_NET_VERSION, "oldest", FLI_NET_OLDEST, "fedloom", FL_VERSION, "run", *run ? run : NULL,
-                          "state", fli_net_phase_name(fli_dispatch_phase(d->dispatch)), "method", d->outline.method,
-                          "model", d->outline.model, "clients", (json_int_t)d->outline.clients, "missing",
-                          (json_int_t)(d->outline.clients - fli_roster_kept(d->roster)), "you", "name", r->name,
-                          "client", client, "samples", json_loads(d->outline.samples, 0, NULL));
+    json_t *client = r->client == FLI_NO_CLIENT ? json_null() : json_integer(r->client);
+    json_t *j =
+        json_pack("{s:i, s:i, s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:o}, s:o}", "protocol", FLI_NET_VERSION,
+                  "oldest", FLI_NET_OLDEST, "fedloom", FL_VERSION, "run", *run ? run : NULL, "state",
+                  fli_net_phase_name(fli_dispatch_phase(context->dispatch)), "method", context->federation.method,
+                  "model", context->federation.model, "clients", (json_int_t)context->federation.clients, "missing",
+                  (json_int_t)(context->federation.clients - fli_roster_entered(context->roster)), "you", "name",
+                  r->name, "client", client, "samples", json_loads(context->federation.samples, 0, NULL));
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     fli_locale_leave(before);
@@ -508,15 +516,15 @@ static fli_reply page_federation(void *arg, fli_http_request *r)
 const char *fli_page_claim(void *arg, uint32_t client, const fli_http_request *r, double *again, char *sentence,
                            size_t n)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     char word[300];
-    fli_other other;
-    fli_ask_claim is = fli_dispatch_claim(d->dispatch, client, &r->instance, r->address, &other);
+    fli_other_process other;
+    fli_process_claim is = fli_dispatch_claim(context->dispatch, client, &r->instance, r->address, &other);
     *again = 0;
     if (is == FLI_CLAIM_RESTARTED)
-        fli_net_note(&d->log, "restarted", "client=%u name=%s address=%s", client, r->name, r->address);
+        fli_net_note(&context->log, "restarted", "client=%u name=%s address=%s", client, r->name, r->address);
     if (is == FLI_CLAIM_REPLACED)
-        fli_net_say(&d->log, "replaced", "client=%u name=%s address=%s before=%s silence=%.0f", client, r->name,
+        fli_net_say(&context->log, "replaced", "client=%u name=%s address=%s before=%s silence=%.0f", client, r->name,
                     r->address, other.address, other.heard);
     if (is < FLI_CLAIM_LIVE) return NULL;
     if (is == FLI_CLAIM_LIVE) {
@@ -530,59 +538,61 @@ const char *fli_page_claim(void *arg, uint32_t client, const fli_http_request *r
                      "another process takes part as %s: it came from %s %.0f s ago and has taken this one's place; is "
                      "its folder a copy of this one's?",
                      r->name, other.address, other.age);
-    fli_net_caution(&d->log, "duplicate", "client=%u name=%s address=%s reason=%s", client, r->name, r->address,
-                    fli_net_quote(sentence, word, sizeof word));
-    fli_journal_mishap(d->journal, "duplicate", client, r->name, sentence);
+    fli_net_say_bounded(&context->log, "duplicate", "client=%u name=%s address=%s reason=%s", client, r->name,
+                        r->address, fli_net_quote(sentence, word, sizeof word));
+    fli_journal_mishap(context->journal, "duplicate", client, r->name, sentence);
     return sentence;
 }
 
 /* The server looks at the card, the roster keeps it; only then is the client told. */
-static fl_status admit(fli_page_context *d, fl_ctx *ctx, fli_http_request *r, uint32_t *client)
+static fl_status admit(fli_page_context *context, fl_ctx *ctx, fli_http_request *r, uint32_t *client)
 {
-    fl_status s = fli_roster_place(d->roster, ctx, r->name, client);
+    fl_status s = fli_roster_reserve(context->roster, ctx, r->name, client);
     if (s) return s;
-    s = fl_server_join(d->server, *client, r->body, r->n);
+    s = fl_server_join(context->server, *client, r->body, r->n);
     if (s) {
-        fli_roster_release(d->roster, *client);
-        return fli_fail(ctx, s, "%s", fl_server_error(d->server));
+        fli_roster_release(context->roster, *client);
+        return fli_fail(ctx, s, "%s", fl_server_error(context->server));
     }
-    return fli_roster_enter(d->roster, ctx, *client, r->body, r->n);
+    return fli_roster_enter(context->roster, ctx, *client, r->body, r->n);
 }
 
-static fli_reply welcome(fli_page_context *d, fli_http_request *r, uint32_t client)
+static fli_reply welcome(fli_page_context *context, fli_http_request *r, uint32_t client)
 {
     char *text = malloc(64);
     if (text) fli_snprintf(text, 64, "{\"client\": %u}\n", client);
-    size_t kept = fli_roster_kept(d->roster);
-    if (r->client == FLI_NOBODY)
-        fli_net_note(&d->log, "joined", "client=%u name=%s samples=%llu missing=%zu", client, r->name,
-                     (unsigned long long)fl_server_samples(d->server, client), d->outline.clients - kept);
-    fli_dispatch_heard(d->dispatch, client);
-    if (kept == d->outline.clients) fli_dispatch_begin(d->dispatch);
+    size_t kept = fli_roster_entered(context->roster);
+    if (r->client == FLI_NO_CLIENT)
+        fli_net_note(&context->log, "joined", "client=%u name=%s samples=%llu missing=%zu", client, r->name,
+                     (unsigned long long)fl_server_samples(context->server, client),
+                     context->federation.clients - kept);
+    fli_dispatch_heard_from(context->dispatch, client);
+    if (kept == context->federation.clients) fli_dispatch_begin(context->dispatch);
     return fli_reply_json(text);
 }
 
 static fli_reply page_join(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     uint32_t client;
     char word[300];
     fl_ctx *ctx = fl_ctx_new();
-    fl_status s = ctx ? admit(d, ctx, r, &client) : FL_ENOMEM;
+    fl_status s = ctx ? admit(context, ctx, r, &client) : FL_ENOMEM;
     fli_reply reply;
     double again;
     char sentence[400];
-    if (!s && fli_page_claim(d, client, r, &again, sentence, sizeof sentence)) {
+    if (!s && fli_page_claim(context, client, r, &again, sentence, sizeof sentence)) {
         reply = fli_reply_refused(sentence, again, 0);
     } else if (!s) {
-        reply = welcome(d, r, client);
+        reply = welcome(context, r, client);
     } else {
         const char *why = ctx ? fl_ctx_error(ctx) : "out of memory";
         unsigned code = s == FL_EFORMAT                 ? MHD_HTTP_BAD_REQUEST
                         : s == FL_EIO || s == FL_ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE
                                                         : MHD_HTTP_CONFLICT;
-        fli_net_caution(&d->log, "not-joined", "name=%s reason=%s", r->name, fli_net_quote(why, word, sizeof word));
-        fli_journal_mishap(d->journal, "not-joined", FLI_NOBODY, r->name, why);
+        fli_net_say_bounded(&context->log, "not-joined", "name=%s reason=%s", r->name,
+                            fli_net_quote(why, word, sizeof word));
+        fli_journal_mishap(context->journal, "not-joined", FLI_NO_CLIENT, r->name, why);
         reply = fli_reply_error(code, "%s", why);
         if (code == MHD_HTTP_SERVICE_UNAVAILABLE) reply.retry = 5;
     }
@@ -590,28 +600,28 @@ static fli_reply page_join(void *arg, fli_http_request *r)
     return reply;
 }
 
-/* ==== page ask ============================================================================================== */
+/* ==== asks and answers ============================================================================================ */
 
 /* While it runs: terms and asks to clients, which may wait for them, and their answers. */
 
 /* ---- what clients fetch ---------------------------------------------------------------------------------------- */
 
 /* Nothing there yet: the request waits, if it may. */
-static fli_reply none_yet(fli_page_context *d, fli_http_request *r, int terms)
+static fli_reply none_yet(fli_page_context *context, fli_http_request *r, int terms)
 {
     double seconds = r->wait;
     if (seconds <= 0) return (fli_reply){.code = MHD_HTTP_NO_CONTENT};
     fli_http_hold(r);
-    if (!fli_dispatch_wait(d->dispatch, r->client, terms, seconds, r)) fli_http_wake(r);
+    if (!fli_dispatch_wait(context->dispatch, r->client, terms, seconds, r)) fli_http_wake(r);
     return (fli_reply){0};
 }
 
 /* The run is over for good. What ended it may name files of the server, and other clients: that is for its log. */
-static fli_reply gone(fli_page_context *d)
+static fli_reply run_over_reply(fli_page_context *context)
 {
     enum { MOST = 256 };
     char sentence[8], *text = malloc(MOST);
-    fl_status s = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
+    fl_status s = fli_dispatch_ending(context->dispatch, sentence, sizeof sentence);
     if (text)
         fli_snprintf(text, MOST, "{\"state\": \"over\", \"ok\": %s, \"reason\": \"%s\"}\n", s ? "false" : "true",
                      s ? fl_status_text(s) : "");
@@ -624,11 +634,11 @@ static void free_bytes(void *bytes)
     free(bytes);
 }
 
-static fli_reply send_terms(fli_page_context *d, fli_http_request *r)
+static fli_reply send_terms(fli_page_context *context, fli_http_request *r)
 {
     fl_bytes *terms = malloc(sizeof *terms);
     if (!terms) return fli_reply_text(0, NULL, NULL);
-    fl_status s = fl_server_terms(d->server, r->client, terms);
+    fl_status s = fl_server_terms(context->server, r->client, terms);
     if (!s)
         return (fli_reply){.code = MHD_HTTP_OK,
                            .type = FLI_NET_PACKET,
@@ -637,31 +647,31 @@ static fli_reply send_terms(fli_page_context *d, fli_http_request *r)
                            .release = free_bytes,
                            .owner = terms};
     free(terms);
-    return fli_reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "%s", fl_server_error(d->server));
+    return fli_reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "%s", fl_server_error(context->server));
 }
 
 static fli_reply page_terms(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
-    fli_net_phase phase = fli_dispatch_phase(d->dispatch);
-    if (phase == FLI_NET_OVER) return gone(d);
-    return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(d, r, 1) : send_terms(d, r);
+    fli_page_context *context = arg;
+    fli_net_phase phase = fli_dispatch_phase(context->dispatch);
+    if (phase == FLI_NET_OVER) return run_over_reply(context);
+    return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(context, r, 1) : send_terms(context, r);
 }
 
-static void release(void *parcel) { fli_shared_body_release(parcel); }
+static void release_body(void *body) { fli_shared_body_release(body); }
 
 static fli_reply page_ask(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
-    fli_net_phase phase = fli_dispatch_phase(d->dispatch);
-    if (phase == FLI_NET_OVER) return gone(d);
-    fli_shared_body *p = fli_dispatch_ask(d->dispatch, r->client);
-    if (!p) return none_yet(d, r, 0);
+    fli_page_context *context = arg;
+    fli_net_phase phase = fli_dispatch_phase(context->dispatch);
+    if (phase == FLI_NET_OVER) return run_over_reply(context);
+    fli_shared_body *p = fli_dispatch_ask(context->dispatch, r->client);
+    if (!p) return none_yet(context, r, 0);
     return (fli_reply){.code = MHD_HTTP_OK,
                        .type = FLI_NET_PACKET,
                        .body = p->packet.data,
                        .n = p->packet.n,
-                       .release = release,
+                       .release = release_body,
                        .owner = p};
 }
 
@@ -680,9 +690,9 @@ static unsigned code_of(fl_status s)
 
 static fli_reply page_answer(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     char sentence[400];
-    fl_status s = fli_dispatch_answer(d->dispatch, r->client, r->body, r->n, sentence, sizeof sentence);
+    fl_status s = fli_dispatch_answer(context->dispatch, r->client, r->body, r->n, sentence, sizeof sentence);
     if (!s) return fli_reply_json(strdup("{\"taken\": true}\n"));
     fli_reply reply = fli_reply_error(code_of(s), "%s", sentence);
     if (reply.code == MHD_HTTP_SERVICE_UNAVAILABLE) reply.retry = 2;
@@ -709,7 +719,7 @@ static uint64_t number_in(const json_t *j)
 
 static fli_reply page_refuse(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     json_t *j = read_object(r);
     const char *reason = json_string_value(json_object_get(j, "reason"));
     const json_t *said = json_object_get(j, "number");
@@ -717,7 +727,7 @@ static fli_reply page_refuse(void *arg, fli_http_request *r)
     fli_reply reply;
     if (!reason || !json_is_integer(said) || json_integer_value(said) < 0)
         reply = fli_reply_error(MHD_HTTP_BAD_REQUEST, "a refusal is {\"number\": the ask's, \"reason\": a sentence}");
-    else if (fli_dispatch_refuse(d->dispatch, r->client, number, reason) == FL_EMISMATCH)
+    else if (fli_dispatch_refuse(context->dispatch, r->client, number, reason) == FL_EMISMATCH)
         reply =
             fli_reply_error(MHD_HTTP_CONFLICT, "nobody waits for an answer to ask %llu", (unsigned long long)number);
     else
@@ -728,39 +738,39 @@ static fli_reply page_refuse(void *arg, fli_http_request *r)
 
 /* On the disk first: a server that starts again does not wait for this client then. If the disk will not have it, it
  * waits in vain, and no harm is done. */
-static void note_told(fli_page_context *d, uint32_t client)
+static void note_told(fli_page_context *context, uint32_t client)
 {
     fl_ctx *ctx = fl_ctx_new();
-    if (fli_dispatch_phase(d->dispatch) == FLI_NET_OVER) {
-        if (ctx) fli_roster_tell(d->roster, ctx, client);
-        fli_dispatch_told(d->dispatch, client);
+    if (fli_dispatch_phase(context->dispatch) == FLI_NET_OVER) {
+        if (ctx) fli_roster_acknowledge(context->roster, ctx, client);
+        fli_dispatch_acknowledge(context->dispatch, client);
     }
     fl_ctx_free(ctx);
 }
 
 static fli_reply page_alive(void *arg, fli_http_request *r)
 {
-    fli_page_context *d = arg;
+    fli_page_context *context = arg;
     json_t *j = read_object(r);
-    if (json_is_true(json_object_get(j, "over"))) note_told(d, r->client);
-    if (json_is_true(json_object_get(j, "leaving"))) fli_dispatch_leave(d->dispatch, r->client);
-    int wanted = fli_dispatch_wanted(d->dispatch, r->client, number_in(j));
+    if (json_is_true(json_object_get(j, "over"))) note_told(context, r->client);
+    if (json_is_true(json_object_get(j, "leaving"))) fli_dispatch_leave(context->dispatch, r->client);
+    int wanted = fli_dispatch_wanted(context->dispatch, r->client, number_in(j));
     json_decref(j);
     return fli_reply_json(strdup(wanted ? "{\"wanted\": true}\n" : "{\"wanted\": false}\n"));
 }
 
-/* ==== pages ================================================================================================= */
+/* ==== the table =================================================================================================== */
 
-static size_t small_body(void *desk)
+static size_t small_body(void *context)
 {
-    (void)desk;
+    (void)context;
     return FLI_NET_SMALL_BODY;
 }
 
 /* Before the run has begun nobody can have an answer to give. */
-static size_t answer_body(void *desk)
+static size_t answer_body(void *context)
 {
-    size_t most = fl_server_answer_bytes(((fli_page_context *)desk)->server);
+    size_t most = fl_server_answer_bytes(((fli_page_context *)context)->server);
     return most ? most : FLI_NET_SMALL_BODY;
 }
 

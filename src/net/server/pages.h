@@ -1,4 +1,4 @@
-/* What pages of the server work with. A new page is a function here, in a file of its own, and a line in pages.c. */
+/* The pages of a server, and what they work with. A new page is a function in pages.c and a line of the table there. */
 #ifndef FLI_NET_SERVER_PAGES_H
 #define FLI_NET_SERVER_PAGES_H
 
@@ -12,9 +12,9 @@
 
 /* All that pages see: the argument of each is one. */
 typedef struct {
-    fl_ctx *ctx; /* of whoever started the server: for nobody else while it serves */
+    fl_ctx *ctx; /* of the thread that started the server: no other one uses it while it serves */
     fl_server *server;
-    fli_federation_outline outline;
+    fli_federation_summary federation;
     fli_roster *roster;
     fli_dispatch *dispatch;
     fli_journal *journal;
@@ -28,8 +28,8 @@ typedef struct {
 
 extern const fli_page fli_pages[];
 
-/* fli_http_spec's: says in the log who it is that comes, and that there are two. */
-const char *fli_page_claim(void *desk, uint32_t client, const fli_http_request *r, double *again, char *sentence,
+/* fli_http_spec.claim: logs a process that takes part as a client for the first time, and a second one. */
+const char *fli_page_claim(void *context, uint32_t client, const fli_http_request *r, double *again, char *sentence,
                            size_t n);
 
 #endif

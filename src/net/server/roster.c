@@ -22,12 +22,12 @@ enum {
 };
 
 typedef struct {
-    char name[FLI_NET_NAME_MAX + 1]; /* "": nobody has this number */
+    char name[FLI_NET_NAME_MAX + 1]; /* "": the number is free */
     int listed;                      /* by the list: the name stays */
-    unsigned placed;     /* calls of fli_roster_place that were not taken back; more than one may be at it */
+    unsigned reserved;   /* calls of fli_roster_reserve that were not released; more than one request may be at it */
     unsigned char *card; /* NULL: not entered */
     size_t card_bytes;
-    int told; /* that the run is over */
+    int acknowledged; /* it has confirmed that it knows that the run is over */
 } entry;
 
 struct fli_roster {
@@ -37,13 +37,13 @@ struct fli_roster {
     char *path;
     int fd;               /* -1: it is kept nowhere */
     uint64_t length;      /* of the file, as far as it is whole */
-    int scrap;            /* of a line that failed lies behind that, or may */
+    int torn;             /* the rest of a line that failed lies behind that, or may */
     pthread_mutex_t lock; /* guards all below, and the file */
     entry *entries;
-    uint32_t *table; /* of numbers by their names' hash; FLI_NOBODY: free */
+    uint32_t *table; /* of numbers by their names' hash; FLI_NO_CLIENT: free */
     size_t mask;
     size_t next; /* numbers below have names */
-    size_t kept;
+    size_t entered;
 };
 
 /* ---- names ------------------------------------------------------------------------------------------------ */
@@ -59,7 +59,7 @@ static size_t hash(const char *name)
 static uint32_t *seek(const fli_roster *r, const char *name)
 {
     size_t at = hash(name) & r->mask;
-    while (r->table[at] != FLI_NOBODY && strcmp(r->entries[r->table[at]].name, name)) at = (at + 1) & r->mask;
+    while (r->table[at] != FLI_NO_CLIENT && strcmp(r->entries[r->table[at]].name, name)) at = (at + 1) & r->mask;
     return &r->table[at];
 }
 
@@ -72,19 +72,19 @@ static void take_number(fli_roster *r, uint32_t client, const char *name)
 /* Names behind a gap could not be found any more, so all are put in again. */
 static void build_table(fli_roster *r)
 {
-    for (size_t i = 0; i <= r->mask; i++) r->table[i] = FLI_NOBODY;
+    for (size_t i = 0; i <= r->mask; i++) r->table[i] = FLI_NO_CLIENT;
     for (size_t i = 0; i < r->clients; i++)
         if (*r->entries[i].name) *seek(r, r->entries[i].name) = (uint32_t)i;
 }
 
-/* A client that is entered is not any more. */
-static void strike_out(fli_roster *r, uint32_t client)
+/* Takes back the entry of a client. */
+static void remove_entry(fli_roster *r, uint32_t client)
 {
     entry *e = &r->entries[client];
     fli_free(e->card);
     e->card = NULL;
-    e->told = 0;
-    r->kept--;
+    e->acknowledged = 0;
+    r->entered--;
     if (e->listed) return;
     *e->name = 0;
     if (client < r->next) r->next = client;
@@ -103,7 +103,7 @@ static fl_status take_name(fli_roster *r, const char *path, size_t line, const c
     if (line > r->clients)
         return fli_fail(r->ctx, FL_ECONFIG, "%s:%zu: there are %zu clients (partition.clients), and this is one more",
                         path, line, r->clients);
-    if (*seek(r, name) != FLI_NOBODY)
+    if (*seek(r, name) != FLI_NO_CLIENT)
         return fli_fail(r->ctx, FL_ECONFIG, "%s:%zu: %s is there twice", path, line, name);
     take_number(r, (uint32_t)(line - 1), name);
     r->entries[line - 1].listed = 1;
@@ -168,7 +168,7 @@ static fl_status take_entry(fli_roster *r, size_t line, const json_t *j)
     if (!name || !hex || !fli_net_name_ok(name) || client < 0 || (uint64_t)client >= r->clients)
         return damaged(r, line);
     entry *e = &r->entries[client];
-    if (e->card || (*e->name && strcmp(e->name, name)) || (!*e->name && *seek(r, name) != FLI_NOBODY) ||
+    if (e->card || (*e->name && strcmp(e->name, name)) || (!*e->name && *seek(r, name) != FLI_NO_CLIENT) ||
         (r->fixed && !*e->name))
         return fli_fail(r->ctx, FL_ECONFIG,
                         "%s:%zu: client %d joined as %s, which is not what the list of names says; use the list it was "
@@ -176,7 +176,7 @@ static fl_status take_entry(fli_roster *r, size_t line, const json_t *j)
                         r->path, line, (int)client, name);
     if (!(e->card = read_card(r->ctx, hex, &e->card_bytes))) return damaged(r, line);
     if (!*e->name) take_number(r, (uint32_t)client, name);
-    r->kept++;
+    r->entered++;
     return FL_OK;
 }
 
@@ -185,7 +185,7 @@ static fl_status take_told(fli_roster *r, size_t line, const json_t *told)
     json_int_t client = json_integer_value(told);
     if (!json_is_integer(told) || client < 0 || (uint64_t)client >= r->clients || !r->entries[client].card)
         return damaged(r, line);
-    r->entries[client].told = 1;
+    r->entries[client].acknowledged = 1;
     return FL_OK;
 }
 
@@ -194,7 +194,7 @@ static fl_status take_left(fli_roster *r, size_t line, const json_t *left)
     json_int_t client = json_integer_value(left);
     if (!json_is_integer(left) || client < 0 || (uint64_t)client >= r->clients || !r->entries[client].card)
         return damaged(r, line);
-    strike_out(r, (uint32_t)client);
+    remove_entry(r, (uint32_t)client);
     return FL_OK;
 }
 
@@ -247,23 +247,23 @@ static fl_status cannot(fl_ctx *ctx, const fli_roster *r, int error)
     return fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", r->path, strerror(error));
 }
 
-/* A new line at the end, or none at all. Behind what is left of one that failed nothing is written: a shorter line
- * would have its tail behind it, and nobody could read either. */
+/* A new line at the end, or none at all. Nothing is written behind the rest of a line that failed: both would be
+ * unreadable. */
 static fl_status append(fli_roster *r, fl_ctx *ctx, const char *line, size_t n)
 {
-    if (r->scrap && ftruncate(r->fd, (off_t)r->length))
+    if (r->torn && ftruncate(r->fd, (off_t)r->length))
         return fli_fail(ctx, FL_EIO,
                         "%s: nobody can join before the rest of a line is removed that could not be written, and that "
                         "fails: %s",
                         r->path, strerror(errno));
-    r->scrap = 0;
+    r->torn = 0;
     ssize_t wrote = pwrite(r->fd, line, n, (off_t)r->length);
     int error = wrote < 0 ? errno : (size_t)wrote < n ? ENOSPC : fdatasync(r->fd) ? errno : 0;
     if (!error) {
         r->length += n;
         return FL_OK;
     }
-    r->scrap = ftruncate(r->fd, (off_t)r->length) != 0;
+    r->torn = ftruncate(r->fd, (off_t)r->length) != 0;
     return cannot(ctx, r, error);
 }
 
@@ -338,9 +338,9 @@ uint32_t fli_roster_find(fli_roster *r, const char *name)
 {
     pthread_mutex_lock(&r->lock);
     uint32_t client = *seek(r, name);
-    int entered = client != FLI_NOBODY && r->entries[client].card;
+    int entered = client != FLI_NO_CLIENT && r->entries[client].card;
     pthread_mutex_unlock(&r->lock);
-    return entered ? client : FLI_NOBODY;
+    return entered ? client : FLI_NO_CLIENT;
 }
 
 const char *fli_roster_name(fli_roster *r, uint32_t client)
@@ -356,33 +356,33 @@ const char *fli_roster_listed(fli_roster *r, uint32_t client)
     return client < r->clients && r->entries[client].listed ? r->entries[client].name : NULL;
 }
 
-size_t fli_roster_kept(fli_roster *r)
+size_t fli_roster_entered(fli_roster *r)
 {
     pthread_mutex_lock(&r->lock);
-    size_t kept = r->kept;
+    size_t entered = r->entered;
     pthread_mutex_unlock(&r->lock);
-    return kept;
+    return entered;
 }
 
 /* Behind the lock. */
-static uint32_t place_of(fli_roster *r, const char *name)
+static uint32_t reserve(fli_roster *r, const char *name)
 {
     uint32_t client = *seek(r, name);
-    if (client != FLI_NOBODY || r->fixed) return client;
+    if (client != FLI_NO_CLIENT || r->fixed) return client;
     while (r->next < r->clients && *r->entries[r->next].name) r->next++;
-    if (r->next == r->clients) return FLI_NOBODY;
+    if (r->next == r->clients) return FLI_NO_CLIENT;
     client = (uint32_t)r->next;
     take_number(r, client, name);
     return client;
 }
 
-fl_status fli_roster_place(fli_roster *r, fl_ctx *ctx, const char *name, uint32_t *client)
+fl_status fli_roster_reserve(fli_roster *r, fl_ctx *ctx, const char *name, uint32_t *client)
 {
     pthread_mutex_lock(&r->lock);
-    *client = place_of(r, name);
-    if (*client != FLI_NOBODY) r->entries[*client].placed++;
+    *client = reserve(r, name);
+    if (*client != FLI_NO_CLIENT) r->entries[*client].reserved++;
     pthread_mutex_unlock(&r->lock);
-    if (*client != FLI_NOBODY) return FL_OK;
+    if (*client != FLI_NO_CLIENT) return FL_OK;
     if (r->fixed) return fli_fail(ctx, FL_EMISMATCH, "%s is not on the list of this federation's clients", name);
     return fli_fail(ctx, FL_EMISMATCH, "%s cannot join: all %zu places of this federation are taken", name, r->clients);
 }
@@ -391,7 +391,7 @@ void fli_roster_release(fli_roster *r, uint32_t client)
 {
     pthread_mutex_lock(&r->lock);
     entry *e = &r->entries[client];
-    if (!--e->placed && !e->card && !e->listed) {
+    if (!--e->reserved && !e->card && !e->listed) {
         *e->name = 0;
         if (client < r->next) r->next = client;
         build_table(r);
@@ -413,7 +413,7 @@ fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const vo
     if (!s && !e->card) {
         e->card = copy;
         e->card_bytes = n;
-        r->kept++;
+        r->entered++;
         copy = NULL;
     }
     pthread_mutex_unlock(&r->lock);
@@ -427,7 +427,7 @@ fl_status fli_roster_leave(fli_roster *r, fl_ctx *ctx, uint32_t client)
     int n = fli_snprintf(line, sizeof line, "{\"left\": %u}\n", client);
     pthread_mutex_lock(&r->lock);
     fl_status s = r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
-    if (!s) strike_out(r, client);
+    if (!s) remove_entry(r, client);
     pthread_mutex_unlock(&r->lock);
     return s;
 }
@@ -442,22 +442,22 @@ const unsigned char *fli_roster_card(fli_roster *r, uint32_t client, size_t *n)
     return card;
 }
 
-fl_status fli_roster_tell(fli_roster *r, fl_ctx *ctx, uint32_t client)
+fl_status fli_roster_acknowledge(fli_roster *r, fl_ctx *ctx, uint32_t client)
 {
     char line[64];
     int n = fli_snprintf(line, sizeof line, "{\"told\": %u}\n", client);
     pthread_mutex_lock(&r->lock);
     entry *e = &r->entries[client];
-    fl_status s = !e->told && r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
-    if (!s) e->told = 1;
+    fl_status s = !e->acknowledged && r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
+    if (!s) e->acknowledged = 1;
     pthread_mutex_unlock(&r->lock);
     return s;
 }
 
-int fli_roster_told(fli_roster *r, uint32_t client)
+int fli_roster_acknowledged(fli_roster *r, uint32_t client)
 {
     pthread_mutex_lock(&r->lock);
-    int told = r->entries[client].told;
+    int acknowledged = r->entries[client].acknowledged;
     pthread_mutex_unlock(&r->lock);
-    return told;
+    return acknowledged;
 }

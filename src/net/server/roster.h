@@ -1,11 +1,11 @@
-/* Who is who: the names of clients, their numbers and their cards. What is entered is on the disk before anybody is
- * told, so that a server that starts again knows everybody. Safe from any thread. */
+/* The names of clients, their numbers and their cards. An entry is on the disk before its client is told, so that a
+ * server that starts again knows all of them. Safe from any thread. */
 #ifndef FLI_NET_SERVER_ROSTER_H
 #define FLI_NET_SERVER_ROSTER_H
 
 #include "base/ctx.h"
 
-#define FLI_NOBODY UINT32_MAX
+#define FLI_NO_CLIENT UINT32_MAX
 
 typedef struct fli_roster fli_roster;
 
@@ -21,19 +21,19 @@ typedef struct {
 fl_status fli_roster_open(fl_ctx *ctx, const fli_roster_spec *spec, fli_roster **out);
 void fli_roster_free(fli_roster *r);
 
-/* The number of a name; FLI_NOBODY: it has none. */
+/* The number of a name; FLI_NO_CLIENT: it has none. */
 uint32_t fli_roster_find(fli_roster *r, const char *name);
 /* The name of a number that is entered; NULL: it is not. It stays where it is. */
 const char *fli_roster_name(fli_roster *r, uint32_t client);
 /* The same of one that the list names, whether it is entered or not. */
 const char *fli_roster_listed(fli_roster *r, uint32_t client);
-size_t fli_roster_kept(fli_roster *r); /* how many are entered for good */
+size_t fli_roster_entered(fli_roster *r); /* how many are entered */
 
 /* The number that a name has or gets now, which is its own from here on. FL_EMISMATCH with the reason if there is none
  * for it. */
-fl_status fli_roster_place(fli_roster *r, fl_ctx *ctx, const char *name, uint32_t *client);
-/* Gives back a number whose client was turned away, once for each fli_roster_place; unless it was entered, is on the
- * list, or somebody else of that name is about to enter it. */
+fl_status fli_roster_reserve(fli_roster *r, fl_ctx *ctx, const char *name, uint32_t *client);
+/* Gives back a number whose client was turned away, once for each fli_roster_reserve; unless it was entered, is on the
+ * list, or another request of that name is about to enter it. */
 void fli_roster_release(fli_roster *r, uint32_t client);
 /* Enters a number's card for good. Again: nothing happens. FL_EIO: not on the disk; it may be tried again. */
 fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const void *card, size_t n);
@@ -41,8 +41,8 @@ fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const vo
 fl_status fli_roster_leave(fli_roster *r, fl_ctx *ctx, uint32_t client);
 /* The card of a number that was entered before the server started; NULL: there is none. */
 const unsigned char *fli_roster_card(fli_roster *r, uint32_t client, size_t *n);
-/* A client that is entered knows that the run is over. Again: nothing happens. FL_EIO: not on the disk. */
-fl_status fli_roster_tell(fli_roster *r, fl_ctx *ctx, uint32_t client);
-int fli_roster_told(fli_roster *r, uint32_t client);
+/* Notes that a client that is entered knows that the run is over. Again: nothing happens. FL_EIO: not on the disk. */
+fl_status fli_roster_acknowledge(fli_roster *r, fl_ctx *ctx, uint32_t client);
+int fli_roster_acknowledged(fli_roster *r, uint32_t client);
 
 #endif

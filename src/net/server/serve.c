@@ -15,7 +15,7 @@
 #include <time.h>
 
 struct fli_serve {
-    fli_page_context desk; /* what pages see */
+    fli_page_context context; /* what pages see */
     fl_ctx *ctx;
     char *folder; /* where the roster is; NULL: nowhere */
     fli_lock *lock;
@@ -26,73 +26,79 @@ struct fli_serve {
 
 /* ---- what others call ---------------------------------------------------------------------------------------- */
 
-static const char *name_of(void *desk, uint32_t client)
+static const char *name_of(void *context, uint32_t client)
 {
-    return fli_roster_name(((fli_page_context *)desk)->roster, client);
+    return fli_roster_name(((fli_page_context *)context)->roster, client);
 }
-static uint32_t find(void *desk, const char *name) { return fli_roster_find(((fli_page_context *)desk)->roster, name); }
-static void heard(void *desk, uint32_t client) { fli_dispatch_heard(((fli_page_context *)desk)->dispatch, client); }
-
-static void wake(void *desk, void *request)
+static uint32_t find(void *context, const char *name)
 {
-    (void)desk;
+    return fli_roster_find(((fli_page_context *)context)->roster, name);
+}
+static void heard_from(void *context, uint32_t client)
+{
+    fli_dispatch_heard_from(((fli_page_context *)context)->dispatch, client);
+}
+
+static void wake(void *context, void *request)
+{
+    (void)context;
     fli_http_wake(request);
 }
 
 /* The run is known by what its terms say. */
-static void note_run(fli_page_context *d)
+static void note_run(fli_page_context *page)
 {
     fl_bytes terms;
     fli_digest run;
     fl_ctx *ctx = fl_ctx_new();
-    if (!ctx || fl_server_terms(d->server, 0, &terms)) {
+    if (!ctx || fl_server_terms(page->server, 0, &terms)) {
         fl_ctx_free(ctx);
         return;
     }
     if (!fli_peek_terms(ctx, terms.data, terms.n, &run)) {
-        pthread_mutex_lock(&d->lock);
-        fli_digest_print(&run, d->run);
-        pthread_mutex_unlock(&d->lock);
+        pthread_mutex_lock(&page->lock);
+        fli_digest_print(&run, page->run);
+        pthread_mutex_unlock(&page->lock);
     }
     fl_bytes_free(&terms);
     fl_ctx_free(ctx);
 }
 
 /* fl_observer_fn: after every round, on the run's thread. */
-static void observe(void *desk, const fl_run *run, const fl_row *row, int measured)
+static void observe(void *context, const fl_run *run, const fl_row *row, int measured)
 {
-    fli_page_context *d = desk;
+    fli_page_context *page = context;
     size_t round = fl_run_round(run);
-    if (!*d->run) note_run(d);
-    fli_journal_round(d->journal, round, fl_run_rounds(run), measured ? row : NULL);
+    if (!*page->run) note_run(page);
+    fli_journal_round(page->journal, round, fl_run_rounds(run), measured ? row : NULL);
     double loss = measured ? fl_row_get(row, "train_loss") : NAN,
            right = measured ? fl_row_get(row, "test_accuracy") : NAN;
     char more[100] = "";
     if (!isnan(loss)) fli_snprintf(more, sizeof more, " train_loss=%.6g", loss);
     size_t n = strlen(more);
     if (!isnan(right)) fli_snprintf(more + n, sizeof more - n, " test_accuracy=%.4f", right);
-    fli_net_note(&d->log, "round", "round=%zu of=%zu answers=%llu%s", round, fl_run_rounds(run),
-                 (unsigned long long)atomic_load(&d->counters.answers), more);
+    fli_net_note(&page->log, "round", "round=%zu of=%zu answers=%llu%s", round, fl_run_rounds(run),
+                 (unsigned long long)atomic_load(&page->counters.answers), more);
 }
 
 /* fl_checkpoint_fn */
-static void note_checkpoint(void *desk, const fl_checkpoint *c)
+static void note_checkpoint(void *context, const fl_checkpoint *c)
 {
-    fli_page_context *d = desk;
+    fli_page_context *page = context;
     char word[400];
-    fli_journal_checkpoint(d->journal, c);
+    fli_journal_checkpoint(page->journal, c);
     if (c->status)
-        fli_net_say(&d->log, "checkpoint-failed", "round=%zu reason=%s", c->round,
+        fli_net_say(&page->log, "checkpoint-failed", "round=%zu reason=%s", c->round,
                     fli_net_quote(c->why, word, sizeof word));
     else
-        fli_net_note(&d->log, "checkpoint", "round=%zu seconds=%.3f bytes=%llu", c->round, c->seconds,
+        fli_net_note(&page->log, "checkpoint", "round=%zu seconds=%.3f bytes=%llu", c->round, c->seconds,
                      (unsigned long long)c->bytes);
 }
 
-static void note_mishap(void *desk, const char *what, uint32_t client, const char *why)
+static void note_mishap(void *context, const char *what, uint32_t client, const char *why)
 {
-    fli_page_context *d = desk;
-    fli_journal_mishap(d->journal, what, client, fli_roster_name(d->roster, client), why);
+    fli_page_context *page = context;
+    fli_journal_mishap(page->journal, what, client, fli_roster_name(page->roster, client), why);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
@@ -119,13 +125,15 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const str
 /* The folder of what a restarted server needs, which is this server's alone from now on. */
 static fl_status claim_folder(fli_serve *s)
 {
-    fli_page_context *d = &s->desk;
-    if (!*d->outline.output) return FL_OK;
-    if (!(s->folder = fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(d->outline.output), d->outline.output)))
+    fli_page_context *page = &s->context;
+    if (!*page->federation.output) return FL_OK;
+    if (!(s->folder =
+              fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(page->federation.output), page->federation.output)))
         return FL_ENOMEM;
     /* With a folder of ours beside it, it is the result of this run, whose clients do not know yet. */
-    if (fli_path_kind(d->outline.output) && !fli_path_kind(s->folder))
-        return fli_fail(s->ctx, FL_ECONFIG, "%s: there is a result already; choose another output", d->outline.output);
+    if (fli_path_kind(page->federation.output) && !fli_path_kind(s->folder))
+        return fli_fail(s->ctx, FL_ECONFIG, "%s: there is a result already; choose another output",
+                        page->federation.output);
     return fli_lock_take(s->ctx, s->folder, &s->lock);
 }
 
@@ -188,12 +196,12 @@ static fl_status make_folder(fli_serve *s, const char *path, const char *seed)
 /* The run's half, and the folder that it needs at a restart. */
 static fl_status open_server(fli_serve *s, fl_config *cfg)
 {
-    fli_page_context *d = &s->desk;
+    fli_page_context *page = &s->context;
     char seed[24], *path;
     fl_status status = claim_folder(s);
     if (status) return status;
     status = choose_seed(s, cfg, seed, &path);
-    if (!status) status = fl_server_new(cfg, &d->server);
+    if (!status) status = fl_server_new(cfg, &page->server);
     if (!status) status = make_folder(s, path, seed);
     fli_free(path);
     return status;
@@ -224,7 +232,7 @@ static fl_status list_settings(fli_serve *s, fl_config *cfg, const fli_serve_opt
     fli_text_fini(&printed);
     fli_text_addf(out, "--listen %s\n--certs %s\n--insecure-http %s\n--roster %s\n", o->listen ? o->listen : "",
                   o->certs ? o->certs : "", o->insecure ? "true" : "false", o->roster ? o->roster : "");
-    fli_text_addf(out, "--silence %g\n--bodies %zu\n--slowest %zu\n--per-address %u\nfedloom %s\n", s->desk.silence,
+    fli_text_addf(out, "--silence %g\n--bodies %zu\n--slowest %zu\n--per-address %u\nfedloom %s\n", s->context.silence,
                   o->bodies, o->slowest, o->per_address, FL_VERSION);
     return status ? status : fli_text_ok(out);
 }
@@ -243,7 +251,7 @@ static void note_setting(fli_serve *s, const char *line, const char *from, const
     char was[300], is[300], a[302], b[302];
     fli_snprintf(was, sizeof was, "%.*s", (int)strcspn(from, "\n"), from);
     fli_snprintf(is, sizeof is, "%.*s", (int)strcspn(to, "\n"), to);
-    fli_net_say(&s->desk.log, "setting", "key=%.*s from=%s to=%s", (int)strcspn(line, " "), line,
+    fli_net_say(&s->context.log, "setting", "key=%.*s from=%s to=%s", (int)strcspn(line, " "), line,
                 fli_net_quote(was, a, sizeof a), fli_net_quote(is, b, sizeof b));
 }
 
@@ -266,8 +274,8 @@ static void note_start(fli_serve *s, int again, const char *settings, size_t n)
     fli_hash_bytes(&h, settings, n);
     fli_digest digest = fli_hash_end(&h);
     fli_digest_print(&digest, hex);
-    fli_net_note(&s->desk.log, "started", "fedloom=%s output=%s again=%s settings=%s", FL_VERSION,
-                 fli_net_quote(s->desk.outline.output, word, sizeof word), again ? "true" : "false", hex);
+    fli_net_note(&s->context.log, "started", "fedloom=%s output=%s again=%s settings=%s", FL_VERSION,
+                 fli_net_quote(s->context.federation.output, word, sizeof word), again ? "true" : "false", hex);
 }
 
 /* What this start has that the one before had not goes to the log. */
@@ -294,10 +302,10 @@ static fl_status compare_settings(fli_serve *s, fl_config *cfg, const fli_serve_
 
 static fl_status open_audit(fli_serve *s)
 {
-    const char *output = s->desk.outline.output;
+    const char *output = s->context.federation.output;
     if (!*output) return FL_OK;
     char *path = fli_strf(s->ctx, "%.*s.audit.jsonl", (int)fli_path_length(output), output);
-    fl_status status = path ? fli_audit_open(s->ctx, path, &s->desk.log.audit) : FL_ENOMEM;
+    fl_status status = path ? fli_audit_open(s->ctx, path, &s->context.log.audit) : FL_ENOMEM;
     fli_free(path);
     return status;
 }
@@ -307,28 +315,28 @@ static fl_status open_audit(fli_serve *s)
 /* A client of an earlier server's. One that claims more samples than this server allows has to join again. */
 static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *card, size_t n)
 {
-    fli_page_context *d = &s->desk;
+    fli_page_context *page = &s->context;
     char word[300];
-    fl_status status = fl_server_join(d->server, client, card, n);
+    fl_status status = fl_server_join(page->server, client, card, n);
     if (status != FL_EREFUSED) return status;
     const char *why = fl_ctx_error(s->ctx);
-    fli_net_say(&d->log, "not-joined", "name=%s reason=%s", fli_roster_name(d->roster, client),
+    fli_net_say(&page->log, "not-joined", "name=%s reason=%s", fli_roster_name(page->roster, client),
                 fli_net_quote(why, word, sizeof word));
     fli_clear(s->ctx);
-    return fli_roster_leave(d->roster, s->ctx, client);
+    return fli_roster_leave(page->roster, s->ctx, client);
 }
 
 static fl_status open_roster(fli_serve *s, const char *list)
 {
-    fli_page_context *d = &s->desk;
+    fli_page_context *page = &s->context;
     char *file = s->folder ? fli_strf(s->ctx, "%s/roster.jsonl", s->folder) : NULL;
     if (s->folder && !file) return FL_ENOMEM;
-    fli_roster_spec spec = {.clients = d->outline.clients, .file = file, .list = list};
-    fl_status status = fli_roster_open(s->ctx, &spec, &d->roster);
+    fli_roster_spec spec = {.clients = page->federation.clients, .file = file, .list = list};
+    fl_status status = fli_roster_open(s->ctx, &spec, &page->roster);
     fli_free(file);
-    for (uint32_t i = 0; !status && i < d->outline.clients; i++) {
+    for (uint32_t i = 0; !status && i < page->federation.clients; i++) {
         size_t n;
-        const unsigned char *card = fli_roster_card(d->roster, i, &n);
+        const unsigned char *card = fli_roster_card(page->roster, i, &n);
         if (card) status = join_again(s, i, card, n);
     }
     return status;
@@ -336,48 +344,49 @@ static fl_status open_roster(fli_serve *s, const char *list)
 
 static fl_status open_dispatch(fli_serve *s)
 {
-    fli_page_context *d = &s->desk;
-    fli_dispatch_spec spec = {.server = d->server,
-                              .clients = d->outline.clients,
-                              .silence = d->silence,
-                              .log = &d->log,
-                              .counters = &d->counters,
+    fli_page_context *page = &s->context;
+    fli_dispatch_spec spec = {.server = page->server,
+                              .clients = page->federation.clients,
+                              .silence = page->silence,
+                              .log = &page->log,
+                              .counters = &page->counters,
                               .name = name_of,
                               .wake = wake,
                               .mishap = note_mishap,
-                              .arg = d};
-    fl_status status = fli_dispatch_new(s->ctx, &spec, &d->dispatch);
-    for (uint32_t i = 0; !status && i < d->outline.clients; i++)
-        if (fli_roster_told(d->roster, i)) fli_dispatch_told(d->dispatch, i); /* by an earlier server */
+                              .arg = page};
+    fl_status status = fli_dispatch_new(s->ctx, &spec, &page->dispatch);
+    for (uint32_t i = 0; !status && i < page->federation.clients; i++)
+        if (fli_roster_acknowledged(page->roster, i))
+            fli_dispatch_acknowledge(page->dispatch, i); /* by an earlier server */
     return status;
 }
 
 static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struct sockaddr_storage *address)
 {
-    fli_page_context *d = &s->desk;
+    fli_page_context *page = &s->context;
     fl_status status = o->certs ? fli_tls_load(s->ctx, o->certs, FLI_CERT_SERVER, &s->tls) : FL_OK;
     if (!status && o->certs) status = fli_trust_open(s->ctx, o->certs, &s->trust);
     if (!status && o->certs) status = fli_trust_own(s->trust, &s->tls);
     fli_http_spec spec = {.pages = fli_pages,
-                          .arg = d,
+                          .arg = page,
                           .address = *address,
                           .tls = o->certs ? &s->tls : NULL,
                           .trust = s->trust,
-                          .clients = d->outline.clients,
+                          .clients = page->federation.clients,
                           .find = find,
-                          .heard = heard,
+                          .heard = heard_from,
                           .claim = fli_page_claim,
                           .bodies = o->bodies ? o->bodies : (size_t)1 << 30,
                           .slowest = o->slowest ? o->slowest : (size_t)64 << 10,
                           .per_address = o->per_address,
-                          .log = &d->log,
-                          .counters = &d->counters};
+                          .log = &page->log,
+                          .counters = &page->counters};
     return status ? status : fli_http_new(s->ctx, &spec, &s->http);
 }
 
 static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_options *o)
 {
-    fli_page_context *d = &s->desk;
+    fli_page_context *page = &s->context;
     char host[256] = "";
     uint16_t port = FLI_NET_PORT;
     struct sockaddr_storage address;
@@ -385,19 +394,20 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     fl_status status = o->listen ? fli_address_split(s->ctx, o->listen, host, &port) : FL_OK;
     if (!status) status = fli_address_read(s->ctx, host, port, &address);
     if (!status) status = check_safety(s->ctx, o, &address);
-    if (!status) status = fli_federation_outline_read(s->ctx, cfg, &d->outline);
+    if (!status) status = fli_federation_summary_read(s->ctx, cfg, &page->federation);
     if (!status) status = open_server(s, cfg);
     if (status) return status;
-    fl_server_observe(d->server, observe, d);
-    fl_server_on_checkpoint(d->server, note_checkpoint, d);
-    d->silence = o->silence > 0 ? o->silence : 60;
-    status = fli_net_gate_new(s->ctx, &d->log.gate);
-    if (!status) status = fli_journal_new(s->ctx, &d->journal);
+    fl_server_observe(page->server, observe, page);
+    fl_server_on_checkpoint(page->server, note_checkpoint, page);
+    page->silence = o->silence > 0 ? o->silence : 60;
+    status = fli_net_limiter_new(s->ctx, &page->log.limiter);
+    if (!status) status = fli_journal_new(s->ctx, &page->journal);
     if (!status) status = open_audit(s);
     if (!status) status = open_roster(s, o->roster);
     if (!status) status = open_dispatch(s);
     /* A mistake at a restart, such as another setting, must be found before any client can hear of it. */
-    if (!status && fli_roster_kept(d->roster) == d->outline.clients) status = fli_dispatch_resume(d->dispatch, s->ctx);
+    if (!status && fli_roster_entered(page->roster) == page->federation.clients)
+        status = fli_dispatch_resume(page->dispatch, s->ctx);
     if (!status) status = compare_settings(s, cfg, o);
     return status ? status : open_http(s, o, &address);
 }
@@ -407,10 +417,10 @@ fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *op
     fli_serve *s = fli_alloc(ctx, 1, sizeof *s);
     *out = NULL;
     if (!s) return FL_ENOMEM;
-    s->ctx = s->desk.ctx = ctx;
-    s->desk.log = options->log;
-    s->desk.begun = fli_clock_now();
-    if (pthread_mutex_init(&s->desk.lock, NULL)) {
+    s->ctx = s->context.ctx = ctx;
+    s->context.log = options->log;
+    s->context.begun = fli_clock_now();
+    if (pthread_mutex_init(&s->context.lock, NULL)) {
         fli_free(s);
         return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
     }
@@ -426,56 +436,56 @@ fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *op
 void fli_serve_free(fli_serve *s)
 {
     if (!s) return;
-    fli_page_context *d = &s->desk;
-    if (d->dispatch) fli_dispatch_close(d->dispatch);
+    fli_page_context *page = &s->context;
+    if (page->dispatch) fli_dispatch_close(page->dispatch);
     fli_http_free(s->http);
-    fli_dispatch_free(d->dispatch);
-    fl_server_free(d->server);
-    fli_journal_free(d->journal);
-    fli_net_flush(&d->log, 1);
-    fli_net_gate_free(d->log.gate);
-    fli_audit_close(d->log.audit);
-    fli_roster_free(d->roster);
+    fli_dispatch_free(page->dispatch);
+    fl_server_free(page->server);
+    fli_journal_free(page->journal);
+    fli_net_flush(&page->log, 1);
+    fli_net_limiter_free(page->log.limiter);
+    fli_audit_close(page->log.audit);
+    fli_roster_free(page->roster);
     fli_trust_free(s->trust);
     fli_tls_free(&s->tls);
     fli_lock_leave(s->lock);
-    fli_federation_outline_free(&d->outline);
-    pthread_mutex_destroy(&d->lock);
+    fli_federation_summary_free(&page->federation);
+    pthread_mutex_destroy(&page->lock);
     fli_free(s->folder);
     fli_free(s);
 }
 
-const fli_net_log *fli_serve_log(const fli_serve *s) { return &s->desk.log; }
+const fli_net_log *fli_serve_log(const fli_serve *s) { return &s->context.log; }
 uint16_t fli_serve_port(const fli_serve *s) { return fli_http_port(s->http); }
 unsigned fli_serve_room(const fli_serve *s) { return fli_http_room(s->http); }
 
 /* ---- the run ------------------------------------------------------------------------------------------------- */
 
-int fli_serve_wait(fli_serve *s, double seconds) { return fli_dispatch_ended(s->desk.dispatch, seconds); }
-void fli_serve_drain(fli_serve *s) { fli_dispatch_drain(s->desk.dispatch); }
-fl_run *fli_serve_run(fli_serve *s) { return fl_server_run(s->desk.server); }
+int fli_serve_wait(fli_serve *s, double seconds) { return fli_dispatch_ended(s->context.dispatch, seconds); }
+void fli_serve_drain(fli_serve *s) { fli_dispatch_drain(s->context.dispatch); }
+fl_run *fli_serve_run(fli_serve *s) { return fl_server_run(s->context.server); }
 
 fl_status fli_serve_ending(fli_serve *s, int *paused)
 {
     char sentence[1024];
-    fl_status status = fli_dispatch_ending(s->desk.dispatch, sentence, sizeof sentence);
-    *paused = fli_dispatch_phase(s->desk.dispatch) == FLI_NET_PAUSED;
+    fl_status status = fli_dispatch_ending(s->context.dispatch, sentence, sizeof sentence);
+    *paused = fli_dispatch_phase(s->context.dispatch) == FLI_NET_PAUSED;
     fli_clear(s->ctx);
     return status ? fli_fail(s->ctx, status, "%s", sentence) : FL_OK;
 }
 
-void fli_serve_finish(fli_serve *s) { fli_dispatch_finish(s->desk.dispatch); }
+void fli_serve_finish(fli_serve *s) { fli_dispatch_finish(s->context.dispatch); }
 
-size_t fli_serve_untold(fli_serve *s, double seconds, int (*stopping)(void *arg), void *arg, const char **first)
+size_t fli_serve_unacknowledged(fli_serve *s, double seconds, int (*stopping)(void *arg), void *arg, const char **first)
 {
     const struct timespec moment = {0, 50 * 1000 * 1000};
     double until = fli_clock_now() + seconds;
     uint32_t client;
     size_t n;
-    while ((n = fli_dispatch_untold(s->desk.dispatch, &client)) && fli_clock_now() < until &&
+    while ((n = fli_dispatch_unacknowledged(s->context.dispatch, &client)) && fli_clock_now() < until &&
            !(stopping && stopping(arg)))
         nanosleep(&moment, NULL);
-    const char *name = n ? fli_roster_name(s->desk.roster, client) : NULL;
+    const char *name = n ? fli_roster_name(s->context.roster, client) : NULL;
     *first = name ? name : "?";
     return n;
 }

@@ -45,10 +45,12 @@ fl_status fli_serve_ending(fli_serve *s, int *paused);
 fl_run *fli_serve_run(fli_serve *s);
 /* After the result was saved, or where there is none: clients are told that it is over, whenever they ask. */
 void fli_serve_finish(fli_serve *s);
-/* How many of them have not said that they know, and, if there are any, the name of the first. Waits until there are
- * none, at most this long, or until it is stopped; NULL: nobody stops it. */
-size_t fli_serve_untold(fli_serve *s, double seconds, int (*stopping)(void *arg), void *arg, const char **first);
-/* Nothing of this federation is needed any more: a server that starts again could not tell anybody. */
+/* How many clients have not confirmed that they know it, and the name of the first. Waits until there are none, at most
+ * this long, or until `stopping` says so; NULL: it is not stopped. */
+size_t fli_serve_unacknowledged(fli_serve *s, double seconds, int (*stopping)(void *arg), void *arg,
+                                const char **first);
+/* Deletes the folder of this federation. A server that is started again can no longer tell clients that the run is
+ * over. */
 fl_status fli_serve_forget(fli_serve *s);
 
 #endif
