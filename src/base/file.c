@@ -108,7 +108,8 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
     return s;
 }
 
-static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void *p, size_t n)
+static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void *head, size_t head_bytes, const void *p,
+                         size_t n)
 {
     fli_out out;
     char *temporary = fli_strf(ctx, "%s.tmp", path);
@@ -116,6 +117,7 @@ static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void 
     unlink(temporary); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
     fl_status s = out_open(ctx, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
     if (!s) {
+        if (head_bytes) fli_out_bytes(&out, head, head_bytes);
         fli_out_bytes(&out, p, n);
         s = fli_out_close(&out);
     }
@@ -129,12 +131,18 @@ static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void 
 
 fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n)
 {
-    return replace(ctx, path, 0666, p, n);
+    return replace(ctx, path, 0666, NULL, 0, p, n);
 }
 
 fl_status fli_file_private(fl_ctx *ctx, const char *path, const void *p, size_t n)
 {
-    return replace(ctx, path, 0600, p, n);
+    return replace(ctx, path, 0600, NULL, 0, p, n);
+}
+
+fl_status fli_file_private_parts(fl_ctx *ctx, const char *path, const void *head, size_t head_bytes, const void *p,
+                                 size_t n)
+{
+    return replace(ctx, path, 0600, head, head_bytes, p, n);
 }
 
 fl_status fli_sync_folder(fl_ctx *ctx, const char *folder)

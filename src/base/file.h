@@ -37,6 +37,9 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
 fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n);
 /* The same, and nobody but its owner may ever read it: mode 600 from the moment it exists. */
 fl_status fli_file_private(fl_ctx *ctx, const char *path, const void *p, size_t n);
+/* The same of two parts that lie apart. */
+fl_status fli_file_private_parts(fl_ctx *ctx, const char *path, const void *head, size_t head_bytes, const void *p,
+                                 size_t n);
 
 /* Flushes a folder: only then does a file that was made, renamed or removed there survive a crash of the machine under
  * that name. FL_EIO names the folder. Where the file system has no such thing, or the folder may not be read, there is

@@ -146,16 +146,16 @@ static void data_to_memory(void *arg, const fli_tensor_entry *e)
     *at += n;
 }
 
-fl_status fli_safetensors_pack(fl_ctx *ctx, const fli_tensor_list *list, void **bytes, size_t *n)
+fl_status fli_safetensors_pack(fl_ctx *ctx, const fli_tensor_list *list, size_t before, void **bytes, size_t *n)
 {
     header h;
     fl_status s = make_header(ctx, list, &h);
     *bytes = NULL;
-    *n = LENGTH + h.text.n + h.at;
+    *n = before + LENGTH + h.text.n + h.at;
     if (!s && !(*bytes = fli_alloc(ctx, *n, 1))) s = FL_ENOMEM;
     if (!s) {
         uint64_t length = h.text.n;
-        char *at = *bytes;
+        char *at = (char *)*bytes + before;
         memcpy(at, &length, LENGTH);
         memcpy(at + LENGTH, h.text.s, h.text.n);
         at += LENGTH + h.text.n;

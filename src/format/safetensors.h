@@ -42,9 +42,9 @@ typedef struct {
     size_t tensors;
 } fli_tensor_list;
 
-/* Into a file, and into memory from fli_alloc. */
+/* Into a file, and into memory from fli_alloc, `before` bytes behind its start; n counts these, too. */
 fl_status fli_safetensors_write(fl_ctx *ctx, const fli_tensor_list *list, const char *path);
-fl_status fli_safetensors_pack(fl_ctx *ctx, const fli_tensor_list *list, void **bytes, size_t *n);
+fl_status fli_safetensors_pack(fl_ctx *ctx, const fli_tensor_list *list, size_t before, void **bytes, size_t *n);
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 

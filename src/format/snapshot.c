@@ -26,18 +26,18 @@ typedef struct {
 
 static uint32_t contents(uint32_t length) { return length == MORE ? 0 : length; }
 
-static uint32_t checksum(const fli_crc_tables *t, uint64_t number, uint32_t length, const void *frame)
+static uint32_t checksum(uint64_t number, uint32_t length, const void *frame)
 {
-    uint32_t crc = fli_crc32c_more(t, 0, &number, sizeof number);
-    crc = fli_crc32c_more(t, crc, &length, sizeof length);
-    return fli_crc32c_more(t, crc, frame, contents(length));
+    uint32_t crc = fli_crc32c_more(0, &number, sizeof number);
+    crc = fli_crc32c_more(crc, &length, sizeof length);
+    return fli_crc32c_more(crc, frame, contents(length));
 }
 
 /* One more frame of the file. */
-static void pass_frame(const fli_crc_tables *t, const head *h, fli_seal *all)
+static void pass_frame(const head *h, fli_seal *all)
 {
     all->bytes += sizeof *h + contents(h->length);
-    all->checksum = fli_crc32c_more(t, (uint32_t)all->checksum, &h->checksum, sizeof h->checksum);
+    all->checksum = fli_crc32c_more((uint32_t)all->checksum, &h->checksum, sizeof h->checksum);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
@@ -52,7 +52,6 @@ struct fli_saver {
     uint64_t number;
     fli_seal seal;
     size_t used;
-    fli_crc_tables tables;
     unsigned char frame[FRAME];
 };
 
@@ -79,10 +78,10 @@ static void put(fli_saver *s, const void *p, size_t n)
 
 static void put_frame(fli_saver *s, uint32_t length)
 {
-    head h = {length, checksum(&s->tables, s->number++, length, s->frame)};
+    head h = {length, checksum(s->number++, length, s->frame)};
     put(s, &h, sizeof h);
     put(s, s->frame, contents(length));
-    pass_frame(&s->tables, &h, &s->seal);
+    pass_frame(&h, &s->seal);
     s->used = 0;
 }
 
@@ -105,7 +104,6 @@ fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out)
     fli_saver *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
-    fli_crc_tables_init(&s->tables);
     s->path = fli_strdup(ctx, path);
     char *temporary = fli_strf(ctx, "%s.tmp", path);
     fl_status status = s->path && temporary ? FL_OK : FL_ENOMEM;
@@ -127,7 +125,6 @@ fl_status fli_saver_open_memory(fl_ctx *ctx, fli_saver **out)
     fli_saver *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
-    fli_crc_tables_init(&s->tables);
     if (!(s->path = fli_strdup(ctx, "memory")) || !(s->f = open_memstream(&s->memory, &s->bytes))) {
         saver_free(s);
         return fli_fail(ctx, FL_ENOMEM, "out of memory");
@@ -216,7 +213,6 @@ struct fli_loader {
     size_t used, length; /* of the frame at hand */
     int last;            /* it is the empty one */
     fli_seals seals;     /* its own as far as it was read; others at the end */
-    fli_crc_tables tables;
     unsigned char frame[FRAME];
 };
 
@@ -245,10 +241,10 @@ static uint32_t read_frame(fli_loader *l)
     if (contents(h.length) > FRAME) fli_loader_refuse(l, "is damaged: a length is wrong");
     if (l->status) return 0;
     get(l, l->frame, contents(h.length));
-    if (!l->status && checksum(&l->tables, l->number++, h.length, l->frame) != h.checksum)
+    if (!l->status && checksum(l->number++, h.length, l->frame) != h.checksum)
         fli_loader_refuse(l, "is damaged: a checksum is wrong");
     if (l->status) return 0;
-    pass_frame(&l->tables, &h, &l->seals.own);
+    pass_frame(&h, &l->seals.own);
     return h.length;
 }
 
@@ -291,7 +287,6 @@ static fl_status loader_open(fl_ctx *ctx, const char *path, const void *bytes, s
     fli_loader *l = fli_alloc(ctx, 1, sizeof *l);
     if (!l) return FL_ENOMEM;
     l->ctx = ctx;
-    fli_crc_tables_init(&l->tables);
     if (!(l->path = fli_strdup(ctx, path)))
         l->status = FL_ENOMEM;
     else if (!(l->f = bytes ? fmemopen((void *)bytes, n, "r") : fli_file_open(path, O_RDONLY)))

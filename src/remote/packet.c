@@ -21,18 +21,14 @@ void fl_bytes_free(fl_bytes *b)
 
 static uint32_t checksum(const unsigned char *bytes, size_t n)
 {
-    fli_crc_tables tables;
-    fli_crc_tables_init(&tables);
-    uint32_t crc = fli_crc32c_more(&tables, 0, bytes, CHECKSUM_AT);
-    return fli_crc32c_more(&tables, crc, bytes + CHECKED_AT, n - CHECKED_AT);
+    uint32_t crc = fli_crc32c(bytes, CHECKSUM_AT);
+    return fli_crc32c_more(crc, bytes + CHECKED_AT, n - CHECKED_AT);
 }
 
-fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
+/* Writes the header and the packet's head in front of its body, which lies in its place. */
+static void seal(const fli_packet *p, unsigned char *bytes)
 {
-    size_t n = HEADER + p->head_bytes + p->body_bytes;
-    unsigned char *bytes = fli_alloc(ctx, n, 1), *at = bytes;
-    *out = (fl_bytes){NULL, 0};
-    if (!bytes) return FL_ENOMEM;
+    unsigned char *at = bytes;
     memcpy(at, magic, MAGIC);
     at = fli_put_u64(at + MAGIC, VERSION, 2);
     at = fli_put_u64(at, p->kind, 2);
@@ -45,9 +41,18 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
     memcpy(at, p->run.byte, sizeof p->run.byte);
     at += sizeof p->run.byte;
     if (p->head_bytes) memcpy(at, p->head, p->head_bytes);
-    if (p->body_bytes) memcpy(at + p->head_bytes, p->body, p->body_bytes);
-    fli_put_u64(bytes + CHECKSUM_AT, checksum(bytes, n), 4);
-    *out = (fl_bytes){bytes, n};
+    fli_put_u64(bytes + CHECKSUM_AT, checksum(bytes, HEADER + p->head_bytes + p->body_bytes), 4);
+}
+
+fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
+{
+    size_t before = HEADER + p->head_bytes;
+    unsigned char *bytes = fli_alloc(ctx, before + p->body_bytes, 1);
+    *out = (fl_bytes){NULL, 0};
+    if (!bytes) return FL_ENOMEM;
+    if (p->body_bytes) memcpy(bytes + before, p->body, p->body_bytes);
+    seal(p, bytes);
+    *out = (fl_bytes){bytes, before + p->body_bytes};
     return FL_OK;
 }
 
@@ -164,12 +169,21 @@ static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
     return FL_OK;
 }
 
-static fl_status pack_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
-                            const fli_message *from, void **bytes, size_t *n)
+/* A packet whose body is the message's parts, which are copied once, to where they stay. */
+static fl_status pack_parts(fl_ctx *ctx, fli_packet *p, const fli_part *parts, unsigned moment, const fli_model *m,
+                            const fli_message *from, fl_bytes *out)
 {
     tensors t;
+    void *bytes = NULL;
+    size_t n = 0, before = HEADER + p->head_bytes;
     fl_status s = list_parts(ctx, parts, moment, m, from, (void *)from->start, &t);
-    return s ? s : fli_safetensors_pack(ctx, &(fli_tensor_list){.tensor = t.entry, .tensors = t.count}, bytes, n);
+    if (!s)
+        s = fli_safetensors_pack(ctx, &(fli_tensor_list){.tensor = t.entry, .tensors = t.count}, before, &bytes, &n);
+    if (s) return s;
+    p->body_bytes = n - before;
+    seal(p, bytes);
+    *out = (fl_bytes){bytes, n};
+    return FL_OK;
 }
 
 static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors *f, const fli_tensor_entry *e)
@@ -234,20 +248,13 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
 {
     unsigned char head[FLI_ASK_BYTES];
     fli_wire w;
-    void *body = NULL;
-    size_t n = 0;
-    fl_status s = FL_OK;
     *out = (fl_bytes){NULL, 0};
     fli_ask sent = fli_algo_tell(p->algo, &x->ask);
     fli_ask_write(&sent, head);
     parts_of(p, &x->ask, &w);
-    if (x->ask.flags & FLI_ASK_HAS_BODY) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
-    if (!s) {
-        fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, body, sizeof head, n};
-        s = fli_packet_write(ctx, &packet, out);
-    }
-    fli_free(body);
-    return s;
+    fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, NULL, sizeof head, 0};
+    return x->ask.flags & FLI_ASK_HAS_BODY ? pack_parts(ctx, &packet, w.down, w.moment, p->model, x->down, out)
+                                           : fli_packet_write(ctx, &packet, out);
 }
 
 /* What a client would otherwise trip over. */
@@ -320,21 +327,15 @@ size_t fli_answer_bytes(const fli_protocol *p)
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out)
 {
     unsigned char head[FLI_OUTCOME_BYTES + sizeof e->x.why.text];
-    size_t text = e->x.status ? strlen(e->x.why.text) : 0, n = 0;
-    void *body = NULL;
-    fl_status s = FL_OK;
+    size_t text = e->x.status ? strlen(e->x.why.text) : 0;
+    int replies = !e->x.status && e->x.ask.flags & FLI_ASK_REPLY;
     *out = (fl_bytes){NULL, 0};
     fli_outcome_write(&e->x, head);
     memcpy(head + FLI_OUTCOME_BYTES, e->x.why.text, text);
-    if (!e->x.status && e->x.ask.flags & FLI_ASK_REPLY)
-        s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, &body, &n);
-    if (!s) {
-        fli_packet packet = {
-            FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, body, FLI_OUTCOME_BYTES + text, n};
-        s = fli_packet_write(ctx, &packet, out);
-    }
-    fli_free(body);
-    return s;
+    fli_packet packet = {
+        FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, NULL, FLI_OUTCOME_BYTES + text, 0};
+    return replies ? pack_parts(ctx, &packet, e->parts.up, e->parts.moment, p->model, &e->x.up, out)
+                   : fli_packet_write(ctx, &packet, out);
 }
 
 static void make_printable(const unsigned char *text, size_t n, char *out)

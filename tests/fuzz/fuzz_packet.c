@@ -118,14 +118,14 @@ static void world_at(uint8_t where)
 /* ---- one message -------------------------------------------------------------------------------------------- */
 
 /* The frames of a snapshot (format/snapshot.c) that begins there: what of them is right in length is put right. */
-static void seal_frames(const fli_crc_tables *t, uint8_t *p, const uint8_t *end)
+static void seal_frames(uint8_t *p, const uint8_t *end)
 {
     for (uint64_t number = 0, length = 1; length && end - p >= 8; number++) {
         fli_get_u64(p, &length, 4);
         if (length > (uint64_t)(end - p) - 8) return;
-        uint32_t crc = fli_crc32c_more(t, 0, &number, sizeof number);
-        crc = fli_crc32c_more(t, crc, p, 4);
-        fli_put_u64(p + 4, fli_crc32c_more(t, crc, p + 8, (size_t)length), 4);
+        uint32_t crc = fli_crc32c_more(0, &number, sizeof number);
+        crc = fli_crc32c_more(crc, p, 4);
+        fli_put_u64(p + 4, fli_crc32c_more(crc, p + 8, (size_t)length), 4);
         p += 8 + length;
     }
 }
@@ -134,16 +134,13 @@ static void seal_frames(const fli_crc_tables *t, uint8_t *p, const uint8_t *end)
 static void seal(uint8_t *p, size_t n)
 {
     uint64_t head;
-    fli_crc_tables t;
     if (n < HEADER) return;
-    fli_crc_tables_init(&t);
     for (size_t at = n - HEADER; at--;)
-        if (n - HEADER - at >= 8 && !memcmp(p + HEADER + at, "fedloom\1", 8))
-            seal_frames(&t, p + HEADER + at + 8, p + n);
+        if (n - HEADER - at >= 8 && !memcmp(p + HEADER + at, "fedloom\1", 8)) seal_frames(p + HEADER + at + 8, p + n);
     fli_get_u64(p + HEAD_AT, &head, 4);
     if (head <= n - HEADER) fli_put_u64(p + BODY_AT, n - HEADER - head, 8);
-    uint32_t crc = fli_crc32c_more(&t, 0, p, 12);
-    fli_put_u64(p + 12, fli_crc32c_more(&t, crc, p + 16, n - 16), 4);
+    uint32_t crc = fli_crc32c_more(0, p, 12);
+    fli_put_u64(p + 12, fli_crc32c_more(crc, p + 16, n - 16), 4);
 }
 
 static void said(fl_status s, const char *what)

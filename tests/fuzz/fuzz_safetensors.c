@@ -35,7 +35,7 @@ static void check_again(fl_ctx *ctx, const fli_safetensors *f)
     fli_safetensors again;
     void *bytes;
     size_t n;
-    if (fli_safetensors_pack(ctx, &list, &bytes, &n)) return;
+    if (fli_safetensors_pack(ctx, &list, 0, &bytes, &n)) return;
     demand(!fli_safetensors_read(ctx, "again", bytes, n, &again), "what was written cannot be read");
     demand(again.tensors == f->tensors, "a tensor is lost");
     for (size_t i = 0; i < f->tensors; i++) {

@@ -25,7 +25,6 @@ struct fli_client_store {
     char *run;                          /* folder of the run; NULL: none was named */
     char *file[FLI_CLIENT_STORE_KINDS]; /* in it */
     fli_lock *lock;
-    fli_crc_tables crc;
 };
 
 fl_status fli_client_store_open(fl_ctx *ctx, const char *folder, fli_client_store **out)
@@ -33,7 +32,6 @@ fl_status fli_client_store_open(fl_ctx *ctx, const char *folder, fli_client_stor
     fli_client_store *store = fli_alloc(ctx, 1, sizeof *store);
     if (!store) return FL_ENOMEM;
     store->ctx = ctx;
-    fli_crc_tables_init(&store->crc);
     fl_status s = (store->folder = fli_strdup(ctx, folder)) ? FL_OK : FL_ENOMEM;
     if (!s) {
         store->folder[fli_path_length(store->folder)] = 0;
@@ -180,25 +178,23 @@ fl_status fli_client_store_over(fli_client_store *store)
 
 fl_status fli_client_store_write(fli_client_store *store, fli_client_store_kind kind, const void *p, size_t n)
 {
-    unsigned char *bytes = fli_alloc(store->ctx, n + HEAD, 1), *at = bytes;
-    if (!bytes) return FL_ENOMEM;
+    unsigned char head[HEAD], *at = head;
     memcpy(at, magic, 8);
     at = fli_put_u64(at + 8, kind, 4);
-    at = fli_put_u64(at, fli_crc32c_more(&store->crc, 0, p, n), 4);
-    memcpy(fli_put_u64(at, n, 8), p, n);
-    fl_status s = fli_file_private(store->ctx, store->file[kind], bytes, n + HEAD);
-    fli_free(bytes);
+    at = fli_put_u64(at, fli_crc32c(p, n), 4);
+    fli_put_u64(at, n, 8);
+    fl_status s = fli_file_private_parts(store->ctx, store->file[kind], head, HEAD, p, n);
     return s ? s : fli_sync_folder(store->ctx, store->run);
 }
 
-static int is_whole(const fli_client_store *store, fli_client_store_kind kind, const unsigned char *bytes, size_t n)
+static int is_whole(fli_client_store_kind kind, const unsigned char *bytes, size_t n)
 {
     uint64_t is, crc, length;
     if (n < HEAD || memcmp(bytes, magic, 8)) return 0;
     const unsigned char *at = fli_get_u64(bytes + 8, &is, 4);
     at = fli_get_u64(at, &crc, 4);
     at = fli_get_u64(at, &length, 8);
-    return is == kind && length == n - HEAD && crc == fli_crc32c_more(&store->crc, 0, at, n - HEAD);
+    return is == kind && length == n - HEAD && crc == fli_crc32c(at, n - HEAD);
 }
 
 fl_status fli_client_store_read(fli_client_store *store, fli_client_store_kind kind, unsigned char **p, size_t *n)
@@ -209,7 +205,7 @@ fl_status fli_client_store_read(fli_client_store *store, fli_client_store_kind k
     if (!fli_path_kind(store->file[kind])) return FL_OK;
     fl_status s = fli_file_read(store->ctx, store->file[kind], most_bytes, &bytes, n);
     if (s) return s;
-    if (!is_whole(store, kind, (unsigned char *)bytes, *n)) {
+    if (!is_whole(kind, (unsigned char *)bytes, *n)) {
         fli_free(bytes);
         return fli_fail(store->ctx, FL_EFORMAT, "%s: is damaged: its checksum, length or kind is wrong",
                         store->file[kind]);

@@ -89,7 +89,7 @@ static void round_trip(void **state)
     void *bytes;
     char *text, path[] = "/tmp/fedloom-safetensors-XXXXXX";
     size_t n, length;
-    assert_ok(ctx, fli_safetensors_pack(ctx, &list, &bytes, &n));
+    assert_ok(ctx, fli_safetensors_pack(ctx, &list, 0, &bytes, &n));
     check_read(ctx, bytes, n);
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -110,7 +110,7 @@ static void no_part_of_it(void **state)
     void *bytes;
     size_t n;
     fli_safetensors st;
-    assert_ok(ctx, fli_safetensors_pack(ctx, &list, &bytes, &n));
+    assert_ok(ctx, fli_safetensors_pack(ctx, &list, 0, &bytes, &n));
     for (size_t k = 0; k < n; k++) {
         char *part = malloc(k ? k : 1);
         memcpy(part, bytes, k);
@@ -211,7 +211,7 @@ static void no_memory(void **state)
     fl_status s;
     do {
         fli_ctx_fail_alloc(ctx, ++k);
-        s = fli_safetensors_pack(ctx, &list, &bytes, &n);
+        s = fli_safetensors_pack(ctx, &list, 0, &bytes, &n);
         fli_ctx_fail_alloc(ctx, 0);
         if (s) assert_null(bytes);
         fli_clear(ctx);

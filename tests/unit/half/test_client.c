@@ -71,10 +71,8 @@ static void world_free(world *w)
 
 static void seal(unsigned char *p, size_t n)
 {
-    fli_crc_tables t;
-    fli_crc_tables_init(&t);
-    uint32_t crc = fli_crc32c_more(&t, 0, p, 12);
-    fli_put_u64(p + 12, fli_crc32c_more(&t, crc, p + 16, n - 16), 4);
+    uint32_t crc = fli_crc32c_more(0, p, 12);
+    fli_put_u64(p + 12, fli_crc32c_more(crc, p + 16, n - 16), 4);
 }
 
 /* The ask with another number of steps; its own where `steps` is 0. */
