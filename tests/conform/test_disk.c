@@ -6,6 +6,7 @@
 #include "runs.h"
 
 #include "base/file.h"
+#include "format/snapshot.h"
 #include "net/client/client_store.h"
 #include "net/server/roster.h"
 #include "run/output.h"
@@ -107,6 +108,33 @@ static void a_file(void **state)
 {
     stage s = {*state};
     fails_everywhere(&s, &(scene){old_file, replace_file, find_file, 0, 5});
+}
+
+static fl_status write_snapshot(stage *s, const char *text)
+{
+    fli_saver *out = NULL;
+    fl_status status = fli_saver_open(s->f->ctx, fixture_path(s->f, "snapshot"), &out);
+    if (status) return status;
+    fli_save_text(out, text);
+    return fli_saver_close(out, NULL);
+}
+
+/* None of its calls fails unnoticed, not the one that closes the file either: some disks say only then that they are
+ * full. */
+static void a_snapshot(void **state)
+{
+    stage s = {*state};
+    size_t k = 1;
+    for (int reached = 1; reached; k++) {
+        assert_ok(s.f->ctx, write_snapshot(&s, "old"));
+        disk_begin(DISK_FAILS, k);
+        fl_status status = write_snapshot(&s, "new");
+        reached = disk_end();
+        if (status != (reached ? FL_EIO : FL_OK)) fail_msg("call %zu fails: status %d", k, (int)status);
+        fli_clear(s.f->ctx);
+        assert_ok(s.f->ctx, fli_snapshot_check(s.f->ctx, fixture_path(s.f, "snapshot"), NULL));
+    }
+    assert_true(k > 8);
 }
 
 /* A folder is opened and flushed. Not all file systems can, and not all folders may be read: that is no failure. */
@@ -471,6 +499,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_file),
+        FIXTURE_TEST(a_snapshot),
         FIXTURE_TEST(a_folder),
         FIXTURE_TEST(a_state),
         FIXTURE_TEST(a_run_that_is_over),

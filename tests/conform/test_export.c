@@ -4,6 +4,7 @@
 
 #include "fedloom_halves.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -25,6 +26,72 @@ static fl_client *open_member(const char *folder, const char *name, fl_ctx *ctx)
     fl_config_free(cfg);
     return c;
 }
+
+/* ---- canaries ---------------------------------------------------------------------------------------------- */
+
+/* Behind every block that an export allocates lie bytes that have to be as they were when it is freed. The linker brings
+ * the library's calls here (--wrap, CMakeLists.txt). */
+#if defined(__SANITIZE_ADDRESS__)
+enum { GUARDED = 0 }; /* AddressSanitizer sees more: what is read there as well */
+#else
+enum { GUARDED = 1 };
+#endif
+enum { CANARIES = 1 << 14, CANARY = 64 };
+
+static struct {
+    pthread_mutex_t lock;
+    int on;
+    size_t count, seen;
+    size_t dead; /* bytes that have changed */
+    struct {
+        unsigned char *block, *canary;
+    } at[CANARIES];
+} canaries = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void *__real_fli_alloc(fl_ctx *ctx, size_t count, size_t size);
+void *__wrap_fli_alloc(fl_ctx *ctx, size_t count, size_t size);
+void __real_fli_free(void *p);
+void __wrap_fli_free(void *p);
+
+void *__wrap_fli_alloc(fl_ctx *ctx, size_t count, size_t size)
+{
+    pthread_mutex_lock(&canaries.lock);
+    int guarded = canaries.on && canaries.count < CANARIES;
+    unsigned char *p = __real_fli_alloc(ctx, guarded ? count * size + CANARY : count, guarded ? 1 : size);
+    if (guarded && p) {
+        memset(p + count * size, 0xA5, CANARY);
+        canaries.at[canaries.count].block = p;
+        canaries.at[canaries.count++].canary = p + count * size;
+        canaries.seen++;
+    }
+    pthread_mutex_unlock(&canaries.lock);
+    return p;
+}
+
+void __wrap_fli_free(void *p)
+{
+    pthread_mutex_lock(&canaries.lock);
+    for (size_t i = 0; p && i < canaries.count; i++) {
+        if (canaries.at[i].block != p) continue;
+        for (size_t k = 0; k < CANARY; k++) canaries.dead += canaries.at[i].canary[k] != 0xA5;
+        canaries.at[i] = canaries.at[--canaries.count];
+        break;
+    }
+    pthread_mutex_unlock(&canaries.lock);
+    __real_fli_free(p);
+}
+
+static fl_status export_guarded(fl_config *cfg, const char *folder)
+{
+    canaries.on = GUARDED;
+    fl_status s = fl_data_export(cfg, folder);
+    canaries.on = 0;
+    assert_true(canaries.seen > 0 || !GUARDED);
+    assert_int_equal(canaries.dead, 0);
+    return s;
+}
+
+/* ---- members ----------------------------------------------------------------------------------------------- */
 
 /* Everybody in the roster, in its order. */
 static size_t join_all(const char *folder, fl_server *server, member *m)
@@ -92,7 +159,7 @@ static void agree(fixture *f, const char *text)
     fl_server *server;
     fl_config *cfg = fixture_config(f, text);
     snprintf(folder, sizeof folder, "%s/%d", f->folder, count++);
-    assert_ok(f->ctx, fl_data_export(cfg, folder));
+    assert_ok(f->ctx, export_guarded(cfg, folder));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     outcome want = outcome_of(run), got = served(f, folder, m, &server);

@@ -256,7 +256,7 @@ class Bench:
         os.makedirs(self.scratch, exist_ok=True)
         self.links, self.objects = {}, {}
         self.tests = {os.path.basename(p)[:-2]: p for p in self.compiled
-                      if re.match(r"tests/(unit|conform|theory|net)/test_\w+\.c$", p)}
+                      if re.match(r"tests/(unit/\w+|conform|theory|net)/test_\w+\.c$", p)}
         self.tests["golden"] = None
         self.text = {}
         for name, p in self.tests.items():
@@ -287,7 +287,7 @@ class Bench:
             if command[k] not in ("-Werror", os.path.join(self.tree, source.path)): words.append(command[k])
             k += 1
         beside = os.path.dirname(os.path.join(self.tree, source.path))
-        words += ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-iquote", beside, "-x", "c",
+        words += ["-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-iquote", beside, "-x", "c",
                   path, "-o", result]
         return None if subprocess.run(words, cwd=self.out, capture_output=True).returncode else result
 
@@ -381,7 +381,7 @@ class Bench:
         """Tests that go through the mutant's function, those first that name it or its file, then the fast ones; SUITES
         seconds of them."""
         s = mutant.source
-        folder = os.path.basename(os.path.dirname(s.path))
+        header = os.path.splitext(os.path.relpath(s.path, "src"))[0] + ".h"
         wanted, names_it = f"{s.path}:{mutant.function[0]}", re.compile(r"\b%s\b" % re.escape(s.stem))
         through = {t for t, c in self.covers.items() if wanted in c["functions"]}
         if not through: # it may be new, or always inline
@@ -391,7 +391,7 @@ class Bench:
         for test in through & set(self.tests):
             seconds = self.covers[test]["seconds"]
             if seconds is None: continue
-            about = test == f"test_{s.stem}" or f'"{folder}/{s.stem}.h"' in self.text[test] or \
+            about = test == f"test_{s.stem}" or f'"{header}"' in self.text[test] or \
                 (mutant.function[0].startswith("fl") and mutant.function[0] in self.text[test])
             names = names_it.search(self.text[test]) is not None
             found.append((test not in mutant.tests, 0 if about else 1 if names else 2, seconds, test))

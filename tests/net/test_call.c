@@ -206,6 +206,39 @@ static void wrong_for_a_moment(void **state)
     assert_int_equal(heard.wrong, 0);
 }
 
+static int has_heard(void *arg)
+{
+    const said *s = arg;
+    return *s->last != 0;
+}
+
+/* What a terminal shows while there is no answer: after how long the client gives up, or how to end it. */
+static void told_of_no_answer(void **state)
+{
+    static const struct {
+        double patience;
+        const char *end;
+    } cases[] = {{60, "trying again (gives up after 60 s)"}, {0, "(Ctrl-C ends it, --patience SECONDS sets a limit)"}};
+    context *c = *state;
+    for (size_t i = 0; i < 2; i++) {
+        said heard = {0};
+        fli_http_answer r;
+        fli_net_log log = {0};
+        const fli_http_call_spec spec = {.url = "http://127.0.0.1:1", .name = "ann", .plain = 1, .connect_s = 2};
+        fli_retry line = {.ctx = c->ctx,
+                          .log = &log,
+                          .patience = cases[i].patience,
+                          .tell = hear,
+                          .stopping = has_heard,
+                          .arg = &heard};
+        fli_http_backoff_init(&line.backoff);
+        assert_ok(c->ctx, fli_http_call_new(c->ctx, &spec, &line.call));
+        assert_int_equal(fli_retry_get(&line, "/v1/ask", 0, 1000, &r), FL_EDONE);
+        fli_http_call_free(line.call);
+        if (!strstr(heard.last, cases[i].end)) fail_msg("\"%s\" lacks \"%s\"", heard.last, cases[i].end);
+    }
+}
+
 static void answers_of_others(void **state)
 {
     context *c = *state;
@@ -279,6 +312,7 @@ static void nobody_there_and_stopping(void **state)
     fake_stop(&s);
     call = open_call(c, &s); /* the port is free again */
     assert_int_equal(fli_http_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_AGAIN);
+    assert_int_equal(r.retry, 0); /* without an answer there is no Retry-After */
     fli_http_call_free(call);
 }
 
@@ -415,6 +449,7 @@ int main(void)
         CONTEXT_TEST(later),
         CONTEXT_TEST(comes_later),
         CONTEXT_TEST(wrong_for_a_moment),
+        CONTEXT_TEST(told_of_no_answer),
         CONTEXT_TEST(answers_of_others),
         CONTEXT_TEST(broken_bodies),
         CONTEXT_TEST(answers_that_are_cut),

@@ -1,6 +1,8 @@
 /* The same over HTTPS: a client is who its certificate says, and nobody else gets in. */
 #include "net/secured.h"
 
+#include "net/client/http_client.h"
+
 static void whole_run(void **state)
 {
     secured s;
@@ -49,6 +51,35 @@ static void who_gets_in(void **state)
     assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 403); /* also over a connection that is open */
     assert_non_null(strstr(c.body, "revoked"));
     caller_fini(&c);
+    serve_down(&s.t);
+}
+
+/* Log lines that say that something is wrong, and is tried again. */
+static void count_wrong(void *count, const char *line) { *(int *)count += strstr(line, "event=wrong ") != NULL; }
+
+/* A server whose certificate is of another authority may get the right one: a client tries again for a while. */
+static void waits_for_the_right_certificate(void **state)
+{
+    secured s;
+    fixture *f = *state;
+    char foreign[300], ca[400], cert[400], key[400];
+    int wrong = 0;
+    fli_http_answer r;
+    secured_up(&s, f);
+    snprintf(foreign, sizeof foreign, "%.200s", fixture_path(f, "foreign"));
+    assert_ok(f->ctx, fli_cert_init(f->ctx, foreign, "foreign", 10));
+    assert_ok(f->ctx, fli_cert_client(f->ctx, foreign, "client-0", (fli_cert_wish){5, 0}));
+    snprintf(ca, sizeof ca, "%s/clients/client-0/ca.pem", foreign);
+    snprintf(cert, sizeof cert, "%s/clients/client-0/cert.pem", foreign);
+    snprintf(key, sizeof key, "%s/clients/client-0/key.pem", foreign);
+    const fli_http_call_spec spec = {.url = s.t.base, .ca_path = ca, .cert_path = cert, .key_path = key};
+    const fli_net_log log = {.line = count_wrong, .arg = &wrong};
+    fli_retry line = {.ctx = f->ctx, .log = &log, .patience = 0.3};
+    fli_http_backoff_init(&line.backoff);
+    assert_ok(f->ctx, fli_http_call_new(f->ctx, &spec, &line.call));
+    assert_fails(f->ctx, fli_retry_get(&line, FLI_NET_FEDERATION, -1, 1000, &r), FL_EREFUSED, "certificate");
+    assert_int_equal(wrong, 1);
+    fli_http_call_free(line.call);
     serve_down(&s.t);
 }
 
@@ -113,7 +144,8 @@ static void garbage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run), FIXTURE_TEST(who_gets_in), FIXTURE_TEST(who_looks_on),
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run), FIXTURE_TEST(who_gets_in),
+                                       FIXTURE_TEST(waits_for_the_right_certificate), FIXTURE_TEST(who_looks_on),
                                        FIXTURE_TEST(garbage)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

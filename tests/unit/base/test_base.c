@@ -128,6 +128,33 @@ static void grows(void **state)
     fli_free(v);
 }
 
+/* What is taken out of an array is memory of its size alone, and never NULL. */
+static void arrays_are_taken(void **state)
+{
+    enum { MANY = 1000 };
+    fl_ctx *ctx = *state;
+    void *room, *out = NULL;
+    fli_array a = {.size = 1};
+    assert_ok(ctx, fli_array_take(ctx, &a, &out)); /* nothing was added */
+    assert_non_null(out);
+    fli_free(out);
+    for (size_t n = 1; n <= MANY; n++) {
+        assert_ok(ctx, fli_array_add(ctx, &a, 1, &room));
+        *(unsigned char *)room = (unsigned char)n;
+    }
+    assert_true(a.capacity > MANY);
+    fli_ctx_fail_alloc(ctx, 1);
+    assert_int_equal(fli_array_take(ctx, &a, &out), FL_ENOMEM); /* the spare room is given back by a copy */
+    fli_ctx_fail_alloc(ctx, 0);
+    fli_clear(ctx);
+    assert_int_equal(a.n, MANY);
+    assert_ok(ctx, fli_array_take(ctx, &a, &out));
+    for (size_t n = 1; n <= MANY; n++) assert_int_equal(((unsigned char *)out)[n - 1], (unsigned char)n);
+    assert_null(a.p);
+    assert_int_equal(a.n, 0);
+    fli_free(out);
+}
+
 static void fails_on_demand(void **state)
 {
     fl_ctx *ctx = *state;
@@ -486,6 +513,7 @@ int main(void)
         TEST(logs),
         TEST(allocates),
         TEST(grows),
+        TEST(arrays_are_taken),
         TEST(fails_on_demand),
         TEST(arena_gives_separate_memory),
         TEST(builds_text),

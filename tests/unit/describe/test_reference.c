@@ -144,13 +144,22 @@ static void every_allocation_may_fail(void **state)
     assert_fails(p->ctx, fl_reference(p->ctx, (fl_reference_format)7, collect, p), FL_ECONFIG, "no format 7");
 }
 
+/* Kinds of things, and what `list` has beside them. */
+static void misspelt_lists(void **state)
+{
+    page *p = *state;
+    assert_fails(p->ctx, fl_list(p->ctx, "algorithsm", NULL, collect, p), FL_ECONFIG, "did you mean algorithms?");
+    assert_fails(p->ctx, fl_list(p->ctx, "setings", NULL, collect, p), FL_ECONFIG, "did you mean settings?");
+    assert_fails(p->ctx, fl_list(p->ctx, "devises", NULL, collect, p), FL_ECONFIG, "did you mean devices?");
+}
+
 #define PAGE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         PAGE(markdown_is_complete),         PAGE(markdown_tables_are_regular), PAGE(manual_is_complete),
-        PAGE(manual_has_known_macros_only), PAGE(every_allocation_may_fail),
+        PAGE(manual_has_known_macros_only), PAGE(every_allocation_may_fail),   PAGE(misspelt_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
+#include "format/snapshot.h"
 #include "remote/packet.h"
 #include "half/client.h"
 
@@ -238,6 +239,33 @@ static void stopped_turns(void **state)
     endless(*state, "algorithm=apfl");
 }
 
+/* The state of a client whose method keeps nothing of a round, with such a thing in it. */
+static void foreign_state(void **state)
+{
+    world w;
+    fl_bytes kept, forged;
+    fli_packet p;
+    fli_saver *out = NULL;
+    unsigned char *body = NULL;
+    world_new(*state, "algorithm=fedavg", &w);
+    accept_and_ask(&w);
+    assert_ok(w.ctx, fl_client_state(w.client, &kept));
+    assert_ok(w.ctx, fli_packet_read(w.ctx, FLI_PACKET_STATE, kept.data, kept.n, &p));
+    assert_ok(w.ctx, fli_saver_open_memory(w.ctx, &out));
+    for (int i = 0; i < 6; i++) fli_save_count(out, 0); /* fli_client_place */
+    fli_save_count(out, 1);                             /* it says that a model follows */
+    assert_ok(w.ctx, fli_saver_take(out, &body, &p.body_bytes));
+    p.body = body;
+    assert_ok(w.ctx, fli_packet_write(w.ctx, &p, &forged));
+    assert_fails(w.ctx, fl_client_restore(w.client, forged.data, forged.n), FL_EFORMAT,
+                 "says that this client keeps something, which it does not");
+    assert_ok(w.ctx, fl_client_restore(w.client, kept.data, kept.n));
+    fli_free(body);
+    fl_bytes_free(&kept);
+    fl_bytes_free(&forged);
+    world_free(&w);
+}
+
 /* ---- terms that name files --------------------------------------------------------------------------------- */
 
 /* Terms with one piece of their settings changed. */
@@ -433,9 +461,10 @@ static void solver_of_its_own(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(limited_turns), FIXTURE_TEST(limited_terms),    FIXTURE_TEST(stopped_turns),
-        FIXTURE_TEST(lost_states),   FIXTURE_TEST(terms_with_files), FIXTURE_TEST(files_of_the_server),
-        FIXTURE_TEST(in_words),      FIXTURE_TEST(figures_in_words), FIXTURE_TEST(solver_of_its_own)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(limited_turns),       FIXTURE_TEST(limited_terms),
+                                       FIXTURE_TEST(stopped_turns),       FIXTURE_TEST(lost_states),
+                                       FIXTURE_TEST(foreign_state),       FIXTURE_TEST(terms_with_files),
+                                       FIXTURE_TEST(files_of_the_server), FIXTURE_TEST(in_words),
+                                       FIXTURE_TEST(figures_in_words),    FIXTURE_TEST(solver_of_its_own)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

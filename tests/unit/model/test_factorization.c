@@ -310,6 +310,35 @@ static void start_is_samples(void **state)
     fli_arena_fini(&arena);
 }
 
+/* A sample that is like a chosen one lies at distance 0 and is not chosen again, however many of its kind there are and
+ * whatever the samples beside it are: of three kinds each is chosen once. */
+static void start_has_no_kind_twice(void **state)
+{
+    fixture *f = *state;
+    static const double kinds[3][2] = {{0, 0}, {0, 0.001}, {1000, 0}};
+    const size_t sizes[] = {30, 30};
+    const fli_model_desc *d = model_named("factorization");
+    fli_fed *fed = random_fed(f->ctx, 2, sizes, 2, 0, 2);
+    fli_arena arena;
+    fli_model *m = NULL;
+    fli_arena_init(&arena, f->ctx);
+    for (size_t i = 0; i < 60; i++) memcpy((double *)fed->train->x + 2 * i, kinds[i * 7 % 11 % 3], sizeof *kinds);
+    const void *params = bound(f->ctx, &arena, d->keys, d->params_size, "rank=3");
+    assert_ok(f->ctx, fli_model_new(f->ctx, d, params, &fli_ops_f64, 2, 0, 0, &m));
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        double w[2 * 3];
+        unsigned seen = 0;
+        assert_ok(f->ctx, fli_model_start_from(f->ctx, m, fed, seed, w));
+        for (size_t k = 0; k < 3; k++)
+            for (size_t j = 0; j < 3; j++)
+                if (w[k] == kinds[j][0] && w[3 + k] == kinds[j][1]) seen |= 1u << j;
+        assert_int_equal(seen, 7);
+    }
+    fli_model_free(m);
+    fli_fed_free(fed);
+    fli_arena_fini(&arena);
+}
+
 /* ---- whole runs ---------------------------------------------------------------------------------------- */
 
 #define BLOBS                                                                                                          \
@@ -454,6 +483,7 @@ int main(void)
         cmocka_unit_test(offset_does_not_matter),
         cmocka_unit_test(cluster_is_the_largest_share),
         FIXTURE_TEST(start_is_samples),
+        FIXTURE_TEST(start_has_no_kind_twice),
         FIXTURE_TEST(finds_the_blobs),
         FIXTURE_TEST(same_for_any_number_of_threads),
         FIXTURE_TEST(labels_are_not_read),

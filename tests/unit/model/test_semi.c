@@ -179,6 +179,7 @@ static void check_one(bench *t)
 
 static void one_model(void **state) { each_case(*state, check_one); }
 
+/* Samples with a label and samples without one in the same batch, too: each kind has a mean of its own. */
 static void check_pair(bench *t)
 {
     static const double mixes[] = {0, 0.3, 1};
@@ -189,6 +190,10 @@ static void check_pair(bench *t)
         assert_memory_equal(g, alone, t->m->space.n * sizeof *g); /* the global model knows nothing of the own one */
         check_gradient(t, t->own, mixes[k], 1, own_g);
         for (size_t j = 0; k == 0 && j < t->m->space.n; j++) assert_near(own_g[j], 0, 0);
+        size_t hits;
+        double want = objective(t, t->x, t->own, mixes[k]),
+               loss = fli_pair_loss(t->m, t->x, t->own, mixes[k], &t->b, t->plain, t->nu, &hits, t->scratch);
+        assert_near(loss, want, 1e-13 * (1 + fabs(want)));
     }
 }
 

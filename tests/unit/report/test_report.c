@@ -552,6 +552,30 @@ static void thins_long_runs(void **state)
     free(rows);
 }
 
+/* The least of every stretch of points is kept, also where the stretch after it begins lower. */
+static void thinning_keeps_what_is_least(void **state)
+{
+    enum { LONG = 50000, KEPT = 600, STRETCH = (4 * LONG + KEPT - 1) / KEPT };
+    fl_row *rows = calloc(LONG, sizeof *rows);
+    for (size_t i = 0; i < LONG; i++) { /* it falls, but each second point is higher than the one before */
+        rows[i] = empty_row();
+        *metric(&rows[i], "round") = i;
+        *metric(&rows[i], "test_loss") = 2 * LONG - (i ^ 1);
+    }
+    fli_curve curve = {1, rows, LONG};
+    fli_series series = {"long", &curve, 1, ""};
+    fli_report r = {.title = "", .description = "", .machine = "", .series = &series, .count = 1};
+    char *html = page(*state, &r), *runs = strstr(html, "\"runs\":[[");
+    *strchr(runs, ']') = 0;
+    for (size_t i = 0; i + STRETCH <= LONG; i += STRETCH) {
+        char value[32];
+        snprintf(value, sizeof value, ",%zu,", 2 * LONG - (i + STRETCH - 1));
+        if (!strstr(runs, value)) fail_msg("the least of rows %zu to %zu is lost", i, i + STRETCH - 1);
+    }
+    free(html);
+    free(rows);
+}
+
 /* ---- foreign text -------------------------------------------------------------------------------------- */
 
 static const char evil[] = "</script><b>\"'&\x01\xff\xc3(\xed\xa0\x80]]>";
@@ -982,6 +1006,9 @@ static void shows_what_differs(void **state)
     char *html = page(*state, &s->report);
     char *part = strstr(html, "id=\"settings\"");
     assert_non_null(part);
+    assert_int_equal(occurrences(part, "<thead><tr><th scope=\"col\">setting</th><th scope=\"col\">method 0</th>"
+                                       "<th scope=\"col\">method 1</th></tr></thead>"),
+                     1);
     assert_non_null(strstr(part, "<th scope=\"row\">local.lr</th><td data-label=\"method 0\">0.1</td>"
                                  "<td data-label=\"method 1\">0.2</td>"));
     assert_non_null(strstr(part, "<th scope=\"row\">algorithm.mu</th><td data-label=\"method 0\">\xe2\x80\x93</td>"
@@ -1109,6 +1136,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(draws_nothing_and_much, setup, teardown),
         cmocka_unit_test_setup_teardown(looks_differ, setup, teardown),
         cmocka_unit_test_setup_teardown(thins_long_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(thinning_keeps_what_is_least, setup, teardown),
         cmocka_unit_test_setup_teardown(draws_panels, setup, teardown),
         cmocka_unit_test_setup_teardown(escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(charts_escape, setup, teardown),

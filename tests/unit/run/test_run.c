@@ -758,6 +758,25 @@ static void describe_sparse_data(void **state)
     fl_config_free(cfg);
 }
 
+/* As JSON: the data, how it is divided, and clients with their classes. */
+static void describe_as_json(void **state)
+{
+    fixture *f = *state;
+    collected c = {0};
+    fl_config *cfg = config_of(f, SMALL, "");
+    fl_ctx_format(f->ctx, FL_FORMAT_JSON);
+    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c));
+    fl_ctx_format(f->ctx, FL_FORMAT_TEXT);
+    fl_config_free(cfg);
+    assert_non_null(strstr(c.s, "\"data\": {\n    \"kind\": \"blobs\",\n    \"train_samples\": 120,\n"));
+    assert_non_null(strstr(c.s, "\"partition\": {\n    \"kind\": \"iid\",\n    \"clients\": 8,\n"
+                                "    \"least_samples\": 15,\n    \"most_samples\": 15,\n"
+                                "    \"mean_samples\": 15\n  },\n"));
+    assert_non_null(strstr(c.s, "\"client\": 2,"));
+    assert_null(strstr(c.s, "\"client\": 3,"));
+    free(c.s);
+}
+
 static void describe_failures(void **state)
 {
     fixture *f = *state;
@@ -820,6 +839,8 @@ int main(void)
         FIXTURE_TEST(a_short_step_of_the_server),
         FIXTURE_TEST(describe_data),
         FIXTURE_TEST(describe_sparse_data),
+        FIXTURE_TEST(describe_as_json),
+        FIXTURE_TEST(describe_as_json),
         FIXTURE_TEST(describe_failures),
         cmocka_unit_test(status_texts),
     };

@@ -399,6 +399,22 @@ static void evaluation(void **state)
     }
 }
 
+/* Bytes of an instance, as they are foreseen before it is opened: two vectors, one more with momentum, those of the
+ * solver itself, and an index for each of a client's samples. */
+static void bytes_are_foreseen(void **state)
+{
+    fixture *f = *state;
+    fli_model *model = NULL;
+    assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, 3, 2, 0, &model));
+    const fli_open plain = {.model = model, .largest = 10},
+                   momentum = {.model = model, .sgd = {.momentum = 0.5}, .largest = 10};
+    const double vector = 8 * sizeof(double), own = (double)fli_solver_sgd.vectors;
+    assert_true(fli_bytes(&model->space) == 8 * sizeof(double));
+    assert_near(fli_solver_sgd.bytes(&fli_solver_sgd, &plain), (2 + own) * vector + 10 * sizeof(uint32_t), 0);
+    assert_near(fli_solver_sgd.bytes(&fli_solver_sgd, &momentum), (3 + own) * vector + 10 * sizeof(uint32_t), 0);
+    fli_model_free(model);
+}
+
 static void solving_out_of_memory(void **state)
 {
     fixture *f = *state;
@@ -431,6 +447,7 @@ int main(void)
         FIXTURE_TEST(long_batches),
         FIXTURE_TEST(pieces),
         FIXTURE_TEST(evaluation),
+        FIXTURE_TEST(bytes_are_foreseen),
         FIXTURE_TEST(solving_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,6 +266,7 @@ static void winners(void **state)
     assert_int_equal(s->x.count, 2);
     assert_non_null(strstr(s->x.trials[0].config, lr));
     assert_non_null(strstr(s->x.description, "Settings were tuned with a budget of 6 runs for every method"));
+    assert_non_null(strstr(s->x.description, "halving over the seeds 1000001 to 1000003, chosen by training loss"));
     assert_non_null(strstr(s->x.description, "FedAvg: local.lr 0.3 to 0.4"));
     fl_study_free(s);
     fl_config_free(cfg);

@@ -5,6 +5,8 @@
 #include "algo/theory.h"
 #include "server/participation.h"
 
+#include <malloc.h>
+
 /* ---- conditions ---------------------------------------------------------------------------------------- */
 
 static void at(fli_conditions *c, const char *name, uint32_t client, double have, double most)
@@ -848,6 +850,28 @@ static void wrong_settings_are_refused(void **state)
     assert_null(c.s);
 }
 
+/* Bytes that the C library has given out; 0 where that is not known (sanitizers, other libraries). */
+static size_t bytes_in_use(void)
+{
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* A check gives back all memory that it took. */
+static void checks_keep_no_memory(void **state)
+{
+    size_t before = 0;
+    for (int k = 0; k < 12; k++) {
+        free(checked(*state, "algorithm.gamma=200"));
+        if (k == 1) before = bytes_in_use(); /* what is made once is there now */
+    }
+    assert_true(bytes_in_use() < before + 10 * 256);
+}
+
 /* Every allocation may fail: an error, nothing printed, nothing lost (the sanitizers look). */
 static void memory_may_run_out(void **state)
 {
@@ -1072,6 +1096,7 @@ int main(void)
         FIXTURE_TEST(asyncfeddr_not_convex),
         FIXTURE_TEST(what_cannot_be_said),
         FIXTURE_TEST(wrong_settings_are_refused),
+        FIXTURE_TEST(checks_keep_no_memory),
         FIXTURE_TEST(memory_may_run_out),
         FIXTURE_TEST(two_levels),
         FIXTURE_TEST(probabilities),

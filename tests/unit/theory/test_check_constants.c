@@ -263,6 +263,49 @@ static void rounds_are_promised(void **state)
     free(said);
 }
 
+/* The same from a model that is not 0, where weight decay is a part of f_i and of its gradient. */
+static void decay_counts_at_the_start(void **state)
+{
+    fixture *f = *state;
+    char start[600], set[900];
+    double x[8], decay = 0.5, u = 0, value = 0, spread = 0, mean[3] = {0}, x2 = 0, eps, most;
+    fl_run *run = NULL;
+    snprintf(start, sizeof start, "%s", fixture_path(f, "trained"));
+    fl_config *cfg = problem(f, "algorithm=fedavg|local.lr=0.1|rounds=20");
+    snprintf(set, sizeof set, "output=%s", start);
+    assert_ok(f->ctx, fl_config_set(cfg, set));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_ok(f->ctx, fl_run_save(run));
+    assert_int_equal(fl_run_model(run, x, 8), 3);
+    fl_run_free(run);
+    fl_config_free(cfg);
+    for (int j = 0; j < 3; j++) x2 += x[j] * x[j];
+    for (int t = 0; t < 20; t++) u += 500 * 2e-5 * pow(1 - 500 * 2e-5, t);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < 3; j++) {
+            double a = sqrt(3 * hessian[i][j]), error = a * x[j] - (i + j), g = a * error / 3 + decay * x[j];
+            value += error * error / 6 / N;
+            spread += g * g / N;
+            mean[j] += g / N;
+        }
+    value += decay / 2 * x2;
+    double p0 = value + 4 * spread / (500 * u), slope2 = mean[0] * mean[0] + mean[1] * mean[1] + mean[2] * mean[2];
+    assert_true(decay * x2 > 0.1 * p0); /* the other sign would be seen */
+    snprintf(set, sizeof set,
+             "algorithm.gamma=500|algorithm.a=1|algorithm.d=1|local.lr=2e-5|local.steps=20|model={kind: least_squares, "
+             "weight_decay: 0.5, start: %s/model.safetensors}",
+             start);
+    char *said = checked(f, set);
+    const char *line = strstr(said, "a priori    [VRA] (19): ");
+    if (!line) fail_msg("%s", said);
+    line = strchr(strchr(line, '\n') + 1, '\n');
+    if (sscanf(line, "%lf %lf", &eps, &most) != 2) fail_msg("%s", said);
+    assert_near(eps, slope2 * 1e-2, 1e-3 * eps);
+    assert_near(most, 2 * 3 * N / u * p0 * 500 / eps, 2e-3 * most);
+    free(said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,7 +313,7 @@ int main(void)
         FIXTURE_TEST(start_models_count),         FIXTURE_TEST(gammas_that_differ),
         FIXTURE_TEST(cohorts_that_are_not_drawn), FIXTURE_TEST(rounds_that_end_early),
         FIXTURE_TEST(decay_of_mini_batches),      FIXTURE_TEST(some_of_many_clients),
-        FIXTURE_TEST(rounds_are_promised),
+        FIXTURE_TEST(rounds_are_promised),        FIXTURE_TEST(decay_counts_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

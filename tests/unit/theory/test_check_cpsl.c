@@ -5,6 +5,7 @@
 #include "algo/theory.h"
 #include "algo/algo.h"
 #include "model/semi.h"
+#include "theory/check.h"
 
 static const fli_condition_seen *find(const fli_conditions *c, fli_condition_kind kind, const char *name)
 {
@@ -211,6 +212,27 @@ static void labels_are_looked_up(void **state)
     }
 }
 
+/* Advice for all clients goes by the longest step that any of them takes in its labels. */
+static void longest_label_steps_count(void **state)
+{
+    fixture *f = *state;
+    fli_check c;
+    double least = INFINITY, most = 0;
+    fl_config *cfg = fixture_config(
+        f, "data: {kind: blobs, classes: 3, features: 4, samples: 320, unlabelled: 0.5}\nmodel: softmax\n"
+           "partition: {kind: quantity, clients: 4}\nparticipation: {kind: uniform, count: 2}\n"
+           "algorithm: fedcpsl\nsemi: {labels: projected, alpha_r: 0.5}\n");
+    assert_ok(f->ctx, fli_check_make(cfg, NULL, &c));
+    for (size_t i = 0; i < c.facts.measured; i++) {
+        least = fmin(least, c.facts.client[i].block.lr);
+        most = fmax(most, c.facts.client[i].block.lr);
+    }
+    assert_true(least < most);
+    assert_near(c.facts.worst.block.lr, most, 0);
+    fli_check_fini(&c);
+    fl_config_free(cfg);
+}
+
 /* What stops the global model, or makes steps stochastic, ends what Theorem 1 says of its gradient. */
 static void numbers_of_rounds(void **state)
 {
@@ -244,8 +266,10 @@ static void numbers_of_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(first_theorem), FIXTURE_TEST(what_theorem_1_is_not_about), FIXTURE_TEST(second_theorem),
-        FIXTURE_TEST(pseudo_labels), FIXTURE_TEST(labels_are_looked_up),        FIXTURE_TEST(numbers_of_rounds),
+        FIXTURE_TEST(first_theorem),        FIXTURE_TEST(what_theorem_1_is_not_about),
+        FIXTURE_TEST(second_theorem),       FIXTURE_TEST(pseudo_labels),
+        FIXTURE_TEST(labels_are_looked_up), FIXTURE_TEST(longest_label_steps_count),
+        FIXTURE_TEST(numbers_of_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

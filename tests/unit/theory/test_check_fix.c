@@ -117,6 +117,22 @@ static void others_give_way(void **state)
     }
 }
 
+/* A setting that can stay is advised as it is, and factors of clients' step sizes become 1 where advice chooses one step
+ * size for all of them. */
+static void advice_keeps_what_is_set(void **state)
+{
+    static const char advice[] = "a setting that satisfies all of them: algorithm.a = 3, algorithm.d = 2, ";
+    char *text = checked(*state, "");
+    assert_says(text, advice);
+    assert_says(text, ", local.lr = ");
+    assert_silent(text, "local.lr_factors");
+    free(text);
+    text = checked(*state, "local.lr_factors=[2, 2, 2, 2]");
+    assert_says(text, advice);
+    assert_says(text, ", local.lr_factors = 1\n");
+    free(text);
+}
+
 /* What no setting satisfies is named and counted, and the rest is fixed. */
 static void fixes_name_what_is_left(void **state)
 {
@@ -286,6 +302,7 @@ int main(void)
         FIXTURE_TEST(theorems_of_the_papers),
         FIXTURE_TEST(fixes_satisfy_every_method),
         FIXTURE_TEST(others_give_way),
+        FIXTURE_TEST(advice_keeps_what_is_set),
         FIXTURE_TEST(fixes_name_what_is_left),
         FIXTURE_TEST(experiments_are_fixed_by_method),
         FIXTURE_TEST(grids_stay),
