@@ -99,6 +99,7 @@ struct fl_study {
     time_t ended;         /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */
+    int was_asked;        /* what ended the last fl_study_go */
     /* while running */
     fl_study_fn *observer;
     void *arg;

@@ -310,6 +310,7 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     }
     fli_pool_run(pool, s->x.count, trial_item, s);
     fli_pool_free(pool);
+    s->was_asked = s->asked;
     s->asked = 0; /* what was requested has happened; the comparison may go on */
     return FL_OK;
 }
