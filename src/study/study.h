@@ -77,6 +77,7 @@ typedef struct {
     size_t classes, all_clients, samples, features, tests;
     size_t tested;      /* test samples whose labels were counted, those of clients included */
     size_t least, most; /* samples of a client */
+    size_t *claims;     /* per client, of all_clients; NULL: their samples are not claimed but here */
     double chance;      /* share of the largest class among the test samples; 0: not known */
     double distance;    /* of a client's mix of labels from that of all counted, on average: half of the sum of absolute
                          * differences of shares, from 0 (the same) to 1 (nothing in common); NaN: not known */
