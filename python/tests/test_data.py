@@ -125,6 +125,77 @@ def test_bad_data(make, sentence):
         make()
 
 
+# ---- labels that look like values to predict -----------------------------------------------------------------------
+
+
+MANY = np.random.default_rng(0).permutation(498)
+TOO_MANY = "is the last of 498 different numbers in 498 samples, too many for classes; for values to predict, say"
+FIVE = np.linspace(-1, 1, 498 * 5).reshape(498, 5)
+
+
+@pytest.mark.parametrize("y", [MANY, MANY + 10**6, -MANY], ids=["from 0", "large", "negative"])
+def test_many_different_numbers_are_refused(y):
+    shown = f"y: sample 497: label {y[497]} {TOO_MANY}"
+    for data in (Data(FIVE, y, sizes=[249] * 2), (FIVE, y)):
+        with pytest.raises(fedloom.ConfigError) as raised:
+            fedloom.run(COMMON, data=data)
+        assert str(raised.value).startswith(shown)
+    with pytest.raises(fedloom.ConfigError, match='task="regression".*task="classification"'):
+        fedloom.describe(data=Data(FIVE, y), model="softmax")
+
+
+def test_many_different_numbers_that_are_meant():
+    for data in (Data(FIVE, MANY, task="classification", sizes=[249] * 2), Data(FIVE, MANY, classes=498, sizes=[498])):
+        assert fedloom.run(COMMON, data=data, rounds=1).parameters == 498 * 6
+    values = Data(FIVE, MANY, task="regression", sizes=[249] * 2, test=(FIVE, MANY))
+    assert values.classes == 0 and values.train["target"].dtype == values.test["target"].dtype == np.float64
+    assert fedloom.run(COMMON, data=values, model="least_squares", rounds=1).parameters == 5
+    few = Data(FIVE, MANY % 3 * 1.0, task="classification")
+    assert few.classes == 3 and "float64 to int64" in few.conversions[0]
+
+
+def test_the_rule_is_that_of_files(tmp_path):
+    def refused(data):
+        try:
+            fedloom.describe(data=data, model="softmax", partition={"kind": "iid", "clients": 2})
+        except fedloom.Error as e:
+            assert "too many for classes" in str(e)
+            return True
+        return False
+
+    kinds = {"numbers": lambda i: i, "words": np.char.mod("w%d", np.arange(1200)).__getitem__}
+    for kind, n, many in [("numbers", 200, 20), ("numbers", 200, 21), ("numbers", 210, 21), ("numbers", 20000, 1000),
+                          ("numbers", 20000, 1001), ("words", 1999, 1000), ("words", 2001, 1001),
+                          ("words", 2002, 1001)]:  # fmt: skip
+        y = np.arange(n) % many
+        x = np.zeros((n, 1), np.float32)
+        table = tmp_path / "t.csv"
+        table.write_text("".join(f"0,{kinds[kind](i)}\n" for i in y))
+        file = {"kind": "csv", "train": str(table), "header": False}
+        assert refused(Data(x, kinds[kind](y))) == refused(file), (kind, n, many)
+
+
+def test_a_client_may_have_few_samples_of_each_class():
+    client = fedloom.halves.Client(Data(FIVE, MANY))
+    client.check_labels(498)
+
+
+@pytest.mark.parametrize(
+    "make, sentence",
+    [
+        (lambda: Data(X, Y, task="guess"), "task is 'guess', but must be one of: auto, classification, regression"),
+        (lambda: Data(X, Y + 0.5, task="classification"), "y has 0.5, which is not a whole number, as classes are"),
+        (lambda: Data(X, [np.inf] * 6, task="classification"), "y has inf, which is not a whole number"),
+        (lambda: Data(X, target=Y, task="classification"), "task is classification, but there are targets"),
+        (lambda: Data(X, list("ababab"), task="regression"), "targets are numbers"),
+        (lambda: Data(X, Y * 1.0, task="classification", copy=False), "copy=False"),
+    ],
+)
+def test_tasks_that_labels_do_not_fit(make, sentence):
+    with pytest.raises(fedloom.ConfigError, match=sentence):
+        make()
+
+
 # ---- what NumPy and SciPy would let pass ---------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@
 
 /* Castagnoli's polynomial, reflected, as in iSCSI, ext4 and TFRecord. */
 uint32_t fli_crc32c(const void *p, size_t n);
-/* Goes on from the checksum of what came before; 0 at the beginning. By the processor's instruction where it has one. */
+/* Goes on from the checksum of what came before; 0 at the beginning. By the processor's instruction where it has one.
+ * */
 uint32_t fli_crc32c_more(uint32_t crc, const void *p, size_t n);
 /* The same on any processor: for the above, and its tests. */
 uint32_t fli_crc32c_by_tables(uint32_t crc, const void *p, size_t n);

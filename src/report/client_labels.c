@@ -277,12 +277,63 @@ static void add_table(fli_text *t, const view *v, int changes)
     fli_text_add(t, "</tbody></table></div>\n");
 }
 
-static fl_status add_view(fli_text *t, const view *v)
+/* ---- claims -------------------------------------------------------------------------------------------- */
+
+enum { CLAIMS_MAX = 100 }; /* rows of their table */
+
+typedef struct {
+    size_t samples, client;
+} claim;
+
+static int largest_first(const void *a, const void *b)
+{
+    const claim *x = a, *y = b;
+    if (x->samples != y->samples) return x->samples < y->samples ? 1 : -1;
+    return (x->client > y->client) - (x->client < y->client);
+}
+
+static void add_claim(fli_text *t, const claim *c, double all)
+{
+    double share = all > 0 ? 100 * (double)c->samples / all : 0;
+    fli_text_addf(t, "<tr><th scope=\"row\">client %zu</th>", c->client);
+    fli_text_addf(t, "<td class=\"number\" data-label=\"samples (claimed)\" data-value=\"%zu\">%zu</td>", c->samples,
+                  c->samples);
+    fli_text_addf(t, "<td class=\"number\" data-label=\"share %%\" data-value=\"%.6g\">%.1f</td></tr>\n", share, share);
+}
+
+/* Who has how many samples, if clients say so themselves: a method may weigh them by that. */
+static fl_status add_claims(fli_text *t, const fli_report *r)
+{
+    size_t n = r->claim_count, shown = n < CLAIMS_MAX ? n : CLAIMS_MAX;
+    double all = 0;
+    claim *list = fli_alloc(t->ctx, n, sizeof *list);
+    if (!list) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        list[i] = (claim){r->claims[i], i};
+        all += (double)r->claims[i];
+    }
+    qsort(list, n, sizeof *list, largest_first);
+    fli_text_addf(t,
+                  "<p class=\"note\" id=\"claims\">Training samples as the clients claim them: the server cannot count "
+                  "them. The largest claim is client %zu&#39;s: %zu of %.0f, %.1f %%.",
+                  list[0].client, list[0].samples, all, all > 0 ? 100 * (double)list[0].samples / all : 0);
+    if (shown < n) fli_text_addf(t, " The table has the %zu largest of %zu.", shown, n);
+    fli_text_add(t, "</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"claims\"><table>\n"
+                    "<thead><tr><th scope=\"col\">client</th><th scope=\"col\" class=\"number\">samples (claimed)</th>"
+                    "<th scope=\"col\" class=\"number\">share %</th></tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < shown; i++) add_claim(t, &list[i], all);
+    fli_text_add(t, "</tbody></table></div>\n");
+    fli_free(list);
+    return FL_OK;
+}
+
+/* ---- the section --------------------------------------------------------------------------------------- */
+
+static fl_status add_accuracies(fli_text *t, const view *v)
 {
     const fli_report *r = v->r;
     int changes = some(v->changed, r->count);
-    fli_text_add(t, "<section aria-labelledby=\"clients\">\n<h2 id=\"clients\">Clients</h2>\n"
-                    "<p class=\"note\">Accuracy at the end, in percent, of the model a client would use, on its own "
+    fli_text_add(t, "<p class=\"note\">Accuracy at the end, in percent, of the model a client would use, on its own "
                     "samples.");
     if (changes) {
         fli_text_add(t, " Gains and losses are against ");
@@ -294,7 +345,7 @@ static fl_status add_view(fli_text *t, const view *v)
     fli_text_add(t, "<div class=\"charts\">\n");
     fl_status status = with_lines(t, r, &spread_picture, v->reached, draw_figure);
     if (!status && changes) status = with_lines(t, r, &change_picture, v->changed, draw_figure);
-    fli_text_add(t, "</div>\n</section>\n");
+    fli_text_add(t, "</div>\n");
     return status;
 }
 
@@ -302,7 +353,13 @@ fl_status fli_clients_html(fli_text *t, const fli_report *r)
 {
     view v = {.r = r};
     fl_status status = take(t->ctx, &v);
-    if (!status && some(v.reached, r->count)) status = add_view(t, &v);
+    int accuracies = !status && some(v.reached, r->count);
+    if (accuracies || (!status && r->claim_count)) {
+        fli_text_add(t, "<section aria-labelledby=\"clients\">\n<h2 id=\"clients\">Clients</h2>\n");
+        if (accuracies) status = add_accuracies(t, &v);
+        if (!status && r->claim_count) status = add_claims(t, r);
+        fli_text_add(t, "</section>\n");
+    }
     drop(&v);
     return status;
 }

@@ -177,7 +177,8 @@ extern const char fli_page_css[], fli_js_axis[], fli_js_chart[], fli_js_read[], 
 void fli_verdict_html(fli_text *t, const fli_report *r);
 /* The results table, and what its signs mean. Nothing for an empty grid. */
 void fli_table_html(fli_text *t, const fli_report *r);
-/* How accuracy is spread over clients, who gains and who loses. Nothing where clients are not known. */
+/* How accuracy is spread over clients, who gains and who loses, and how many samples clients of a server claim. Nothing
+ * where clients are not known. */
 fl_status fli_clients_html(fli_text *t, const fli_report *r);
 /* Samples per class and client, as a heat map: clients across, classes down. Nothing without a histogram. */
 void fli_heatmap_svg(fli_text *t, const fli_report *r);

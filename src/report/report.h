@@ -65,6 +65,9 @@ typedef struct {
     const size_t *histogram;
     size_t clients, classes; /* number of clients shown, from the first */
     size_t all_clients;
+    /* Samples per client as the clients of a server say, which nobody else can count; NULL: samples are here. */
+    const size_t *claims;
+    size_t claim_count;
     const char *machine; /* one line */
     const fli_fact *facts;
     size_t fact_count;

@@ -211,6 +211,8 @@ fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
     out->clients = s->histogram.clients;
     out->classes = s->histogram.classes;
     out->all_clients = s->histogram.all_clients;
+    out->claims = s->histogram.claims;
+    out->claim_count = s->histogram.claims ? s->histogram.all_clients : 0;
     out->machine = machine(a);
     out->runs_planned = fl_study_runs(s, &out->runs_done);
     if (!status && !out->machine) status = FL_ENOMEM;

@@ -40,7 +40,8 @@ static void add_data(card *c, const fli_settings *settings)
 {
     const fli_histogram *h = &c->s->histogram;
     fli_text *t = &c->text;
-    fli_text_addf(t, "%s: %zu training samples", settings->source.item.name, h->samples);
+    fli_text_addf(t, "%s: %zu training samples%s", settings->source.item.name, h->samples,
+                  h->claims ? " (claimed)" : "");
     if (h->features) fli_text_addf(t, " of %zu features", h->features);
     if (h->classes) fli_text_addf(t, " in %zu classes", h->classes);
     if (h->tests) fli_text_addf(t, "; %zu test samples", h->tests);
@@ -51,6 +52,7 @@ static void add_data(card *c, const fli_settings *settings)
                       (double)h->samples / (double)h->all_clients);
     else
         fli_text_addf(t, "%zu samples", h->most);
+    if (h->claims) fli_text_add(t, " (claimed)");
     end_line(c, "clients");
 }
 

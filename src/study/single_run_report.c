@@ -86,6 +86,18 @@ static fl_status copy_clients(fl_study *s, const fl_run *run)
     return FL_OK;
 }
 
+/* The clients of a server are the only ones who can count their samples. */
+static fl_status copy_claims(fl_study *s, const fl_run *run)
+{
+    const fli_fed *fed = run->plan.fed;
+    if (!run->plan.remote_queue) return FL_OK;
+    size_t *claims = fli_alloc(s->ctx, fed->clients, sizeof *claims);
+    if (!claims) return FL_ENOMEM;
+    for (size_t i = 0; i < fed->clients; i++) claims[i] = fli_fed_size(fed, i);
+    s->histogram.claims = claims;
+    return FL_OK;
+}
+
 static fl_status fill_study(fl_study *s, const fl_run *run)
 {
     fl_status status = add_run(s, 0, fl_run_algorithm(run), &run->plan.settings);
@@ -99,6 +111,7 @@ static fl_status fill_study(fl_study *s, const fl_run *run)
     if (!status) status = copy_rows(s, run);
     if (!status) status = copy_clients(s, run);
     if (!status && run->plan.fed) status = fli_label_counts_take(s->ctx, run->plan.fed, &s->histogram);
+    if (!status && run->plan.fed) status = copy_claims(s, run);
     return status;
 }
 

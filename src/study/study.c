@@ -483,6 +483,7 @@ void fl_study_free(fl_study *s)
         pthread_mutex_destroy(&s->shared[k].lock);
     }
     fli_free(s->histogram.count);
+    fli_free(s->histogram.claims);
     fli_free(s->shared);
     fli_free(s->outcomes);
     fli_experiment_fini(&s->x);

@@ -78,6 +78,7 @@ typedef struct {
     size_t classes, all_clients, samples, features, tests;
     size_t tested;      /* test samples whose labels were counted, those of clients included */
     size_t least, most; /* samples of a client */
+    size_t *claims;     /* per client, of all_clients; NULL: their samples are not claimed but here */
     double chance;      /* share of the largest class among the test samples; 0: not known */
     double distance;    /* of a client's mix of labels from that of all counted, on average: half of the sum of absolute
                          * differences of shares, from 0 (the same) to 1 (nothing in common); NaN: not known */
@@ -100,6 +101,7 @@ struct fl_study {
     time_t ended;              /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
     pthread_mutex_t lock;      /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int stop_requested; /* lock-free, so that a signal handler may set it */
+    int was_stopped;           /* what ended the last fl_study_go */
     /* while running */
     fl_study_fn *observer;
     void *arg;

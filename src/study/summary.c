@@ -515,6 +515,14 @@ static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, con
     fli_text_add(t, "]}");
 }
 
+/* As of a run, which ends with its rounds or is stopped: a comparison ends with its runs. */
+static const char *stopped_by(const fl_study *s)
+{
+    for (size_t i = 0; i < s->x.count; i++)
+        if (s->outcomes[i].state == FLI_TRIAL_OPEN) return fl_stop_text(s->was_stopped ? FL_STOP_ASKED : FL_STOP_NONE);
+    return "runs";
+}
+
 void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
 {
     fli_summary *rows;
@@ -527,7 +535,8 @@ void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, s->x.name);
     size_t done, total = fl_study_runs(s, &done);
-    fli_text_addf(t, ",\n  \"runs_planned\": %zu,\n  \"runs_done\": %zu,\n  \"rows\": [\n", total, done);
+    fli_text_addf(t, ",\n  \"stopped_by\": \"%s\",\n  \"runs_planned\": %zu,\n  \"runs_done\": %zu,\n  \"rows\": [\n",
+                  stopped_by(s), total, done);
     file_columns columns = columns_of(rows, count);
     for (size_t i = 0; i < count; i++) {
         json_row(t, s, &rows[i], &columns, targets);

@@ -311,6 +311,7 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     }
     fli_pool_run(pool, s->x.count, trial_item, s);
     fli_pool_free(pool);
+    s->was_stopped = s->stop_requested;
     s->stop_requested = 0; /* what was requested has happened; the comparison may go on */
     return FL_OK;
 }

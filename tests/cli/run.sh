@@ -618,6 +618,7 @@ check 'compare, interrupted: the table so far' has out 'Fed Prox      0'
 check 'compare, interrupted: below the table' has out 'stopped with 0 of 4 runs done; the same command continues'
 check 'compare, interrupted: results.md' has stopped/results.md 'stopped with 0 of 4 runs done'
 check 'compare, interrupted: results.json' has stopped/results.json '"runs_planned": 4'
+check 'compare, interrupted: why' has stopped/results.json '"stopped_by": "asked"'
 check 'compare, interrupted: none of them done' has stopped/results.json '"runs_done": 0'
 check 'compare, interrupted: the report' has stopped/report.html 'stopped with 0 of 4 runs done'
 check 'compare, interrupted: nothing half-written' [ -z "$(find stopped/runs -name 'seed*')" ]

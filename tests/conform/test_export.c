@@ -29,8 +29,8 @@ static fl_client *open_member(const char *folder, const char *name, fl_ctx *ctx)
 
 /* ---- canaries ---------------------------------------------------------------------------------------------- */
 
-/* Behind every block that an export allocates lie bytes that have to be as they were when it is freed. The linker brings
- * the library's calls here (--wrap, CMakeLists.txt). */
+/* Behind every block that an export allocates lie bytes that have to be as they were when it is freed. The linker
+ * brings the library's calls here (--wrap, CMakeLists.txt). */
 #if defined(__SANITIZE_ADDRESS__)
 enum { GUARDED = 0 }; /* AddressSanitizer sees more: what is read there as well */
 #else

@@ -37,6 +37,10 @@ check "the seed of the cohorts is its owner's alone" [ "$(stat -c %a plain.serve
 join_all
 all_end
 check "a federation over HTTP has the result of a simulation" repeats plain
+check "its result has a report, listed by the manifest" has plain/manifest.json '"report.html"'
+check "the report says how many samples each client claims" has plain/report.html 'samples (claimed)" data-value="50">50<'
+check "and which command made it" has plain/report.html '<dt>command</dt><dd>fedloom serve server.yaml --output plain'
+check "the report of a simulation has no claims" lacks plain.simulated/report.html claimed
 check "its cohorts are drawn by a seed of their own" [ "$(cohort_seed plain)" -gt 1 ]
 fedloom run simulated.yaml --output open --quiet
 check "which is not the one that clients are told" eval 'exits 0 && ! same_parameters open plain'

@@ -70,11 +70,12 @@ class Config:
 
     `keep` is what C has pointers to. `things` are objectives, solvers and methods of one's own, which whoever works
     with the configuration holds, but no C object: what a user's function can see may be the run itself, and the garbage
-    collector must be able to see that, too.
+    collector must be able to see that, too. `client`: it is one's, whose samples may be few of many classes.
     """
 
-    def __init__(self, config: Settings = None, settings: Mapping | None = None) -> None:
+    def __init__(self, config: Settings = None, settings: Mapping | None = None, client: bool = False) -> None:
         self.ctx = Context()
+        self.client = client
         ptr = lib.fl_config_new(self.ctx.ptr)
         if ptr == ffi.NULL:
             raise _core.OutOfMemory("out of memory")
@@ -138,6 +139,8 @@ class Config:
 
     def _hand_over(self, data: Data) -> None:
         """Samples in memory: no copy is made, so they are kept."""
+        if not self.client:
+            data.check_labels()
         train, test, who, arrays = data._structs()
         self.keep += [data, arrays]
         self.check(lib.fl_config_data(self.ptr, train, test, who))

@@ -16,6 +16,8 @@ _EXACT = {
     "int32": np.float64, "uint32": np.float64, "int64": np.float64, "uint64": np.float64,
 }  # fmt: skip
 _NOBODY = 0xFFFFFFFF
+_TASKS = ("auto", "classification", "regression")
+_FEW, _EACH, _MANY = 20, 10, 1000  # what looks like values to predict, see check_labels
 
 
 class Data:
@@ -33,6 +35,9 @@ class Data:
     test     (x, y) of a separate test set, or a table or data set as x is one; where samples are known by their
              numbers, how many it has.
     classes  how many there are; else as many as the labels show.
+    task     "regression": y has values to predict, whatever their type; "classification": it has classes, however many;
+             "auto": by their type, and labels that look like values to predict (many different ones) are refused where
+             a run would take them. A client (halves.Client) takes any: its server says what the classes are.
     weights  of the clients, up to a factor.
     copy     False: raise where a conversion would be needed. `conversions` says what was converted.
 
@@ -49,6 +54,7 @@ class Data:
         sizes: Any = None,
         test: Any = None,
         classes: int | None = None,
+        task: str = "auto",
         weights: Any = None,
         shape: Sequence[int] | None = None,
         n: int | None = None,
@@ -59,6 +65,11 @@ class Data:
         self.settings = settings
         self.class_names: np.ndarray | None = None
         self._copy = copy
+        if task not in _TASKS:
+            raise ConfigError(f"task is {task!r}, but must be one of: {', '.join(_TASKS)}")
+        if task == "classification" and target is not None:
+            raise ConfigError("task is classification, but there are targets; labels are y")
+        self._task = task
         x, y, target, clients, test, names = foreign.arrays(self._converted, x, y, target, clients, test)
         if isinstance(x, (list, tuple)) and len(x) and _is_array(x[0]) and np.ndim(x[0]) >= 1:
             x, y, target, sizes = self._joined(x, y, target, clients, sizes)
@@ -67,6 +78,7 @@ class Data:
             self.test: dict | None = self._samples("test x", None, None, None, shape, int(test))
         else:
             self.test = None if test is None else self._samples("test x", test[0], test[1], None, shape, None)
+        self._sure = task == "classification" or classes is not None or names is not None
         self._name_classes(classes if classes is not None or names is None else len(names))
         if names is not None and self.class_names is None and len(names) == self.classes:
             self.class_names = np.array(names)
@@ -124,9 +136,11 @@ class Data:
             self._dense(s, what, x, shape)
         if y is not None and target is not None:
             raise ConfigError(f"{what} has both y and target, and needs one of them")
-        if y is not None and _kind(y) == "f":
-            y, target = None, y
         label_name = what.replace("x", "y")
+        if y is not None and self._task == "classification":
+            y = self._whole_labels(label_name, y)
+        elif y is not None and (self._task == "regression" or _kind(y) == "f"):
+            y, target = None, y
         if y is not None:
             s["y"] = self._vector(label_name, y, s["n"])
         if target is not None:
@@ -204,12 +218,44 @@ class Data:
             s["label"] = np.searchsorted(names, s["y"]).astype(np.int32)
         self.conversions.append(f"y: {len(names)} classes named by their values")
 
+    def _whole_labels(self, what: str, y: Any) -> Any:
+        """Numbers with a point as integers; anything else as it is."""
+        if _kind(y) != "f":
+            return y
+        values = whole(what, y)
+        broken = values[~(np.isfinite(values) & (values == np.floor(values)))]
+        if len(broken):
+            raise ConfigError(f"{what} has {broken[0]}, which is not a whole number, as classes are")
+        return self._cast(what, values, np.int64)
+
     def _plain_labels(self, s: dict) -> np.ndarray:
         if int(s["y"].max()) >= self.classes:
             raise ConfigError(
                 f"a label is {int(s['y'].max())}, but there are {self.classes} classes: 0 to {self.classes - 1}"
             )
         return s["y"] if s["y"].dtype == np.int32 else s["y"].astype(np.int32)
+
+    def check_labels(self) -> None:
+        """Raises where labels look like values to predict and nothing says that they are classes: the rule for files
+        (src/data/label_names.c)."""
+        n, most = self.train["n"], self.classes
+        if self._sure or "y" not in self.train or most <= _FEW:
+            return
+        y = self.train["y"]
+        values, first = np.unique(y, return_index=True)
+        many = len(values)
+        number = y.dtype.kind in "iub"
+        if number and many > _FEW and (many > n // _EACH or many > _MANY):
+            noun, way_out = "numbers", ' (with model="least_squares")'
+        elif many > _MANY and many > n // 2:
+            noun, way_out = "ones", ""
+        else:
+            return
+        raise ConfigError(
+            f"y: sample {first.max()}: label {y[first.max()]} is the last of {many} different {noun} in {n} samples, "
+            f'too many for classes; for values to predict, say fedloom.Data(..., task="regression"){way_out}, for '
+            'classes task="classification"'
+        )
 
     # ---- who holds what
 

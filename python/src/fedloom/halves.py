@@ -49,9 +49,9 @@ class Client:
     def __init__(self, data: Data | tuple | Settings = None, **settings: Any) -> None:
         samples = as_data(data)
         if samples is not None:
-            self._cfg = Config(None, {"data": samples, **settings})
+            self._cfg = Config(None, {"data": samples, **settings}, client=True)
         else:
-            self._cfg = Config(data, settings)
+            self._cfg = Config(data, settings, client=True)
         out = ffi.new("fl_client **")
         self._check(lib.fl_client_new(self._cfg.ptr, out))
         self._ptr = _core.users.own(out[0], lib.fl_client_free, self._cfg.keep, self._cfg.ptr)

@@ -3,12 +3,14 @@
 
 #include "net/server/serve.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What the command line asks for. */
 typedef struct {
     words files, sets;
     const char *output;
+    const char *typed; /* the command line, for the report */
     fli_serve_options serve;
     double grace;               /* seconds in which clients hear that the run is over */
     size_t bodies, per_address; /* MiB; connections */
@@ -48,8 +50,9 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     fl_status status = fli_serve_ending(s, &paused);
     fl_run *run = fli_serve_run(s);
     int interrupted = paused && !status;
+    if (!status && !paused && run) status = fl_run_with_report(run, req->typed);
     if (!status && !paused && run) status = fl_run_save(run);
-    if (!status && !paused && run && !req->quiet) say("results are in %s", fl_run_output(run));
+    if (!status && !paused && run && !req->quiet) say("results and report.html are in %s", fl_run_output(run));
     if (status) say_error(ctx);
     if (status == FL_EIO && !paused) paused = 1; /* the result could not be written, and is made again */
     if (paused && (!status || status == FL_EIO))
@@ -141,7 +144,10 @@ static int run(int argc, char **argv)
         code = say_usage("serve", "--bodies and --per-address are %d at most", 1 << 20);
     req.serve.bodies = req.bodies << 20;
     req.serve.per_address = (unsigned)req.per_address;
+    char *typed = typed_text("serve", argc, argv);
+    req.typed = typed;
     if (!code) code = prepare(&req);
+    free(typed);
     args_free(&req.files);
     args_free(&req.sets);
     return code;
@@ -182,7 +188,8 @@ static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR 
                            "browser at the same URL; /metrics is for Prometheus, /healthz says `ok`.\n"
                            "\n"
                            "options:\n"
-                           "  --output DIR        the result's folder, as for `fedloom run`\n"
+                           "  --output DIR        the result's folder, as for `fedloom run`. Its report.html\n"
+                           "                      shows how many samples each client claims\n"
                            "  --certs DIR         the server's folder that `fedloom cert server` has made\n"
                            "  --insecure-http     plain HTTP, on 127.0.0.1 unless --listen says otherwise\n"
                            "  --listen HOST:PORT  where to listen (default: all addresses, port 8443;\n"

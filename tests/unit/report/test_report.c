@@ -1064,6 +1064,32 @@ static void shows_who_gains(void **state)
     free(s);
 }
 
+/* Largest first; of many clients the rest is counted. */
+static void shows_what_clients_claim(void **state)
+{
+    size_t claims[150] = {[4] = 600, [7] = 250};
+    sample *s = make_sample(1);
+    claims[9] = 150;
+    s->report.claims = claims;
+    s->report.claim_count = 12;
+    char *html = page(*state, &s->report), *part = strstr(html, "id=\"clients\"");
+    assert_non_null(part);
+    assert_non_null(strstr(part, "The largest claim is client 4&#39;s: 600 of 1000, 60.0 %.</p>"));
+    const char *first = strstr(part, "client 4</th>"), *next = strstr(part, "client 7</th>");
+    assert_true(first && next && first < next);
+    assert_non_null(strstr(part, "data-label=\"samples (claimed)\" data-value=\"250\">250</td>"));
+    assert_non_null(strstr(part, "data-label=\"share %\" data-value=\"15\">15.0</td>"));
+    assert_int_equal(occurrences(part, "data-label=\"share %\""), 12);
+    assert_null(strstr(part, "Accuracy at the end"));
+    free(html);
+    s->report.claim_count = 150;
+    html = page(*state, &s->report);
+    assert_non_null(strstr(html, " The table has the 100 largest of 150.</p>"));
+    assert_int_equal(occurrences(html, "data-label=\"share %\""), 100);
+    free(html);
+    free(s);
+}
+
 /* Mean minus deviation is below 0 here, and would plunge to the axis' end; a band between quantiles does not. */
 static void bands_do_not_plunge(void **state)
 {
@@ -1156,6 +1182,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_who_gains, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows_what_clients_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(bands_do_not_plunge, setup, teardown),
         cmocka_unit_test_setup_teardown(survives_no_memory, setup, teardown),
     };

@@ -608,12 +608,24 @@ static void observers(void **state)
     }
 }
 
+/* What results.json says ended the comparison. */
+static void assert_stopped_by(fixture *f, const char *name, const char *why)
+{
+    char path[64], want[64];
+    snprintf(path, sizeof path, "%s/results.json", name);
+    snprintf(want, sizeof want, "  \"stopped_by\": \"%s\",\n", why);
+    char *text = read_whole(fixture_path(f, path), NULL);
+    if (!strstr(text, want)) fail_msg("%s: %.200s", name, text);
+    free(text);
+}
+
 /* Stopped after any number of steps and taken up again, it ends with the same bytes. */
 static void stopped_and_resumed(void **state)
 {
     fixture *f = *state;
     const char *yaml = PROBLEM "seeds: 2\nlocal: {momentum: 0.5}\n" TWO;
     fl_study_free(study_done(f, yaml, "whole", (fl_study_options){.jobs = 1}));
+    assert_stopped_by(f, "whole", "runs");
     static const size_t at[] = {1, 4, 8, 13, 25, 30};
     for (size_t i = 0; i < 6; i++)
         for (size_t jobs = 1; jobs < 4; jobs += 2) {
@@ -625,11 +637,14 @@ static void stopped_and_resumed(void **state)
             if (jobs == 1) assert_int_equal(done, at[i] / 8); /* seven rows and an end each */
             for (size_t k = 0; k < 4; k++)
                 assert_true(w.s->outcomes[k].state == FLI_TRIAL_DONE || !w.s->outcomes[k].count);
-            assert_ok(f->ctx, fl_study_write(w.s));                     /* the table so far */
+            assert_ok(f->ctx, fl_study_write(w.s)); /* the table so far */
+            assert_stopped_by(f, name, done < 4 ? "asked" : "runs");
             if (i % 2) assert_ok(f->ctx, fl_study_go(w.s, NULL, NULL)); /* by the same study, or below by another */
             fl_study_free(w.s);
             fl_study *again = study_new(f, yaml, name, (fl_study_options){.jobs = jobs});
             assert_int_equal(done_of(again), i % 2 ? 4 : done);
+            assert_ok(f->ctx, fl_study_write(again)); /* what it has not run is open, and nobody stopped it */
+            assert_stopped_by(f, name, i % 2 || done == 4 ? "runs" : "not finished");
             fl_study_free(again);
             fl_study_free(study_done(f, yaml, name, (fl_study_options){.jobs = jobs}));
             assert_same_csv(f, "whole", name);

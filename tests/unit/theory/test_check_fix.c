@@ -117,8 +117,8 @@ static void others_give_way(void **state)
     }
 }
 
-/* A setting that can stay is advised as it is, and factors of clients' step sizes become 1 where advice chooses one step
- * size for all of them. */
+/* A setting that can stay is advised as it is, and factors of clients' step sizes become 1 where advice chooses one
+ * step size for all of them. */
 static void advice_keeps_what_is_set(void **state)
 {
     static const char advice[] = "a setting that satisfies all of them: algorithm.a = 3, algorithm.d = 2, ";
