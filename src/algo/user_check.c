@@ -175,7 +175,7 @@ static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *ke
     fli_arena arena;
     fli_key *row = NULL;
     fl_key only[2] = {*key, {NULL}};
-    double room[3] = {0}; /* the parameters' head, a value and what is bound */
+    double room[sizeof(fli_user_params) / sizeof(double) + 2] = {0}; /* their head, a value and what is bound */
     fl_ctx *aside = fl_ctx_new();
     if (!aside) return fli_fail(ctx, FL_ENOMEM, "out of memory");
     fli_arena_init(&arena, aside);

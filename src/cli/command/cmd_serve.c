@@ -10,7 +10,7 @@
 typedef struct {
     words files, sets;
     const char *output;
-    const char *typed; /* the command line, for the report */
+    const char *command_line; /* for the report */
     fli_serve_options serve;
     double grace;               /* seconds in which clients hear that the run is over */
     size_t bodies, per_address; /* MiB; connections */
@@ -50,7 +50,7 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     fl_status status = fli_serve_ending(s, &paused);
     fl_run *run = fli_serve_run(s);
     int interrupted = paused && !status;
-    if (!status && !paused && run) status = fl_run_with_report(run, req->typed);
+    if (!status && !paused && run) status = fl_run_with_report(run, req->command_line);
     if (!status && !paused && run) status = fl_run_save(run);
     if (!status && !paused && run && !req->quiet) say("results and report.html are in %s", fl_run_output(run));
     if (status) say_error(ctx);
@@ -144,10 +144,10 @@ static int run(int argc, char **argv)
         code = say_usage("serve", "--bodies and --per-address are %d at most", 1 << 20);
     req.serve.bodies = req.bodies << 20;
     req.serve.per_address = (unsigned)req.per_address;
-    char *typed = typed_text("serve", argc, argv);
-    req.typed = typed;
+    char *command_line = command_line_text("serve", argc, argv);
+    req.command_line = command_line;
     if (!code) code = prepare(&req);
-    free(typed);
+    free(command_line);
     args_free(&req.files);
     args_free(&req.sets);
     return code;
