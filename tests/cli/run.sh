@@ -607,7 +607,7 @@ check 'reproduce --quick has a folder of its own' [ -s results/tiny-quick/result
 expect 2 'there is no experiment huge (looked for shelf/huge.yaml)' reproduce huge
 fedloom reproduce ./two.yaml --output own
 check 'reproduce without a paper: exit code 0' exits 0
-check 'reproduce without a paper: said' has err 'no paper.figures to compare with'
+check 'reproduce without a paper: a note' has err 'note: two has no paper.figures to compare with'
 unset FEDLOOM_EXPERIMENTS
 
 signal_at INT stopped/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1000000000 --set metrics.every=1000 \
