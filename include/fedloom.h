@@ -549,8 +549,10 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
 
 /* The data set and partition of a configuration: sizes, label histogram per client. `clients` limits the rows.
  * `partition_json`, if not NULL, is a file to write the partition to (client -> sample indices). Of an experiment: what
- * its runs share, with the first seed. */
-fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg);
+ * its runs share, with the first seed; `data` is then what ${data} stands for in the file, NULL: the environment's
+ * FEDLOOM_DATA. */
+fl_status fl_data_describe(fl_config *cfg, const char *data, size_t clients, const char *partition_json,
+                           fl_text_fn *out, void *arg);
 
 /* The same federation for a server and clients that join it (fedloom_halves.h), into a folder that is not there yet:
  * server.yaml, the clients' names in the order of their numbers (roster), a test set, and in clients/ for each a file

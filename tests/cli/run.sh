@@ -159,6 +159,16 @@ cp out of-a-run
 expect 0 '' data several.yaml --clients 3
 check 'data: an experiment has the data of its runs' cmp of-a-run out
 expect 2 'methods belongs to an experiment' data several.yaml --export never
+# Of an experiment only data and partition are looked at: what its methods need beside them may not suit the default method.
+cat >levels.yaml <<'END'
+data: {kind: blobs, samples: 60}
+partition: {kind: iid, clients: 3}
+bilevel: {kind: regularization}
+methods: [{algorithm: simfbo}, {algorithm: fednest}]
+END
+expect 0 'iid: 3 clients' data levels.yaml
+expect 2 'ruonds is not a key; did you mean rounds?' data levels.yaml --set ruonds=3
+expect 2 'partition.clients' data levels.yaml --set partition.clients=-1
 expect 0 'partition written to p.json' data good.yaml --write-partition p.json
 check 'the partition is written' [ -s p.json ]
 expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.json
@@ -167,6 +177,10 @@ expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.j
 printf 'size,kind,weight\n1,cat,2\n3,dog,4\n5,cat,6\n' >table.csv
 printf 'data: {kind: csv, train: table.csv, label: kind}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >table.yaml
 expect 0 'csv: 3 training samples, 2 features, 2 classes; f32' data table.yaml
+{ sed 's|train: table.csv|train: "${data}/table.csv"|' table.yaml; printf 'needs: {what: a table, files: [table.csv]}\nseeds: 2\n'; } >elsewhere.yaml
+expect 2 'a table is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA' data elsewhere.yaml
+expect 0 'csv: 3 training samples' data elsewhere.yaml --data .
+FEDLOOM_DATA=. expect 0 'csv: 3 training samples' data elsewhere.yaml
 expect 0 'csv: 3 training samples, 2 features, 2 classes; f64' data table.yaml --set precision=f64
 expect 1 "table.csv:1: no column is called 'kidn' for the label, only 'size', 'kind', 'weight'" data table.yaml \
     --set data.label=kidn
