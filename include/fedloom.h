@@ -16,8 +16,8 @@
  *
  * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail returns an
  * fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal everywhere. A context and
- * what was made from it belong to one thread at a time; only fl_run_stop and fl_study_stop may be called from another
- * thread or a signal handler. What is read, computed and written does not depend on the locale, which may change at any
+ * what was made from it belong to one thread at a time; only fl_ctx_stop, fl_run_stop and fl_study_stop may be called
+ * from another thread or a signal handler. What is read, computed and written does not depend on the locale, which may change at any
  * time. */
 #ifndef FEDLOOM_H
 #define FEDLOOM_H
@@ -45,7 +45,8 @@ extern "C" {
     X(FL_EBUSY, "another process is at work there")                                                                    \
     X(FL_EDONE, "there is nothing left to do")                                                                         \
     X(FL_ECALLBACK, "a function of the user's failed")                                                                 \
-    X(FL_EREFUSED, "a limit or a rule refuses it")
+    X(FL_EREFUSED, "a limit or a rule refuses it")                                                                     \
+    X(FL_ESTOPPED, "it was asked to stop")
 
 typedef enum {
 #define FL_STATUS_NAME(name, text) name,
@@ -75,6 +76,10 @@ typedef enum { FL_LOG_INFO, FL_LOG_WARNING } fl_log_level;
 typedef void fl_log_fn(void *arg, fl_log_level level, const char *line);
 /* Receives what a person should know although it is not an error. The default is silence. */
 void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg);
+
+/* Whatever reads data for this context, now or later (fl_run_new, fl_study_go, ...), ends with FL_ESTOPPED. What reads
+ * none goes on; rounds end by fl_run_stop. Safe in a signal handler. */
+void fl_ctx_stop(fl_ctx *ctx);
 
 /* *name: the kind of processor that the kernels in use are made for, such as "x86-64-v3". They are chosen when the
  * program is loaded: the highest that can run, or those that the environment variable FEDLOOM_KERNELS names. FL_ECONFIG
@@ -549,8 +554,10 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
 
 /* The data set and partition of a configuration: sizes, label histogram per client. `clients` limits the rows.
  * `partition_json`, if not NULL, is a file to write the partition to (client -> sample indices). Of an experiment: what
- * its runs share, with the first seed. */
-fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg);
+ * its runs share, with the first seed; `data` is then what ${data} stands for in the file, NULL: the environment's
+ * FEDLOOM_DATA. */
+fl_status fl_data_describe(fl_config *cfg, const char *data, size_t clients, const char *partition_json,
+                           fl_text_fn *out, void *arg);
 
 /* The same federation for a server and clients that join it (fedloom_halves.h), into a folder that is not there yet:
  * server.yaml, the clients' names in the order of their numbers (roster), a test set, and in clients/ for each a file

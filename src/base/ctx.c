@@ -22,6 +22,9 @@ struct fl_ctx {
     int json;              /* tables are JSON */
     atomic_size_t fail_in; /* 0: off */
     fl_ctx *instead;       /* see fli_ctx_follow; NULL: itself */
+    atomic_int stopped;    /* fl_ctx_stop was called */
+    int stoppable;
+    const fl_ctx *stops_with; /* see fli_ctx_stop_with; NULL: none */
 };
 
 static fl_ctx *followed(fl_ctx *ctx) { return ctx->instead ? ctx->instead : ctx; }
@@ -45,6 +48,7 @@ fl_ctx *fl_ctx_new(void)
         return NULL;
     }
     atomic_init(&ctx->fail_in, 0);
+    atomic_init(&ctx->stopped, 0);
     return ctx;
 }
 
@@ -66,6 +70,18 @@ void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg)
     ctx->log = fn;
     ctx->log_arg = arg;
 }
+
+void fl_ctx_stop(fl_ctx *ctx) { atomic_store(&ctx->stopped, 1); }
+
+int fli_ctx_stopped(const fl_ctx *ctx)
+{
+    return ctx->stoppable &&
+           (atomic_load(&ctx->stopped) || (ctx->stops_with && atomic_load(&ctx->stops_with->stopped)));
+}
+
+void fli_ctx_stoppable(fl_ctx *ctx, int on) { ctx->stoppable = on; }
+
+void fli_ctx_stop_with(fl_ctx *ctx, const fl_ctx *other) { ctx->stops_with = other; }
 
 fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
 {

@@ -251,6 +251,8 @@ void interrupt_install(int quiet);
 void interrupt_also(int number);
 /* Names the run to stop, NULL for none. Returns whether a signal has come already. */
 int interrupt_watch(fl_run *run);
+/* Whose reading of data a signal ends, NULL for none. */
+void interrupt_context(fl_ctx *ctx);
 /* The signal that has come; 0: none. */
 int interrupt_seen(void);
 

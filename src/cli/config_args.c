@@ -112,7 +112,15 @@ int yaml_files_near(const char *folder, const char *name, char out[MEANT_LEN])
 
 /* ==== configurations ============================================================================================== */
 
-int settings_exit(fl_status status) { return status == FL_OK ? CLI_OK : status == FL_ECONFIG ? CLI_USAGE : CLI_FAILED; }
+int settings_exit(fl_status status)
+{
+    switch (status) {
+    case FL_OK: return CLI_OK;
+    case FL_ECONFIG: return CLI_USAGE;
+    case FL_ESTOPPED: return CLI_INTERRUPTED;
+    default: return CLI_FAILED;
+    }
+}
 
 fl_status settings_put(fl_config *cfg, const char *key, const char *text)
 {

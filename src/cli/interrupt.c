@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 static _Atomic(fl_run *) watched;
+static _Atomic(fl_ctx *) context;
 static volatile sig_atomic_t seen, silent;
 static int together, agreed; /* several processes, and what they agreed on */
 
@@ -38,7 +39,9 @@ static void on_signal(int number)
     }
     seen = number;
     fl_run *run = atomic_load(&watched);
+    fl_ctx *ctx = atomic_load(&context);
     if (run) fl_run_stop(run);
+    if (ctx && !together) fl_ctx_stop(ctx);
     if (!silent) (void)!write(STDERR_FILENO, key ? note : plain, (key ? sizeof note : sizeof plain) - 1);
     errno = keep;
 }
@@ -71,6 +74,12 @@ int interrupt_watch(fl_run *run)
     atomic_store(&watched, run);
     if (together && run && seen) fl_run_stop(run);
     return together ? 0 : seen;
+}
+
+void interrupt_context(fl_ctx *ctx)
+{
+    atomic_store(&context, ctx);
+    if (ctx && seen && !together) fl_ctx_stop(ctx);
 }
 
 int interrupt_seen(void) { return together ? agreed : seen; }

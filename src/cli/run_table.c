@@ -375,27 +375,36 @@ static fl_status start_watching(fl_study *study, const study_request *req)
     return s;
 }
 
-/* The table, and with `paper` what the paper has beside it. No figures to compare with: the runs are fine all the
- * same. */
-static fl_status print_tables(fl_ctx *ctx, fl_study *study, int paper)
+/* The paper's figures beside ours, if the file has any. Without them the runs are fine all the same, so that is a
+ * note. */
+static fl_status add_paper(fl_ctx *ctx, fl_study *study, const study_request *req, fl_text_fn *out, void *arg)
 {
-    fl_status s = fl_study_table(study, say_table, NULL);
-    if (s || !paper) return s;
-    putchar('\n');
-    s = fl_study_paper(study, say_table, NULL);
-    if (s == FL_ECONFIG) say_error(ctx);
+    fl_status s = req->paper ? fl_study_paper(study, out, arg) : FL_OK;
+    if (s == FL_ECONFIG && !req->quiet) say_log(NULL, FL_LOG_INFO, fl_ctx_error(ctx));
     return s == FL_ECONFIG ? FL_OK : s;
 }
 
+/* fl_text_fn: a further table. */
+static void say_next_table(void *unused, const char *text)
+{
+    putchar('\n');
+    say_table(unused, text);
+}
+
+static fl_status print_tables(fl_ctx *ctx, fl_study *study, const study_request *req)
+{
+    fl_status s = fl_study_table(study, say_table, NULL);
+    return s ? s : add_paper(ctx, study, req, say_next_table, NULL);
+}
+
 /* All of that as one document. */
-static fl_status print_document(fl_ctx *ctx, fl_study *study, int paper)
+static fl_status print_document(fl_ctx *ctx, fl_study *study, const study_request *req)
 {
     json_t *all = NULL, *figures = NULL;
     fl_status s = fl_study_table(study, json_take, &all);
-    if (!s && paper) s = fl_study_paper(study, json_take, &figures);
-    if (s == FL_ECONFIG) say_error(ctx);
+    if (!s) s = add_paper(ctx, study, req, json_take, &figures);
     if (figures) json_object_set_new(all, "paper", figures);
-    if (s && s != FL_ECONFIG) return json_decref(all), s;
+    if (s) return json_decref(all), s;
     return json_out(all) ? FL_ENOMEM : FL_OK;
 }
 
@@ -408,7 +417,7 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     if (!s) s = fl_study_go(study, watcher_observe, &w);
     watcher_end(&w);
     if (!s) s = fl_study_write(study);
-    if (!s) s = (req->json ? print_document : print_tables)(ctx, study, req->paper);
+    if (!s) s = (req->json ? print_document : print_tables)(ctx, study, req);
     if (s) {
         say_error(ctx);
         return settings_exit(s);

@@ -423,17 +423,31 @@ int fli_is_experiment_key(const char *key)
     return 0;
 }
 
-fli_node *fli_without_experiment_keys(fli_arena *a, const fli_node *root)
+/* A key that is known, and of which data know nothing. */
+static int is_beside_data(const char *key)
 {
-    fli_node *shared = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
-    for (const fli_node *n = root->first; shared && n; n = n->next) {
-        if (fli_is_experiment_key(n->key)) continue;
+    static const char *const of_data[] = {"data", "partition", "seed", "precision"};
+    for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
+        if (!strcmp(of_data[i], key)) return 0;
+    for (const fli_key *k = top_keys; k->name; k++)
+        if (!strcmp(k->name, key)) return 1;
+    return is_section(key) || fli_is_experiment_key(key);
+}
+
+fli_node *fli_data_keys(fli_arena *a, const fli_node *root)
+{
+    fli_node *kept = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
+    fli_node *model = fli_node_new(a, FLI_NODE_SCALAR, "model", "softmax"); /* without one nothing is valid */
+    if (!kept || !model) return NULL;
+    for (const fli_node *n = root->first; n; n = n->next) {
+        if (is_beside_data(n->key)) continue;
         fli_node *copy = fli_arena_alloc(a, 1, sizeof *copy);
         if (!copy) return NULL;
         *copy = *n;
-        fli_node_put(shared, copy);
+        fli_node_put(kept, copy);
     }
-    return shared;
+    fli_node_put(kept, model);
+    return kept;
 }
 
 /* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. One may

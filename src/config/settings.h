@@ -149,8 +149,9 @@ const fli_key *fli_settings_common(const char *section);
 
 /* Whether a top-level key belongs to experiments (`methods`, `grid`, ...), which a single run does not know. */
 int fli_is_experiment_key(const char *key);
-/* What all runs of an experiment share: the tree without those keys. NULL: out of memory. */
-fli_node *fli_without_experiment_keys(fli_arena *a, const fli_node *root);
+/* What of an experiment's tree its data depend on: `data`, `partition`, `seed` and `precision`. Words that are no keys
+ * stay, to be refused. Some model is chosen. NULL: out of memory. */
+fli_node *fli_data_keys(fli_arena *a, const fli_node *root);
 
 /* Models and gradients are of double precision. */
 int fli_settings_wide(const fli_settings *s);

@@ -6,6 +6,7 @@
 #include "format/yaml.h"
 #include "format/zip.h"
 #include "plan/plan.h"
+#include "study/experiment.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,7 +211,8 @@ static fl_status describe(fl_ctx *ctx, fli_text *t, const fli_plan *p, size_t ro
     return s ? s : fli_text_ok(t);
 }
 
-fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg)
+fl_status fl_data_describe(fl_config *cfg, const char *data, size_t clients, const char *partition_json,
+                           fl_text_fn *out, void *arg)
 {
     fli_plan plan = {0};
     fli_text text;
@@ -219,14 +221,15 @@ fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
     fli_arena_init(&arena, cfg->ctx);
-    shared.root = fli_without_experiment_keys(&arena, cfg->root); /* runs of an experiment have their data in common */
-    fl_status s = shared.root ? fli_plan_data(&shared, NULL, &plan) : FL_ENOMEM;
+    fl_status s = fl_config_is_experiment(cfg) ? fli_experiment_data(cfg, data, &arena, &shared.root) : FL_OK;
+    int planned = !s;
+    if (!s) s = fli_plan_data(&shared, NULL, &plan);
     if (!s) s = describe(cfg->ctx, &text, &plan, clients);
     if (!s) out(arg, fli_text_get(&text));
     if (!s && partition_json && !plan.fed->train)
         s = fli_fail(cfg->ctx, FL_ECONFIG, "data made on demand have no partition to write");
     if (!s && partition_json) s = fli_partition_write(cfg->ctx, &plan.fed->part, partition_json);
-    if (shared.root) fli_plan_fini(&plan);
+    if (planned) fli_plan_fini(&plan);
     fli_arena_fini(&arena);
     fli_text_fini(&text);
     return s;

@@ -456,6 +456,7 @@ static void say_progress(fli_stream *s)
 static fl_status ensure(fli_stream *s)
 {
     if (s->status || s->ready_n) return s->status;
+    if (fli_ctx_stopped(s->ctx)) return s->status = fli_fail(s->ctx, FL_ESTOPPED, "%s: reading was stopped", s->path);
     say_progress(s);
     return s->status = s->refill(s);
 }

@@ -422,7 +422,9 @@ static fl_status load(fl_client *c, int wide)
     if (!source) return fli_fail(c->ctx, FL_ECONFIG, "the samples of this client are gone");
     fli_dataset_free(c->samples);
     c->samples = NULL;
+    fli_ctx_stoppable(c->ctx, 1);
     fl_status s = source->load(c->ctx, &ask, &c->samples, &test);
+    fli_ctx_stoppable(c->ctx, 0);
     fli_dataset_free(test); /* testing is the server's business, or a part of these */
     if (!s) s = fli_dataset_check(c->ctx, c->samples, c->samples->origin ? c->samples->origin : "the samples");
     if (!s && c->count && c->samples->n != c->count)

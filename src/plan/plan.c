@@ -125,7 +125,9 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     }
     fli_fed_spec spec = fli_settings_fed(&p->settings, m);
     spec.map = fli_ranked(&p->ranks);
+    fli_ctx_stoppable(p->ctx, 1);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
+    fli_ctx_stoppable(p->ctx, 0);
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
 

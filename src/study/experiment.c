@@ -608,10 +608,27 @@ fl_status fli_experiment_apply_quick(fli_arena *a, fli_node *root)
     return fli_yaml_merge(a->ctx, a, root, quick);
 }
 
+/* NULL: it is not known. */
+static const char *data_folder(const char *given)
+{
+    const char *data = given ? given : getenv("FEDLOOM_DATA");
+    return data && *data ? data : NULL;
+}
+
+fl_status fli_experiment_data(const fl_config *cfg, const char *data, fli_arena *a, fli_node **out)
+{
+    fli_node *root = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
+    data = data_folder(data);
+    fl_status s = root ? fli_yaml_merge(cfg->ctx, a, root, cfg->root) : FL_ENOMEM;
+    if (!s) s = check_needs(cfg->ctx, fli_node_find(root, "needs"), data);
+    if (s) return s;
+    if (!(*out = fli_data_keys(a, root))) return FL_ENOMEM;
+    return fill_in(a, *out, data);
+}
+
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x)
 {
-    const char *data = o->data ? o->data : getenv("FEDLOOM_DATA");
-    if (data && !*data) data = NULL;
+    const char *data = data_folder(o->data);
     fli_node *root, *common, *own;
     fl_status s;
     memset(x, 0, sizeof *x);

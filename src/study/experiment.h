@@ -59,6 +59,9 @@ typedef struct {
  * read. */
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
+/* What the data of all runs depend on, as a tree for fli_settings_bind, with what `needs` names looked for. `data` is
+ * what ${data} stands for; NULL: the environment's FEDLOOM_DATA. */
+fl_status fli_experiment_data(const fl_config *cfg, const char *data, fli_arena *a, fli_node **out);
 /* What a caller says, of this version or another; zeros if it is NULL. */
 fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out);
 /* Lays the tree's `quick` part over the rest, if there is one. */

@@ -250,7 +250,7 @@ static fl_status check_data(fl_study *s, size_t shared)
     fli_existing_result unused;
     if (first == s->x.count) return FL_OK;
     fl_status status = fli_plan_data(s->x.trials[first].cfg, NULL, &plan);
-    if (status && status != FL_ENOMEM)
+    if (status && status != FL_ENOMEM && status != FL_ESTOPPED)
         status = data_unreadable(s, s->x.output, &unused);
     else if (!status) {
         status = check_trials(s, shared, &plan.samples);

@@ -41,9 +41,9 @@ static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
     pthread_mutex_lock(&d->lock);
     if (!d->loaded) {
         fli_shared_unload(d);
-        if (!(d->ctx = fl_ctx_new()))
-            status = FL_ENOMEM;
-        else if (!(status = copy_config(d->ctx, cfg, &d->cfg))) {
+        status = (d->ctx = fl_ctx_new()) ? copy_config(d->ctx, cfg, &d->cfg) : FL_ENOMEM;
+        if (!status) {
+            fli_ctx_stop_with(d->ctx, s->ctx);
             status = d->status = fli_plan_data(d->cfg, NULL, &d->plan);
             d->plan.runs = s->jobs;
             d->loaded = 1; /* also after a failure: fli_plan_fini frees what there is */
@@ -205,7 +205,9 @@ static void finish_trial(job *j, fl_ctx *ctx, fl_status status)
 {
     fl_study *s = j->s;
     fli_outcome *o = &s->outcomes[j->trial];
-    int stopped = !status && fl_run_stopped_by(j->run) == FL_STOP_ASKED;
+    int stopped = status ? status == FL_ESTOPPED : fl_run_stopped_by(j->run) == FL_STOP_ASKED;
+    if (status == FL_ESTOPPED) s->asked = 1;
+    if (stopped) status = FL_OK;
     s->rounds_done += s->x.trials[j->trial].rounds - o->round; /* a rule or a failure may have ended it early */
     if (!status && !stopped) {
         o->state = FLI_TRIAL_DONE;

@@ -377,6 +377,7 @@ static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *bef
     fl_status s = fli_plan_data(cfg, like, &c->plan);
     if (!s) s = fli_plan_finish(&c->plan, cfg);
     if (s) return s;
+    if (!c->plan.algo->theory.check && !c->plan.model->desc->hvp) return FL_OK; /* nothing to be measured for */
     if (before && same_curvatures(&before->plan, &c->plan))
         s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
     else

@@ -57,12 +57,26 @@ static fl_status apply_row(fl_config *cfg, const fli_fix *f)
     return fl_config_set(cfg, set);
 }
 
-static fl_status apply(fl_config *cfg, const fli_check *check, fli_changes *c)
+/* Removes the rows that multiply a value, where there are others, and returns whether it did. Their factor is by how
+ * much a condition fails now, and the others may change that: they are asked for again once these have been applied. */
+static int postpone_relative(fli_fixes *rows)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; i++) kept += !rows->at[i].relative;
+    if (!kept || kept == rows->count) return 0;
+    kept = 0;
+    for (size_t i = 0; i < rows->count; i++)
+        if (!rows->at[i].relative) rows->at[kept++] = rows->at[i];
+    rows->count = kept;
+    return 1;
+}
+
+static fl_status apply(fl_config *cfg, const fli_check *check, const fli_fixes *rows, fli_changes *c)
 {
     fl_status s = FL_OK;
-    for (size_t i = 0; i < check->fixes.count && !s; i++) {
-        s = note(c, check, &check->fixes.at[i]);
-        if (!s) s = apply_row(cfg, &check->fixes.at[i]);
+    for (size_t i = 0; i < rows->count && !s; i++) {
+        s = note(c, check, &rows->at[i]);
+        if (!s) s = apply_row(cfg, &rows->at[i]);
     }
     return s;
 }
@@ -99,12 +113,15 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
     fli_arena_init(&out->arena, cfg->ctx);
     for (size_t turn = 0; turn < TURNS && !s && moved && now->fixes.count; turn++) {
         fli_check *next = &checks[turn % 2];
-        s = apply(cfg, now, out);
+        fli_fixes rows = now->fixes;
+        int postponed = turn == 0 && postpone_relative(&rows);
+        s = apply(cfg, now, &rows, out);
         if (s) break;
         s = fli_check_again(cfg, first, next);
         if (now != first) fli_check_fini(&checks[(turn + 1) % 2]);
         now = next;
         if (!s) s = renew(out, now, &moved);
+        moved |= postponed;
     }
     if (now != first) fli_check_fini(now == &checks[0] ? &checks[0] : &checks[1]);
     if (!s) drop_unchanged(out);
@@ -151,6 +168,7 @@ fl_status fli_settle_fixes(const fl_config *cfg, fli_check *c)
     int moved = copy != NULL;
     c->left = fli_check_failing(c);
     if (copy) copy->ranks = cfg->ranks;
+    postpone_relative(&c->fixes);
     fli_log_quiet(c->plan.ctx, 1); /* all has been said by now */
     for (size_t turn = 0; turn < TURNS && !s && moved; turn++) s = try_rows(copy, c, &moved);
     fli_log_quiet(c->plan.ctx, 0);

@@ -63,6 +63,7 @@ static void print_head(fli_text *t, const fli_check *c)
 {
     const fli_plan *p = &c->plan;
     fli_text_addf(t, "method      %s, %s\n", p->algo->name, p->algo->citation);
+    if (!c->facts.measured) return;
     fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured; ", c->facts.all.least_smoothness,
                   c->facts.worst.smoothness, c->facts.measured, p->fed->clients);
     print_how_measured(t, c);
@@ -180,6 +181,10 @@ static void put_facts(fli_json *j, const fli_check *c)
     fli_json_map(j, "measured");
     fli_json_whole(j, "clients", c->facts.measured);
     fli_json_whole(j, "of_clients", c->plan.fed->clients);
+    if (!c->facts.measured) {
+        fli_json_end(j);
+        return;
+    }
     fli_json_real(j, "least_smoothness", all->least_smoothness);
     fli_json_real(j, "smoothness", c->facts.worst.smoothness);
     if (!isnan(all->convexity)) {

@@ -105,7 +105,7 @@ assert ours == d['rows'][1]['test_accuracy'], ours
 END
 fedloom reproduce ./two.yaml --output own --format json
 check 'reproduce without a paper: exit code 0' exits 0
-check 'reproduce without a paper: said' has err 'no paper.figures to compare with'
+check 'reproduce without a paper: a note' has err 'note: two has no paper.figures to compare with'
 check 'reproduce without a paper: the table' python3 -c "import json; assert len(json.load(open('out'))['rows']) == 2"
 
 # ---- other tables ---------------------------------------------------------------------------------------------

@@ -159,6 +159,16 @@ cp out of-a-run
 expect 0 '' data several.yaml --clients 3
 check 'data: an experiment has the data of its runs' cmp of-a-run out
 expect 2 'methods belongs to an experiment' data several.yaml --export never
+# Of an experiment only data and partition are looked at: what its methods need beside them may not suit the default method.
+cat >levels.yaml <<'END'
+data: {kind: blobs, samples: 60}
+partition: {kind: iid, clients: 3}
+bilevel: {kind: regularization}
+methods: [{algorithm: simfbo}, {algorithm: fednest}]
+END
+expect 0 'iid: 3 clients' data levels.yaml
+expect 2 'ruonds is not a key; did you mean rounds?' data levels.yaml --set ruonds=3
+expect 2 'partition.clients' data levels.yaml --set partition.clients=-1
 expect 0 'partition written to p.json' data good.yaml --write-partition p.json
 check 'the partition is written' [ -s p.json ]
 expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.json
@@ -167,6 +177,10 @@ expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.j
 printf 'size,kind,weight\n1,cat,2\n3,dog,4\n5,cat,6\n' >table.csv
 printf 'data: {kind: csv, train: table.csv, label: kind}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >table.yaml
 expect 0 'csv: 3 training samples, 2 features, 2 classes; f32' data table.yaml
+{ sed 's|train: table.csv|train: "${data}/table.csv"|' table.yaml; printf 'needs: {what: a table, files: [table.csv]}\nseeds: 2\n'; } >elsewhere.yaml
+expect 2 'a table is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA' data elsewhere.yaml
+expect 0 'csv: 3 training samples' data elsewhere.yaml --data .
+FEDLOOM_DATA=. expect 0 'csv: 3 training samples' data elsewhere.yaml
 expect 0 'csv: 3 training samples, 2 features, 2 classes; f64' data table.yaml --set precision=f64
 expect 1 "table.csv:1: no column is called 'kidn' for the label, only 'size', 'kind', 'weight'" data table.yaml \
     --set data.label=kidn
@@ -607,7 +621,7 @@ check 'reproduce --quick has a folder of its own' [ -s results/tiny-quick/result
 expect 2 'there is no experiment huge (looked for shelf/huge.yaml)' reproduce huge
 fedloom reproduce ./two.yaml --output own
 check 'reproduce without a paper: exit code 0' exits 0
-check 'reproduce without a paper: said' has err 'no paper.figures to compare with'
+check 'reproduce without a paper: a note' has err 'note: two has no paper.figures to compare with'
 unset FEDLOOM_EXPERIMENTS
 
 signal_at INT stopped/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1000000000 --set metrics.every=1000 \
@@ -622,6 +636,26 @@ check 'compare, interrupted: why' has stopped/results.json '"stopped_by": "asked
 check 'compare, interrupted: none of them done' has stopped/results.json '"runs_done": 0'
 check 'compare, interrupted: the report' has stopped/report.html 'stopped with 0 of 4 runs done'
 check 'compare, interrupted: nothing half-written' [ -z "$(find stopped/runs -name 'seed*')" ]
+# While data are read: 512 MiB of two rows. TERM comes when the program catches it.
+awk 'BEGIN { for (i = 0; i < 2097152; i++) print "0,0\n0,1" }' | gzip -1 >rows.gz
+for _ in $(seq 32); do cat rows.gz; done >rows.csv.gz
+printf 'data: {kind: csv, train: rows.csv.gz, header: false, task: classification}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >rows.yaml
+for c in run compare; do
+    "$program" $c rows.yaml --set rounds=1 --output rows >out 2>err </dev/null &
+    for _ in $(seq 1200); do grep -qE '^SigCgt:.*4.0[0-3]$' /proc/$!/status 2>/dev/null && break || sleep 0.05; done
+    [ $c = run ] || for _ in $(seq 1200); do [ -d rows ] && break || sleep 0.05; done
+    kill -TERM $!
+    leaves $!
+    check "$c, interrupted while it reads: exit code 130" exits 130
+    check "$c, interrupted while it reads: nothing half-written" [ -z "$(find . -name '*.partial*')" ]
+    if [ $c = run ]; then
+        check 'run, interrupted while it reads: said' has err 'rows.csv.gz: reading was stopped'
+        check 'run, interrupted while it reads: no result' [ ! -e rows ]
+    else
+        check 'compare, interrupted while it reads: the table so far' has out 'stopped with 0 of 1 runs done'
+    fi
+done
+rm -r rows rows.gz rows.csv.gz
 "$program" compare two.yaml --set rounds=1000000000 --set metrics.every=1000 --output slow >out 2>err </dev/null &
 for _ in $(seq 600); do grep -q ' of 4 runs  ' err && break || sleep 0.1; done
 kill -TERM $!

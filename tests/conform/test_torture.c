@@ -328,7 +328,7 @@ static fl_status describe(fixture *f, const void *arg)
     if (!cfg) return FL_ENOMEM;
     fl_status s = fl_config_load(cfg, arg);
     if (!s) s = fl_config_print(cfg, ignore_text, NULL);
-    if (!s) s = fl_data_describe(cfg, 3, fixture_path(f, "parts.json"), ignore_text, NULL);
+    if (!s) s = fl_data_describe(cfg, NULL, 3, fixture_path(f, "parts.json"), ignore_text, NULL);
     fl_config_free(cfg);
     return s;
 }

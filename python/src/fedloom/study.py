@@ -337,10 +337,16 @@ def _said_of(cfg: Config, data_dir: str | os.PathLike | None, fixed: list[str] |
     return cfg.text(lambda fn, arg: lib.fl_check_fix(cfg.ptr, fn, arg, file_fn, file, left))
 
 
-def describe(config: Settings = None, *, clients: int = 20, **settings: Any) -> str:
-    """The data set and who holds what: sizes and a label histogram per client, as text."""
+def describe(
+    config: Settings = None, *, clients: int = 20, data_dir: str | os.PathLike | None = None, **settings: Any
+) -> str:
+    """The data set and who holds what: sizes and a label histogram per client, as text.
+
+    data_dir  what ${data} stands for in an experiment; None: the environment's FEDLOOM_DATA.
+    """
     cfg = Config(config, settings)
-    return cfg.text(lambda fn, arg: lib.fl_data_describe(cfg.ptr, clients, ffi.NULL, fn, arg))
+    data = ffi.NULL if data_dir is None else ffi.new("char[]", os.fsencode(data_dir))
+    return cfg.text(lambda fn, arg: lib.fl_data_describe(cfg.ptr, data, clients, ffi.NULL, fn, arg))
 
 
 # ---- tuning -----------------------------------------------------------------------------------------------------

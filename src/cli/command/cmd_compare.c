@@ -14,6 +14,7 @@ static int run_files(const words *files, study_request *req, const char *output)
     }
     fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     interrupt_install(req->quiet);
+    interrupt_context(ctx);
     for (size_t i = 0; i < files->n && !interrupt_seen(); i++) {
         if (output && files->n > 1) { /* each its own folder below */
             snprintf(folder, sizeof folder, "%s/%zu", output, i + 1);
@@ -23,6 +24,7 @@ static int run_files(const words *files, study_request *req, const char *output)
         int code = study_run(ctx, files->v[i], req);
         if (code > worst) worst = code;
     }
+    interrupt_context(NULL);
     fl_ctx_free(ctx);
     return worst;
 }

@@ -16,7 +16,7 @@ static int run(int argc, char **argv)
 {
     words plain = {0}, sets = {0};
     size_t clients = 20;
-    const char *partition = NULL, *folder = NULL;
+    const char *data = NULL, *partition = NULL, *folder = NULL;
     int json = 0;
     fl_ctx *ctx = NULL;
     fl_config *cfg = NULL;
@@ -24,6 +24,7 @@ static int run(int argc, char **argv)
     const option options[] = {
         {"--set", OPT_WORDS, &sets, TAKES_SETTING},
         {"--clients", OPT_COUNT, &clients},
+        {"--data", OPT_TEXT, &data, TAKES_FOLDER},
         {"--write-partition", OPT_TEXT, &partition, TAKES_FILE},
         {"--export", OPT_TEXT, &folder, TAKES_FOLDER},
         {"--format", OPT_FORMAT, &json},
@@ -40,7 +41,7 @@ static int run(int argc, char **argv)
         fl_ctx_format(ctx, json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
         code = settings_open(ctx, plain.v[0], &sets, &cfg);
     }
-    if (!code && (s = fl_data_describe(cfg, clients, partition, say_out, NULL))) {
+    if (!code && (s = fl_data_describe(cfg, data, clients, partition, say_out, NULL))) {
         say_error(ctx);
         code = settings_exit(s);
     }
@@ -53,7 +54,7 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--clients N]\n"
+static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--clients N] [--data DIR]\n"
                            "                    [--write-partition FILE.json] [--export FOLDER]\n"
                            "                    [--format table|json]\n"
                            "\n"
@@ -65,6 +66,8 @@ static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--cl
                            "options:\n"
                            "  --set KEY=VALUE              overrides a key, as in `fedloom run`\n"
                            "  --clients N                  shows the first N clients (default 20)\n"
+                           "  --data DIR                   what ${data} stands for in an experiment;\n"
+                           "                               otherwise the environment's FEDLOOM_DATA\n"
                            "  --write-partition FILE.json  writes which client holds which samples\n"
                            "  --export FOLDER              writes the same federation for real: server.yaml\n"
                            "                               for `fedloom serve`, and in clients/ samples and\n"

@@ -184,7 +184,7 @@ static int draft_look(fl_ctx *ctx, experiment_draft *d)
     fl_config *cfg = config_of(ctx, d, "fedavg");
     if (!cfg) return CLI_USAGE;
     fl_ctx_format(ctx, FL_FORMAT_JSON);
-    fl_status s = fl_data_describe(cfg, 1, NULL, json_take, &about);
+    fl_status s = fl_data_describe(cfg, NULL, 1, NULL, json_take, &about);
     if (s)
         say_why(ctx);
     else

@@ -149,8 +149,11 @@ static int go(fl_ctx *ctx, request *r, fl_config *cfg, const fli_join_settings *
                           .stopping = is_stopping,
                           .arg = r};
     interrupt_install(r->quiet);
+    interrupt_context(ctx);
     fl_status s = fli_join(ctx, &spec);
-    if (s == FL_EDONE) return !interrupt_seen() || interrupt_seen() == SIGTERM ? CLI_OK : CLI_INTERRUPTED;
+    interrupt_context(NULL);
+    if (s == FL_EDONE || s == FL_ESTOPPED)
+        return !interrupt_seen() || interrupt_seen() == SIGTERM ? CLI_OK : CLI_INTERRUPTED;
     if (s) say_error(ctx);
     return settings_exit(s);
 }

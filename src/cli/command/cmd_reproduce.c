@@ -102,10 +102,12 @@ static int reproduce(const char *name, study_request *req)
     if (!ctx) return CLI_FAILED;
     fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     interrupt_install(req->quiet);
+    interrupt_context(ctx);
     snprintf(path, sizeof path, "%s/%s.yaml", experiments_folder(), name);
     if (strchr(name, '/')) snprintf(path, sizeof path, "%s", name); /* a file of one's own */
     req->paper = 1;
     int code = access(path, R_OK) ? missing(name, path) : study_run(ctx, path, req);
+    interrupt_context(NULL);
     fl_ctx_free(ctx);
     return code;
 }

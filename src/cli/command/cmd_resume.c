@@ -33,11 +33,13 @@ static int resume(const request *req, fl_ctx *ctx, run_table *sum)
     progress_init(&p, req->quiet);
     fl_ctx_on_log(ctx, progress_log, &p);
     ranks_signals(req->quiet);
+    interrupt_context(ctx);
     fl_status s = make(ctx, req, &run);
     if (!s && !req->quiet) say("%s: continuing after round %zu", fl_run_name(run), fl_run_round(run));
     int code = s ? CLI_OK : events_check(req->how.tensorboard, fl_run_name(run));
     if (!s && !code && !interrupt_watch(run)) s = run_and_save(run, &req->how, &p, sum);
     interrupt_watch(NULL);
+    interrupt_context(NULL);
     if (s) say_error(ctx);
     int reports = run && !code && ranks_first();
     if (reports && !req->json) run_table_print(sum, stdout);

@@ -293,9 +293,11 @@ static int run_all(const request *req)
         progress_init(&x.progress, req->quiet);
         fl_ctx_on_log(x.ctx, progress_log, &x.progress);
         ranks_signals(req->quiet);
+        interrupt_context(x.ctx);
         for (size_t i = 0; i < x.count && !interrupt_seen() && !x.over; i++) do_run(&x, x.plans[i]);
         if (ranks_first()) x.code = report(&x);
         if (!x.code && interrupt_seen()) x.code = CLI_INTERRUPTED;
+        interrupt_context(NULL);
     }
     for (size_t i = 0; i < x.count; i++) fl_config_free(x.plans[i]);
     free(x.plans);

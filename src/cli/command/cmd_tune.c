@@ -36,12 +36,14 @@ static int tune(const char *file, const request *req)
     fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     fl_ctx_format(ctx, req->json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
     interrupt_install(req->quiet);
+    interrupt_context(ctx);
     int code = settings_open(ctx, file, &req->sets, &cfg);
     if (!code && req->algorithms && choose_methods(cfg, req->algorithms)) {
         say_error(ctx);
         code = CLI_USAGE;
     }
     if (!code) code = tuning_run(ctx, cfg, &req->options, req->json ? say_out : say_table, req->quiet, NULL);
+    interrupt_context(NULL);
     fl_config_free(cfg);
     fl_ctx_free(ctx);
     return code;

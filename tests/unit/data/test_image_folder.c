@@ -189,7 +189,7 @@ static void described(void **state)
     assert_ok(d->ctx, fl_config_set(cfg, "partition.kind=natural"));
     assert_ok(d->ctx, fl_config_set(cfg, "model.kind=softmax"));
     assert_ok(d->ctx, fl_config_set(cfg, "algorithm.kind=fedavg"));
-    assert_ok(d->ctx, fl_data_describe(cfg, 9, NULL, keep_text, text));
+    assert_ok(d->ctx, fl_data_describe(cfg, NULL, 9, NULL, keep_text, text));
     assert_non_null(strstr(text, "data       image_folder: 3 training samples, 60 features, 2 classes, images 3x4x5; "
                                  "bytes"));
     assert_non_null(strstr(text, "partition  natural: 2 clients"));

@@ -94,10 +94,37 @@ static void how_far_it_is(void **state)
     assert_in_range(lines(d, path, 5), 10, 15);
 }
 
+/* fl_log_fn: a person who sees that it will take long. */
+static void stop_it(void *ctx, fl_log_level level, const char *line)
+{
+    (void)level;
+    if (strstr(line, " unpacked so far")) fl_ctx_stop(ctx);
+}
+
+/* A run is not made if it is asked to stop while its data are read. */
+static void is_stopped(void **state)
+{
+    scratch *d = *state;
+    char set[300];
+    fl_run *run = NULL;
+    fl_config *cfg = fl_config_new(d->ctx);
+    snprintf(set, sizeof set, "data={kind: csv, train: '%s', header: false}", table(d, 100000));
+    assert_ok(d->ctx, fl_config_set(cfg, set));
+    assert_ok(d->ctx, fl_config_set(cfg, "partition={kind: iid, clients: 2}"));
+    assert_ok(d->ctx, fl_config_set(cfg, "model=softmax"));
+    fl_ctx_on_log(d->ctx, stop_it, d->ctx);
+    step = 5;
+    assert_fails(d->ctx, fl_run_new(cfg, &run), FL_ESTOPPED, "table.csv.gz: reading was stopped");
+    step = 0;
+    assert_null(run);
+    fl_ctx_on_log(d->ctx, NULL, NULL);
+    fl_config_free(cfg);
+}
+
 #define SCRATCH_TEST(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(too_large), SCRATCH_TEST(how_far_it_is)};
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(too_large), SCRATCH_TEST(how_far_it_is), SCRATCH_TEST(is_stopped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

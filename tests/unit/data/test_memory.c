@@ -195,7 +195,7 @@ static void is_a_kind_of_data(void **state)
     assert_ok(f->ctx, fl_config_print(cfg, collect_text, &text));
     assert_non_null(strstr(text.s, "data:\n  kind: memory\n  normalize: unit\n")); /* csv's own keys are gone */
     text.n = 0;
-    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &text));
+    assert_ok(f->ctx, fl_data_describe(cfg, NULL, 3, NULL, collect_text, &text));
     assert_non_null(strstr(text.s, "memory: 60 training samples, 6 features, 3 classes; f64"));
     assert_non_null(strstr(text.s, "natural: 3 clients"));
     text.n = 0;
@@ -328,7 +328,7 @@ static void numbers_alone(void **state)
     assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "model softmax needs features, but the data has none");
     collected text = {0};
     assert_ok(f->ctx, fl_config_data(cfg, &s, NULL, &who));
-    assert_ok(f->ctx, fl_data_describe(cfg, 2, NULL, collect_text, &text));
+    assert_ok(f->ctx, fl_data_describe(cfg, NULL, 2, NULL, collect_text, &text));
     assert_non_null(strstr(text.s, "60 training samples, known by their numbers alone"));
     free(text.s);
     fl_config_free(cfg);

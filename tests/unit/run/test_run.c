@@ -710,7 +710,7 @@ static void describe_data(void **state)
     double x[15], y[15];
     fl_config *cfg = config_of(f, SMALL, "");
     snprintf(path, sizeof path, "%s/parts.json", f->folder);
-    assert_ok(f->ctx, fl_data_describe(cfg, 3, path, collect_text, &c));
+    assert_ok(f->ctx, fl_data_describe(cfg, NULL, 3, path, collect_text, &c));
     fl_config_free(cfg);
     assert_non_null(strstr(c.s, "blobs: 120 training samples, 4 features, 3 classes"));
     assert_non_null(strstr(c.s, "60 samples"));
@@ -744,17 +744,17 @@ static void describe_sparse_data(void **state)
     *half++ = 0;
     assert_ok(f->ctx, fl_config_set(cfg, set));
     assert_ok(f->ctx, fl_config_set(cfg, half));
-    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c));
+    assert_ok(f->ctx, fl_data_describe(cfg, NULL, 3, NULL, collect_text, &c));
     assert_non_null(strstr(c.s, "50 features, 2 classes; sparse f32, 4 % non-zero, 0.2 KiB in memory\n"));
     free(c.s);
     c = (collected){0};
     assert_ok(f->ctx, fl_config_set(cfg, "data.storage=dense"));
-    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c));
+    assert_ok(f->ctx, fl_data_describe(cfg, NULL, 3, NULL, collect_text, &c));
     assert_non_null(strstr(c.s, "2 classes; f32, 1.2 KiB in memory\n"));
     free(c.s);
     assert_ok(f->ctx, fl_config_set(cfg, "data.storage=sparse"));
     assert_ok(f->ctx, fl_config_set(cfg, "data.normalize=standard"));
-    assert_fails(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c), FL_ECONFIG, "storage: dense");
+    assert_fails(f->ctx, fl_data_describe(cfg, NULL, 3, NULL, collect_text, &c), FL_ECONFIG, "storage: dense");
     fl_config_free(cfg);
 }
 
@@ -782,11 +782,11 @@ static void describe_failures(void **state)
     fixture *f = *state;
     collected c = {0};
     fl_config *cfg = config_of(f, SMALL, "partition.clients=1000");
-    assert_fails(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c), FL_ECONFIG, "1000 clients");
+    assert_fails(f->ctx, fl_data_describe(cfg, NULL, 3, NULL, collect_text, &c), FL_ECONFIG, "1000 clients");
     assert_null(c.s);
     fl_config_free(cfg);
     cfg = config_of(f, SMALL, "");
-    assert_fails(f->ctx, fl_data_describe(cfg, 0, "/proc/nothing/x.json", collect_text, &c), FL_EIO,
+    assert_fails(f->ctx, fl_data_describe(cfg, NULL, 0, "/proc/nothing/x.json", collect_text, &c), FL_EIO,
                  "/proc/nothing/x.json");
     free(c.s);
     fl_config_free(cfg);

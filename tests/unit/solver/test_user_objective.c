@@ -144,6 +144,11 @@ static void curvature(void **state)
     plain.product = NULL;
     assert_ok(f->ctx, fl_objective_register(f->ctx, &plain));
     cfg = config_of(f, EXACT, OWN);
+    ours.s[0] = 0;
+    ours.n = 0;
+    assert_ok(f->ctx, fl_check(cfg, keep_text, &ours)); /* FedAvg has no conditions, for which one would need them */
+    assert_non_null(strstr(ours.s, "no step-size conditions are known here for this method"));
+    assert_ok(f->ctx, fl_config_set(cfg, "algorithm=fedvra"));
     assert_fails(f->ctx, fl_check(cfg, keep_text, &ours), FL_ECONFIG,
                  "model own_softmax has none (fl_objective.product)");
     fl_config_free(cfg);

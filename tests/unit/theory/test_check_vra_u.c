@@ -181,6 +181,38 @@ static void fixes_hold(void **state)
     }
 }
 
+/* label_lr depends on gamma, which is fixed first: it becomes smaller by what is still needed after that, not before. */
+static void label_steps_become_no_shorter_than_needed(void **state)
+{
+    fixture *f = *state;
+    static const char *const sets[] = {"participation=everyone", "participation={kind: uniform, count: 2}"};
+    static const char *const names[] = {"(29) for p = 1", "(29) as (146)"};
+    for (size_t i = 0; i < 2; i++) {
+        char *report = NULL, *file = NULL, *text = NULL, advice[40];
+        double have, most;
+        size_t left;
+        fl_config *cfg = fixture_config(f, BASE);
+        assert_ok(f->ctx, fl_config_set(cfg, sets[i]));
+        assert_ok(f->ctx, fl_config_set(cfg, "algorithm.gamma=0.001"));
+        assert_ok(f->ctx, fl_check(cfg, add, &text));
+        assert_ok(f->ctx, fl_check_fix(cfg, add, &report, add, &file, &left));
+        fl_config_free(cfg);
+        cfg = fl_config_new(f->ctx);
+        assert_ok(f->ctx, fl_config_text(cfg, file, NULL));
+        snprintf(advice, sizeof advice, "semi.label_lr = %s", fl_config_get(cfg, "semi.label_lr"));
+        assert_non_null(strstr(text, advice)); /* without --fix the same value is advised */
+        free(text);
+        text = NULL;
+        assert_ok(f->ctx, fl_check(cfg, add, &text));
+        assert_true(sides(text, names[i], &have, &most));
+        if (!(most < 2 * have)) fail_msg("%s: %g <= %g\n%s", names[i], have, most, report);
+        fl_config_free(cfg);
+        free(text);
+        free(report);
+        free(file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +222,7 @@ int main(void)
         FIXTURE_TEST(assumptions),
         FIXTURE_TEST(one_block),
         FIXTURE_TEST(fixes_hold),
+        FIXTURE_TEST(label_steps_become_no_shorter_than_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
