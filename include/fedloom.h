@@ -17,8 +17,8 @@
  * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail returns an
  * fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal everywhere. A context and
  * what was made from it belong to one thread at a time; only fl_ctx_stop, fl_run_stop and fl_study_stop may be called
- * from another thread or a signal handler. What is read, computed and written does not depend on the locale, which may change at any
- * time. */
+ * from another thread or a signal handler. What is read, computed and written does not depend on the locale, which
+ * may change at any time. */
 #ifndef FEDLOOM_H
 #define FEDLOOM_H
 

@@ -20,7 +20,8 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...) __attribute_
 /* Logs nothing from now on, or everything again: for what has been said already. */
 void fli_log_quiet(fl_ctx *ctx, int quiet);
 
-/* Around what fl_ctx_stop may end: the reading of data. Saving a result reads files, too, and goes on. Does not nest. */
+/* Around what fl_ctx_stop may end: the reading of data. Saving a result reads files, too, and goes on. Does not nest.
+ * */
 void fli_ctx_stoppable(fl_ctx *ctx, int on);
 /* Whether fl_ctx_stop was called, between these two. */
 int fli_ctx_stopped(const fl_ctx *ctx);

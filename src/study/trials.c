@@ -206,7 +206,7 @@ static void finish_trial(job *j, fl_ctx *ctx, fl_status status)
     fl_study *s = j->s;
     fli_outcome *o = &s->outcomes[j->trial];
     int stopped = status ? status == FL_ESTOPPED : fl_run_stopped_by(j->run) == FL_STOP_ASKED;
-    if (status == FL_ESTOPPED) s->asked = 1;
+    if (status == FL_ESTOPPED) s->stop_requested = 1;
     if (stopped) status = FL_OK;
     s->rounds_done += s->x.trials[j->trial].rounds - o->round; /* a rule or a failure may have ended it early */
     if (!status && !stopped) {

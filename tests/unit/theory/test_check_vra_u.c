@@ -181,7 +181,8 @@ static void fixes_hold(void **state)
     }
 }
 
-/* label_lr depends on gamma, which is fixed first: it becomes smaller by what is still needed after that, not before. */
+/* label_lr depends on gamma, which is fixed first: it becomes smaller by what is still needed after that, not before.
+ * */
 static void label_steps_become_no_shorter_than_needed(void **state)
 {
     fixture *f = *state;
