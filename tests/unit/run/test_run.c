@@ -765,7 +765,7 @@ static void describe_as_json(void **state)
     collected c = {0};
     fl_config *cfg = config_of(f, SMALL, "");
     fl_ctx_format(f->ctx, FL_FORMAT_JSON);
-    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c));
+    assert_ok(f->ctx, fl_data_describe(cfg, NULL, 3, NULL, collect_text, &c));
     fl_ctx_format(f->ctx, FL_FORMAT_TEXT);
     fl_config_free(cfg);
     assert_non_null(strstr(c.s, "\"data\": {\n    \"kind\": \"blobs\",\n    \"train_samples\": 120,\n"));
