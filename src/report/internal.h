@@ -177,27 +177,11 @@ extern const char fli_page_css[], fli_js_axis[], fli_js_chart[], fli_js_read[], 
 void fli_verdict_html(fli_text *t, const fli_report *r);
 /* The results table, and what its signs mean. Nothing for an empty grid. */
 void fli_table_html(fli_text *t, const fli_report *r);
-/* How accuracy is spread over clients, who gains and who loses, and how many samples clients of a server claim. Nothing
- * where clients are not known. */
-fl_status fli_clients_html(fli_text *t, const fli_report *r);
 /* Samples per class and client, as a heat map: clients across, classes down. Nothing without a histogram. */
 void fli_heatmap_svg(fli_text *t, const fli_report *r);
 /* In which settings the configurations differ, and what they share. Nothing without configurations, or for too many. */
 fl_status fli_differences_html(fli_text *t, const fli_report *r);
 /* The key of series k, as a small picture of its own. */
 void fli_page_key(fli_text *t, size_t k);
-/* A figure of the page around a chart, which the caller adds before fli_figure_end; `id` is that of its plot. */
-void fli_figure_begin(fli_text *t, const char *id, const fl_metric *x, const fl_metric *y);
-void fli_figure_end(fli_text *t);
-
-/* ==== numbers of the page: page.c =========================================================================== */
-
-/* Pieces of the page's JSON, for files that add a chart of their own to it. */
-
-void fli_data_number(fli_text *t, double v); /* null if it is not finite */
-/* "title":...,"unit":...,"scale":... */
-void fli_data_about(fli_text *t, const fl_metric *m);
-/* The charts of client_labels.c, as members of "charts"; `after`: others come before them. */
-fl_status fli_clients_data(fli_text *t, const fli_report *r, int after);
 
 #endif
