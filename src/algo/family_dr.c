@@ -114,11 +114,6 @@ void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *grad
     out[1] = 0;
 }
 
-void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
-{
-    fli_dr_contribute_at(t, fli_dr_point(t), f, gradient, out);
-}
-
 double fli_dr_potential(const fli_server_step *s, const double *sum, double g) { return (void)s, sum[0] + g; }
 
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }

@@ -61,7 +61,6 @@ double fli_dr_mapping_eta(const void *params); /* (4) */
 /* The Lyapunov function (25), of clients that are not in the middle of a turn; `contribute_at`: for that x_i. */
 const void *fli_dr_point(const fli_turn *t);
 void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out);
-void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out);
 double fli_dr_potential(const fli_server_step *s, const double *sum, double g);
 /* What has to be asked, or assumed, of the local solver whatever the theorem says of its errors; and the setting for
  * the first. */

@@ -152,6 +152,11 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 static const fli_tune_range tune[] = {
     FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {"algorithm.alpha", 0.5, 1.99, 0}, {NULL}};
 
+static void dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    fli_dr_contribute_at(t, fli_dr_point(t), f, gradient, out);
+}
+
 const fli_algo fli_algo_feddr = {
     .name = "feddr",
     .title = "Douglas-Rachford splitting for composite problems, with sampling",
@@ -167,7 +172,7 @@ const fli_algo fli_algo_feddr = {
     .theory.warn = fli_dr_warn,
     .theory.potential = {.name = "the Lyapunov function V_eta of (25)",
                          .point = fli_dr_point,
-                         .client = fli_dr_contribute,
+                         .client = dr_contribute,
                          .server = fli_dr_potential,
                          .falls = falls},
 };

@@ -15,14 +15,6 @@ double fli_condition_excess(double have, double most)
     return isnan(excess) ? INFINITY : excess;
 }
 
-const char *fli_condition_verdict(const fli_condition_seen *s)
-{
-    static const char *const others[] = {
-        [FLI_CONDITION_ASSUMED] = "assumed", [FLI_CONDITION_PRINTED] = "printed", [FLI_CONDITION_OUTSIDE] = "left out"};
-    if (s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_REQUIRED) return s->failing ? "fails" : "holds";
-    return others[s->kind];
-}
-
 /* Step sizes chosen to lie on the boundary, as `auto` does, may miss it by rounding. Strict conditions have no
  * boundary. */
 static int holds(double have, double most, int strict)

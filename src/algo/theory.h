@@ -122,9 +122,6 @@ static inline int fli_condition_fails(const fli_condition_seen *s)
     return s->failing && s->kind != FLI_CONDITION_PRINTED;
 }
 
-/* "holds", "fails", "assumed", "printed" or "left out". */
-const char *fli_condition_verdict(const fli_condition_seen *s);
-
 /* How many times too large the left side is; at most 1 when the condition holds, infinite when a side is not a
  * number. */
 double fli_condition_excess(double have, double most);

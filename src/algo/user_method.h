@@ -55,12 +55,4 @@ typedef struct {
     double value[];
 } fli_user_params;
 
-/* Refuses a method that cannot be, in a sentence. Its name is known to be free. */
-fl_status fli_user_check(fl_ctx *ctx, const fl_method *m);
-
-/* Its rows for those parameters. */
-fl_status fli_user_keys(fli_arena *a, const fl_key *keys, fli_key **out);
-/* The name for phase i by a list such as "gradient|sgd", or by a single name for all; 0: there is none. */
-int fli_user_solver_name(const char *list, size_t i, char *buf, size_t size);
-
 #endif

@@ -323,52 +323,6 @@ static fl_status compare_with_run(fl_config *cfg, fli_check *c)
 
 /* ---- in words -------------------------------------------------------------------------------------------- */
 
-void fli_check_print_rounds(fli_text *t, const fli_check *c)
-{
-    const fli_promise *p = &c->rounds;
-    if (!p->theorem) return;
-    fli_text_addf(t, "\na priori    %s: ", p->theorem);
-    if (p->missing) {
-        fli_text_addf(t, "no number of rounds: %s\n", p->missing);
-        return;
-    }
-    fli_text_addf(t, "rounds until %s has been at most eps%s\n", p->bounds,
-                  p->expected ? ", in the mean over cohorts" : "");
-    fli_text_addf(t, "            %-12s %-14s%s\n", "eps", "at most", c->ran ? "this run" : "");
-    for (size_t k = 0; k < FLI_CHECK_EPS; k++) {
-        fli_text_addf(t, "            %-12.4g %-14.4g", c->eps[k].eps, c->eps[k].at_most);
-        if (c->ran && isfinite(c->eps[k].run)) fli_text_addf(t, "%.0f", c->eps[k].run);
-        if (c->ran && !isfinite(c->eps[k].run)) fli_text_addf(t, "not in %zu", c->ran);
-        fli_text_add(t, "\n");
-    }
-}
-
-void fli_check_json_rounds(fli_json *j, const fli_check *c)
-{
-    const fli_promise *p = &c->rounds;
-    if (!p->theorem) return;
-    fli_json_map(j, "rounds");
-    fli_json_text(j, "theorem", p->theorem);
-    if (p->missing)
-        fli_json_text(j, "missing", p->missing);
-    else {
-        fli_json_text(j, "quantity", p->bounds);
-        fli_json_truth(j, "in_expectation", p->expected);
-        fli_json_real(j, "times_eps", p->times_eps);
-        fli_json_list(j, "until");
-        for (size_t k = 0; k < FLI_CHECK_EPS; k++) {
-            fli_json_map(j, NULL);
-            fli_json_real(j, "eps", c->eps[k].eps);
-            fli_json_real(j, "at_most", c->eps[k].at_most);
-            if (c->ran) fli_json_real(j, "run", c->eps[k].run);
-            fli_json_end(j);
-        }
-        fli_json_end(j);
-        if (c->ran) fli_json_whole(j, "rounds_run", c->ran);
-    }
-    fli_json_end(j);
-}
-
 /* ==== the whole ============================================================================================= */
 
 static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)

@@ -39,11 +39,6 @@ void fli_check_print(fli_text *t, const fli_check *c);
 /* The same as keys of a map that is open */
 void fli_check_json(fli_json *j, const fli_check *c);
 
-/* The rounds that the theorem promises, beside those of a run if there was one: text, and keys of a map that is open.
- * For print.c. */
-void fli_check_print_rounds(fli_text *t, const fli_check *c);
-void fli_check_json_rounds(fli_json *j, const fli_check *c);
-
 /* ==== changing the settings: fix.c ========================================================================== */
 
 /* `fedloom check --fix`: settings changed until the conditions of the method's theorem hold. */

@@ -86,11 +86,19 @@ static void print_sides(fli_text *t, const fli_condition_seen *s)
     if (s->failing) fli_text_addf(t, ", too large by a factor of %.3g", fli_condition_excess(s->have, s->most));
 }
 
+/* "holds", "fails", "assumed", "printed" or "left out". */
+static const char *condition_verdict(const fli_condition_seen *s)
+{
+    static const char *const others[] = {
+        [FLI_CONDITION_ASSUMED] = "assumed", [FLI_CONDITION_PRINTED] = "printed", [FLI_CONDITION_OUTSIDE] = "left out"};
+    if (s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_REQUIRED) return s->failing ? "fails" : "holds";
+    return others[s->kind];
+}
+
 static void print_condition(fli_text *t, const fli_check *c, const fli_condition_seen *s)
 {
     int bound = s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_PRINTED;
-    fli_text_addf(t, "%-9s%-14s %s\n", fli_condition_fails(s) ? "FAILS" : fli_condition_verdict(s), s->name,
-                  s->formula);
+    fli_text_addf(t, "%-9s%-14s %s\n", fli_condition_fails(s) ? "FAILS" : condition_verdict(s), s->name, s->formula);
     if (bound) print_sides(t, s);
     if (s->failing && !s->whole)
         fli_text_addf(t, "%s fails at %zu of %zu clients", bound ? ";" : "        ", s->failing, c->facts.measured);
@@ -158,6 +166,26 @@ static void print_verdict(fli_text *t, const fli_check *c)
                   of[FLI_CONDITION_OUTSIDE] ? "; it says nothing about what is left out" : "");
 }
 
+static void check_print_rounds(fli_text *t, const fli_check *c)
+{
+    const fli_promise *p = &c->rounds;
+    if (!p->theorem) return;
+    fli_text_addf(t, "\na priori    %s: ", p->theorem);
+    if (p->missing) {
+        fli_text_addf(t, "no number of rounds: %s\n", p->missing);
+        return;
+    }
+    fli_text_addf(t, "rounds until %s has been at most eps%s\n", p->bounds,
+                  p->expected ? ", in the mean over cohorts" : "");
+    fli_text_addf(t, "            %-12s %-14s%s\n", "eps", "at most", c->ran ? "this run" : "");
+    for (size_t k = 0; k < FLI_CHECK_EPS; k++) {
+        fli_text_addf(t, "            %-12.4g %-14.4g", c->eps[k].eps, c->eps[k].at_most);
+        if (c->ran && isfinite(c->eps[k].run)) fli_text_addf(t, "%.0f", c->eps[k].run);
+        if (c->ran && !isfinite(c->eps[k].run)) fli_text_addf(t, "not in %zu", c->ran);
+        fli_text_add(t, "\n");
+    }
+}
+
 void fli_check_print(fli_text *t, const fli_check *c)
 {
     print_head(t, c);
@@ -168,7 +196,7 @@ void fli_check_print(fli_text *t, const fli_check *c)
     for (size_t i = 0; i < c->found.count; i++) print_condition(t, c, &c->found.seen[i]);
     print_verdict(t, c);
     if (fli_check_failing(c)) advise(t, c);
-    fli_check_print_rounds(t, c);
+    check_print_rounds(t, c);
 }
 
 /* ==== as JSON =============================================================================================== */
@@ -204,7 +232,7 @@ static void put_condition(fli_json *j, const fli_condition_seen *s)
     fli_json_map(j, NULL);
     fli_json_text(j, "name", s->name);
     fli_json_text(j, "formula", s->formula);
-    fli_json_text(j, "verdict", fli_condition_verdict(s));
+    fli_json_text(j, "verdict", condition_verdict(s));
     if ((bound || s->kind == FLI_CONDITION_REQUIRED) && !s->whole) fli_json_whole(j, "failing_clients", s->failing);
     if (bound) {
         if (!s->whole) fli_json_whole(j, "tightest_client", s->client);
@@ -225,6 +253,34 @@ static void put_fix(fli_json *j, const fli_fix *f)
     fli_json_end(j);
 }
 
+/* The rounds that the theorem promises, beside those of a run if there was one: text, and keys of a map that is open.
+ * For print.c. */
+static void check_json_rounds(fli_json *j, const fli_check *c)
+{
+    const fli_promise *p = &c->rounds;
+    if (!p->theorem) return;
+    fli_json_map(j, "rounds");
+    fli_json_text(j, "theorem", p->theorem);
+    if (p->missing)
+        fli_json_text(j, "missing", p->missing);
+    else {
+        fli_json_text(j, "quantity", p->bounds);
+        fli_json_truth(j, "in_expectation", p->expected);
+        fli_json_real(j, "times_eps", p->times_eps);
+        fli_json_list(j, "until");
+        for (size_t k = 0; k < FLI_CHECK_EPS; k++) {
+            fli_json_map(j, NULL);
+            fli_json_real(j, "eps", c->eps[k].eps);
+            fli_json_real(j, "at_most", c->eps[k].at_most);
+            if (c->ran) fli_json_real(j, "run", c->eps[k].run);
+            fli_json_end(j);
+        }
+        fli_json_end(j);
+        if (c->ran) fli_json_whole(j, "rounds_run", c->ran);
+    }
+    fli_json_end(j);
+}
+
 void fli_check_json(fli_json *j, const fli_check *c)
 {
     fli_json_text(j, "method", c->plan.algo->name);
@@ -239,5 +295,5 @@ void fli_check_json(fli_json *j, const fli_check *c)
     fli_json_list(j, "fixes");
     for (size_t i = 0; i < c->fixes.count; i++) put_fix(j, &c->fixes.at[i]);
     fli_json_end(j);
-    fli_check_json_rounds(j, c);
+    check_json_rounds(j, c);
 }
