@@ -1,6 +1,5 @@
-/* All that a run leaves on disk, and what may already be there: result folders and their manifests, checkpoints, and
- * the times for which ranks waited. Sections name the file that has the functions; those that take a fl_run are for
- * run/ and half/ alone. */
+/* All that a run leaves on disk, and what may already be there: result folders and their manifests, checkpoints.
+ * Sections name the file that has the functions; those that take a fl_run are for run/ and half/ alone. */
 #ifndef FLI_RUN_OUTPUT_H
 #define FLI_RUN_OUTPUT_H
 
@@ -130,18 +129,5 @@ fl_status fli_checkpoint_remove(fl_run *run);
 /* The same by the name of the result: what a run left that was killed after it had saved. A folder with anything else
  * in it stays. */
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output);
-
-/* ==== waiting ranks: result.c =============================================================================== */
-
-/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. With
- * one process there are none of these. */
-
-/* Before the run goes forward, and after. */
-void fli_idle_begin(fl_run *run);
-void fli_idle_end(fl_run *run);
-/* On every rank, before a row: its columns are about the time since the last one. */
-fl_status fli_idle_take(fl_run *run);
-/* At the end, to the log. */
-void fli_idle_report(const fl_run *run);
 
 #endif

@@ -13,89 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ==== waiting ranks and threads ============================================================================= */
-
-/* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
-static double waited(const fl_run *run)
-{
-    int real = run->async && run->plan.settings.top.clock == FLI_CLOCK_REAL;
-    return real ? fli_async_idle(run->async) : run->plan.timed_ranks.seconds;
-}
-
-void fli_idle_begin(fl_run *run)
-{
-    run->time_spent.seconds -= fli_clock_now();
-    run->time_spent.waited -= waited(run);
-}
-
-void fli_idle_end(fl_run *run)
-{
-    run->time_spent.seconds += fli_clock_now();
-    run->time_spent.waited += waited(run);
-}
-
-static double idle_share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
-
-/* What a rank has, among those of all. */
-static fl_status gather(fl_run *run, fli_time_spent *all)
-{
-    const fl_ranks *r = &run->plan.ranks;
-    size_t *at = fli_alloc(run->ctx, r->count + 1, sizeof *at);
-    if (!at) return FL_ENOMEM;
-    for (uint32_t i = 0; i <= r->count; i++) at[i] = i * sizeof *all;
-    all[r->rank] = run->time_spent;
-    fl_status s = fli_ranks_gather(run->ctx, r, all, at);
-    fli_free(at);
-    return s;
-}
-
-fl_status fli_idle_take(fl_run *run)
-{
-    const fl_ranks *r = &run->plan.ranks;
-    if (!fli_ranked(r)) return FL_OK;
-    if (!run->times_spent && !(run->times_spent = fli_alloc(run->ctx, r->count, sizeof *run->times_spent)))
-        return FL_ENOMEM;
-    fli_time_spent *now = fli_alloc(run->ctx, r->count, sizeof *now);
-    fl_status s = now ? gather(run, now) : FL_ENOMEM;
-    double sum = 0, most = 0, passed = 0;
-    for (uint32_t i = 0; !s && i < r->count; i++) {
-        sum += idle_share(&now[i]);
-        most = fmax(most, idle_share(&now[i]));
-        passed += now[i].seconds;
-        run->times_spent[i].seconds += now[i].seconds;
-        run->times_spent[i].waited += now[i].waited;
-    }
-    run->counts.idle = passed > 0 ? sum / r->count : NAN;
-    run->counts.idle_most = passed > 0 ? most : NAN;
-    run->time_spent = (fli_time_spent){0};
-    fli_free(now);
-    return s;
-}
-
-void fli_idle_report(const fl_run *run)
-{
-    uint32_t count = run->plan.ranks.count, worst = 0;
-    double sum = 0;
-    if (!run->times_spent) return;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += idle_share(&run->times_spent[i]);
-        if (idle_share(&run->times_spent[i]) > idle_share(&run->times_spent[worst])) worst = i;
-    }
-    fli_log(run->ctx, FL_LOG_INFO, "%u ranks: idle %.1f%% of the time, rank %u the most, %.1f%%", count,
-            100 * sum / count, worst, 100 * idle_share(&run->times_spent[worst]));
-}
-
-static void idle_csv(fli_text *t, const fl_run *run)
-{
-    const fli_plan *p = &run->plan;
-    fli_text_add(t, "rank,clients,samples,seconds_at_work,seconds_idle\n");
-    for (uint32_t i = 0; run->times_spent && i < p->ranks.count; i++) {
-        const fli_time_spent *s = &run->times_spent[i];
-        fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->rank_owner.of[i].clients, p->rank_owner.of[i].samples,
-                      s->seconds - s->waited, s->waited);
-    }
-}
-
 /* ==== model.safetensors ===================================================================================== */
 
 /* The metadata of a model file; model_file/model_file.h lists them. */
@@ -256,6 +173,17 @@ static void clients_csv(fli_text *t, const fl_run *run)
         fli_text_add(t, ",");
         add_number(t, f[i].own_mix, "");
         fli_text_add(t, "\n");
+    }
+}
+
+static void idle_csv(fli_text *t, const fl_run *run)
+{
+    const fli_plan *p = &run->plan;
+    fli_text_add(t, "rank,clients,samples,seconds_at_work,seconds_idle\n");
+    for (uint32_t i = 0; run->times_spent && i < p->ranks.count; i++) {
+        const fli_time_spent *s = &run->times_spent[i];
+        fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->rank_owner.of[i].clients, p->rank_owner.of[i].samples,
+                      s->seconds - s->waited, s->waited);
     }
 }
 

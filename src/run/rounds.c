@@ -1,12 +1,17 @@
-/* How a run goes forward: a round (fli_rounds_next), or for asynchronous methods a server step (fli_arrivals_next).
+/* How a run goes forward: a round, or for asynchronous methods a server step -> metrics row -> observers -> stop test.
  *
  * A round: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as
  * its slowest client; with a deadline, or when the server waits only for the fastest, late clients are dropped. A
  * dropped client has received the model, but neither its work nor its state counts: it is as if it had not been
  * invited. */
+#include "base/number.h"
 #include "base/os.h"
+#include "metric/metric.h"
+#include "plan/constants.h"
+#include "run/output.h"
 #include "run/state.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +157,7 @@ static void count_round(fl_run *run, const fli_round *r, double simulated, doubl
     run->counts.cohort = (double)spent.came;
 }
 
-fl_status fli_rounds_warm_up(fl_run *run)
+static fl_status warm_up(fl_run *run)
 {
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
@@ -166,7 +171,7 @@ fl_status fli_rounds_warm_up(fl_run *run)
     return s;
 }
 
-/* The first round without clients is logged; how many there were is logged when the run ends (run.c). */
+/* The first round without clients is logged; how many there were is logged when the run ends. */
 static void note_empty(fl_run *run, size_t invited, size_t came)
 {
     if (came) run->empty_row = 0;
@@ -219,7 +224,7 @@ static fl_status run_cohort(fl_run *run, fli_round *r, size_t *invited, size_t *
     return FL_OK;
 }
 
-fl_status fli_rounds_next(fl_run *run)
+static fl_status run_round(fl_run *run)
 {
     size_t meetings = exchanges(run), invited = 0, came = 0;
     fl_status s = FL_OK;
@@ -297,7 +302,8 @@ static void count_arrivals(fl_run *run, double seconds)
     run->counts.staleness_max = run->arrived > 0 ? run->oldest : NAN;
 }
 
-fl_status fli_arrivals_next(fl_run *run)
+/* On the real clock as many server steps as until the next measurement, else one. */
+static fl_status run_arrivals(fl_run *run)
 {
     double begin = fli_clock_now();
     const fli_settings *s = &run->plan.settings;
@@ -318,4 +324,424 @@ fl_status fli_arrivals_next(fl_run *run)
     run->counts.cohort = run->round > before ? (double)run->plan.pace.buffer : 0;
     run->counts.communications += (double)(run->round - before);
     return FL_OK;
+}
+
+/* ==== divergence ============================================================================================ */
+
+enum { FAR = 10 }; /* times the start: a warning */
+
+/* The loss that is watched: the training loss where it is measured. */
+static double watched_loss(const fl_run *run, const fl_row *row)
+{
+    return fli_row_get(row, run->plan.settings.metrics.train ? &fli_metric_train_loss : &fli_metric_test_loss);
+}
+
+static fl_status diverged(fl_run *run, double loss, double start)
+{
+    const fli_algo *a = run->plan.algo;
+    const char *which = run->plan.settings.metrics.train ? "training" : "test";
+    if (!isfinite(loss) && !run->round)
+        return fli_fail(run->ctx, FL_EDIVERGED,
+                        "round 0: the %s loss of the start model is not finite, before anything was trained", which);
+    if (!isfinite(loss))
+        return fli_fail(run->ctx, FL_EDIVERGED, "round %zu: the %s loss is no longer finite; %s diverges, try %s",
+                        run->round, which, a->name, fli_algo_remedy(a));
+    return fli_fail(run->ctx, FL_EDIVERGED,
+                    "round %zu: the %s loss is %.4g, which is %.3g times the %.4g it began with; %s diverges, try %s "
+                    "(stop.diverged is %g)",
+                    run->round, which, loss, loss / start, start, a->name, fli_algo_remedy(a),
+                    run->plan.settings.stop.diverged);
+}
+
+/* Warns once when the loss is FAR times its start, and fails with FL_EDIVERGED beyond stop.diverged. A loss of 0 at the
+ * start gives no measure: then only numbers that are not finite end the run. */
+static fl_status check_loss(fl_run *run)
+{
+    double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
+    double start = watched_loss(run, &run->rows[0]);
+    if (!fli_measure_heard(run->measure)) return FL_OK;
+    if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
+        start = fmax(start, watched_loss(run, &run->rows[1]));
+    int measured = run->plan.settings.metrics.train || (run->row_count > 1 && !isnan(start));
+    if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
+    if (!(start > 0)) return FL_OK;
+    if (most > 0 && loss > most * start) return diverged(run, loss, start);
+    if (!(loss > FAR * start)) return FL_OK;
+    if (!run->loss_warned)
+        fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
+                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
+    run->loss_warned = 1;
+    return FL_OK;
+}
+
+/* Features of very different sizes leave no step that suits them: that is not the method's fault. */
+static fl_status explain_divergence(fl_run *run)
+{
+    enum { LARGE = 10000 };
+    double largest;
+    if (!fli_fed_magnitude(run->ctx, run->plan.fed, &largest) && largest > LARGE)
+        fli_fail_also(run->ctx, FL_EDIVERGED,
+                      "features are as large as %.3g: data.normalize, for instance unit or standard, scales them",
+                      largest);
+    return FL_EDIVERGED;
+}
+
+/* ==== potential and optimality gap ========================================================================== */
+
+/* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that
+ * optimality gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures.
+ * */
+
+/* Before the first measurement: does theory promise that the potential never rises? */
+static fl_status potential_begin(fl_run *run)
+{
+    int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
+    if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are at the clients */
+    if (!run->plan.exec.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
+    fl_status s = fli_theory_falls(&run->plan, &falls);
+    if (!s && falls) run->counts.potential_rise = 0;
+    return s;
+}
+
+/* Sums over samples have about as many digits as that, of the largest terms there were. */
+static double rounding(const fl_run *run, double scale)
+{
+    static const double digits[] = {
+        [FLI_PRECISION_F32] = 2e-5, [FLI_PRECISION_F64] = 1e-11, [FLI_PRECISION_TF32] = 5e-3};
+    return digits[run->plan.settings.top.precision] * scale;
+}
+
+/* Holds a new row against the one before it, if any. */
+static void potential_note(fl_run *run, const fl_row *before)
+{
+    const fli_metric *m = &fli_metric_potential;
+    size_t after = run->plan.algo->theory.potential.after;
+    if (isnan(run->counts.potential_rise)) return;
+    run->counts.potential_rise = before ? fli_row_get(before, &fli_metric_potential_rise) : 0;
+    if (before && fl_row_round(before) >= after) {
+        double now = fli_row_get(&run->now, m), last = fli_row_get(before, m);
+        double scale = fmax(fmax(fabs(now), fabs(last)), fabs(fli_row_get(&run->rows[0], m)));
+        if (now - last > rounding(run, scale))
+            run->counts.potential_rise = fmax(run->counts.potential_rise, now - last);
+    }
+    fli_row_count(&run->now, &run->counts);
+}
+
+/* Warns at the end of a run if the potential rose although theory promises that it does not. */
+static void potential_report(const fl_run *run)
+{
+    size_t i = 0;
+    while (i < run->row_count && !(fli_row_get(&run->rows[i], &fli_metric_potential_rise) > 0)) i++;
+    if (i == run->row_count) return;
+    fli_log(run->ctx, FL_LOG_WARNING,
+            "the potential, %s, first rose in round %zu, and by %.3g at most, although theory promises that it never "
+            "does with these settings and the constants that `fedloom check` measures",
+            run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
+}
+
+/* What the method's optimality gap is made of besides what clients measure (metric/global_rows.c), before the first
+ * measurement. */
+static fl_status gap_begin(fl_run *run)
+{
+    double smoothness = NAN;
+    if (run->plan.remote_queue || !fli_plan_needs_smoothness(&run->plan))
+        return FL_OK; /* samples are at the clients, or no matter */
+    fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
+    fli_measure_smooth(run->measure, smoothness);
+    return s;
+}
+
+/* ==== waiting ranks and threads ============================================================================= */
+
+/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. With
+ * one process there are none of these. */
+
+/* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
+static double waited(const fl_run *run)
+{
+    int real = run->async && run->plan.settings.top.clock == FLI_CLOCK_REAL;
+    return real ? fli_async_idle(run->async) : run->plan.timed_ranks.seconds;
+}
+
+static void idle_begin(fl_run *run)
+{
+    run->time_spent.seconds -= fli_clock_now();
+    run->time_spent.waited -= waited(run);
+}
+
+/* Before the run goes forward, and after. */
+static void idle_end(fl_run *run)
+{
+    run->time_spent.seconds += fli_clock_now();
+    run->time_spent.waited += waited(run);
+}
+
+static double idle_share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
+
+/* What a rank has, among those of all. */
+static fl_status gather(fl_run *run, fli_time_spent *all)
+{
+    const fl_ranks *r = &run->plan.ranks;
+    size_t *at = fli_alloc(run->ctx, r->count + 1, sizeof *at);
+    if (!at) return FL_ENOMEM;
+    for (uint32_t i = 0; i <= r->count; i++) at[i] = i * sizeof *all;
+    all[r->rank] = run->time_spent;
+    fl_status s = fli_ranks_gather(run->ctx, r, all, at);
+    fli_free(at);
+    return s;
+}
+
+/* On every rank, before a row: its columns are about the time since the last one. */
+static fl_status idle_take(fl_run *run)
+{
+    const fl_ranks *r = &run->plan.ranks;
+    if (!fli_ranked(r)) return FL_OK;
+    if (!run->times_spent && !(run->times_spent = fli_alloc(run->ctx, r->count, sizeof *run->times_spent)))
+        return FL_ENOMEM;
+    fli_time_spent *now = fli_alloc(run->ctx, r->count, sizeof *now);
+    fl_status s = now ? gather(run, now) : FL_ENOMEM;
+    double sum = 0, most = 0, passed = 0;
+    for (uint32_t i = 0; !s && i < r->count; i++) {
+        sum += idle_share(&now[i]);
+        most = fmax(most, idle_share(&now[i]));
+        passed += now[i].seconds;
+        run->times_spent[i].seconds += now[i].seconds;
+        run->times_spent[i].waited += now[i].waited;
+    }
+    run->counts.idle = passed > 0 ? sum / r->count : NAN;
+    run->counts.idle_most = passed > 0 ? most : NAN;
+    run->time_spent = (fli_time_spent){0};
+    fli_free(now);
+    return s;
+}
+
+/* At the end, to the log. */
+static void idle_report(const fl_run *run)
+{
+    uint32_t count = run->plan.ranks.count, worst = 0;
+    double sum = 0;
+    if (!run->times_spent) return;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += idle_share(&run->times_spent[i]);
+        if (idle_share(&run->times_spent[i]) > idle_share(&run->times_spent[worst])) worst = i;
+    }
+    fli_log(run->ctx, FL_LOG_INFO, "%u ranks: idle %.1f%% of the time, rank %u the most, %.1f%%", count,
+            100 * sum / count, worst, 100 * idle_share(&run->times_spent[worst]));
+}
+
+/* ==== measuring and stopping ============================================================================= */
+
+/* Whether what targets are about is as good as this. */
+static int reaches(const fl_run *run, double target)
+{
+    const fli_metric *goal = fli_metric_goal(&run->plan.settings.metrics);
+    return fli_metric_reaches(goal, fli_row_get(&run->now, goal), target);
+}
+
+/* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step,
+ * since its last row, and a run that goes on from a checkpoint measures what the last one did before it stopped. The
+ * earlier row goes when the new one is there, and so does what its measurement sent. Returns how many rows stay. */
+static size_t rows_before(fl_run *run)
+{
+    size_t kept = run->row_count;
+    if (kept && fl_row_round(&run->rows[kept - 1]) == run->round) kept--;
+    const fl_row *last = kept ? &run->rows[kept - 1] : NULL;
+    run->counts.evaluation_up = last ? fli_row_get(last, &fli_metric_evaluation_bytes_up) : 0;
+    run->counts.evaluation_down = last ? fli_row_get(last, &fli_metric_evaluation_bytes_down) : 0;
+    return kept;
+}
+
+static fl_status measure(fl_run *run)
+{
+    const fli_reals *targets = &run->plan.settings.metrics.targets;
+    size_t kept = rows_before(run);
+    const void *x = fli_server_state_vectors(fli_exec_server_state(run->exec))[0];
+    run->counts.round = (double)run->round;
+    fl_status s = fli_measure_take(run->measure, x, &run->counts, &run->now);
+    if (s) return s;
+    if (run->row_count == run->row_capacity) {
+        size_t more = run->row_capacity ? 2 * run->row_capacity : 64;
+        if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
+        run->row_capacity = more;
+    }
+    potential_note(run, kept ? &run->rows[kept - 1] : NULL);
+    run->row_count = kept;
+    run->rows[run->row_count++] = run->now;
+    run->arrived = run->ages = run->oldest = 0;
+    if ((s = check_loss(run))) return s;
+    for (size_t i = 0; i < targets->n; i++)
+        if (run->target_round[i] == SIZE_MAX && reaches(run, targets->v[i])) run->target_round[i] = run->round;
+    return FL_OK;
+}
+
+/* Rules that can be judged after any round. */
+static fl_stop stop_now(const fl_run *run, int asked)
+{
+    const fli_stop_settings *stop = &run->plan.settings.stop;
+    if (asked) return FL_STOP_ASKED;
+    if (stop->seconds > 0 && run->counts.seconds >= stop->seconds) return FL_STOP_TIME;
+    if (stop->simulated > 0 && run->counts.simulated_seconds >= stop->simulated) return FL_STOP_TIME;
+    if (run->round >= (size_t)run->plan.settings.top.rounds) return FL_STOP_ROUNDS;
+    return FL_STOP_NONE;
+}
+
+/* Rules that need fresh metrics. */
+static fl_stop stop_measured(const fl_run *run)
+{
+    const fli_stop_settings *stop = &run->plan.settings.stop;
+    if (stop->target > 0 && reaches(run, stop->target)) return FL_STOP_TARGET;
+    double gradient2 = fli_row_get(&run->now, &fli_metric_gradient2);
+    if (stop->gradient2 > 0 && fli_metric_reaches(&fli_metric_gradient2, gradient2, stop->gradient2))
+        return FL_STOP_GRADIENT;
+    double mapping = fli_row_get(&run->now, &fli_metric_gradient_mapping);
+    if (stop->gradient_mapping > 0 && fli_metric_reaches(&fli_metric_gradient_mapping, mapping, stop->gradient_mapping))
+        return FL_STOP_GRADIENT;
+    return FL_STOP_NONE;
+}
+
+/* Client state that did not fit, at any rank, for those who choose `memory`. */
+static fl_status report_state(const fl_run *run)
+{
+    size_t spilled, held = fli_exec_state(run->exec, &spilled);
+    double bytes[] = {(double)held, (double)spilled};
+    const fl_ranks *ranks = &run->plan.ranks;
+    fl_status s = fli_ranked(ranks) ? fli_ranks_add(run->ctx, ranks, bytes, 2, sizeof *bytes) : FL_OK;
+    if (s || bytes[1] == 0) return s;
+    if (run->device)
+        fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB on the device, %.1f MiB in plain memory",
+                bytes[0] / 0x1p20, bytes[1] / 0x1p20);
+    else
+        fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB in memory, %.1f MiB in a temporary file in %s",
+                bytes[0] / 0x1p20, bytes[1] / 0x1p20, run->plan.exec.folder);
+    return FL_OK;
+}
+
+static void report_missed(const fl_run *run)
+{
+    if (run->empty)
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
+                run->round);
+    size_t uploads, missed = fli_server_state_missed(fli_exec_server_state(run->exec), &uploads);
+    if (missed)
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "%zu of %zu local problems were not solved to their accuracy: the solver ran out of steps "
+                "(algorithm.most_steps) or of digits",
+                missed, uploads);
+}
+
+/* ==== going forward ====================================================================================== */
+
+/* Where ranks make the run together, all of them stop if one is asked to, and all go by the clock of the first. */
+static fl_status agree_on_stop(fl_run *run)
+{
+    const fl_ranks *ranks = &run->plan.ranks;
+    double most[] = {run->stop_requested, fli_ranks_first(ranks) ? run->counts.seconds : 0};
+    fl_status s = fli_ranks_most(run->ctx, ranks, most, 2);
+    run->stop_agreed = most[0] > 0;
+    run->counts.seconds = most[1];
+    return s;
+}
+
+/* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: a stop was
+ * requested. */
+static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
+{
+    size_t every = (size_t)run->plan.settings.metrics.every;
+    fl_status s = agree_on_stop(run);
+    if (s) return s;
+    int before = run->stop_agreed;
+    fl_stop stop = stop_now(run, before);
+    int due = stop != FL_STOP_NONE || run->round % every == 0;
+    s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
+    if (!s && due) s = idle_take(run);
+    if (!s && due) s = measure(run);
+    if (s) return s;
+    if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
+    run->counts.round = (double)run->round;
+    fli_row_count(&run->now, &run->counts);
+    run->stopped = stop;
+    if (observer) observer(arg, run, &run->now, due);
+    if ((s = agree_on_stop(run))) return s;
+    *asked = run->stop_agreed; /* by the observer, or while measuring */
+    if (stop == FL_STOP_NONE && *asked && due) run->stopped = FL_STOP_ASKED;
+    return FL_OK;
+}
+
+/* The end of a run, once. */
+static fl_status finish(fl_run *run)
+{
+    size_t every = (size_t)run->plan.settings.metrics.every;
+    report_missed(run);
+    potential_report(run);
+    fl_status s = report_state(run);
+    if (s) return s;
+    idle_report(run);
+    /* asked to stop by the observer: this round's row is taken, and will be taken again */
+    return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
+}
+
+/* A stop that is asked for where no row was due is looked at again, with a row. */
+static fl_status complete_round(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    int asked = 0;
+    fl_status s = complete_round_once(run, observer, arg, &asked);
+    if (!s && run->stopped == FL_STOP_NONE && asked) s = complete_round_once(run, observer, arg, &asked);
+    return s || run->stopped == FL_STOP_NONE ? s : finish(run);
+}
+
+/* What comes before the first round, and after a checkpoint. */
+static fl_status begin_run(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
+    if (s || run->started) return s;
+    run->started = 1;
+    if (!run->warm_up_done && fli_exec_warms_up(run->exec)) {
+        idle_begin(run);
+        s = warm_up(run);
+        idle_end(run);
+    }
+    run->warm_up_done = !s;
+    if (!s) s = potential_begin(run);
+    if (!s) s = gap_begin(run);
+    return s ? s : complete_round(run, observer, arg);
+}
+
+/* A round, unless a stop was requested. */
+static fl_status next_round(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    int asked = fli_ranked(&run->plan.ranks) ? run->stop_agreed : run->stop_requested;
+    fl_status s = FL_OK;
+    if (!asked) {
+        idle_begin(run);
+        s = run->async ? run_arrivals(run) : run_round(run);
+        idle_end(run);
+    }
+    return s ? s : complete_round(run, observer, arg);
+}
+
+/* At most `most` rounds. What fails within leaves a run that cannot go on. */
+static fl_status run_rounds(fl_run *run, size_t most, fl_observer_fn *observer, void *arg)
+{
+    fli_clear(run->ctx);
+    if (run->failed)
+        return fli_fail(run->ctx, run->failed, "the run has failed in round %zu, and cannot go on", run->round + 1);
+    fl_status s = begin_run(run, observer, arg);
+    while (!s && most-- && run->stopped == FL_STOP_NONE) s = next_round(run, observer, arg);
+    if (run->started) run->failed = s;
+    if (s != FL_EDIVERGED) return s;
+    s = fli_result_keep_metrics(run, explain_divergence(run)); /* which is rank 0's business, and all say the same */
+    return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
+}
+
+fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    return run_rounds(run, SIZE_MAX, observer, arg);
+}
+
+fl_status fl_run_step(fl_run *run, int *more)
+{
+    fl_status s = run_rounds(run, 1, NULL, NULL);
+    if (more) *more = !s && run->stopped == FL_STOP_NONE;
+    return s;
 }

@@ -76,15 +76,11 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
 
 /* ==== how a run goes forward: rounds.c ====================================================================== */
 
-/* Rounds: the turns that some methods ask of everyone first, and one round. */
+/* Room for the cohorts of rounds, and for the turns that some methods ask of everyone first. */
 fl_status fli_rounds_prepare(fl_run *run);
-fl_status fli_rounds_warm_up(fl_run *run);
-fl_status fli_rounds_next(fl_run *run);
 
-/* Asynchronous methods go from one upload to the next: on the real clock as many server steps as until the next
- * measurement, else one. */
+/* Asynchronous methods go from one upload to the next. */
 fl_status fli_arrivals_prepare(fl_run *run);
-fl_status fli_arrivals_next(fl_run *run);
 
 /* ==== what it is computed with: run.c ======================================================================= */
 
