@@ -66,9 +66,6 @@ const char *const *cert_actions(void);
  * where they were installed. */
 const char *experiments_folder(void);
 
-/* Prints the manual page fedloom(1), made from all of that (manual.c). */
-void manual_print(void);
-
 /* ---- values of metrics (args.c) ---------------------------------------------------------------------------------- */
 
 /* A value in the digits that suit its metric, bytes as megabytes; returns `text`. */
@@ -105,8 +102,6 @@ void table_free(table *t);
 void table_add(table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The first `left` columns flush left, the others flush right. */
 void table_print(const table *t, size_t left, FILE *out);
-/* {"NAME": [{HEADING: TEXT, ...}, ...]}, for tables of texts. Returns an exit code. */
-int table_json(const table *t, const char *name);
 
 /* ---- sentences and JSON (say.c) ---------------------------------------------------------------------------------- */
 
@@ -239,11 +234,8 @@ void progress_end(progress *p, const fl_run *run);
 /* fl_log_fn whose argument is the progress: a note does not tear the live line. */
 void progress_log(void *p, fl_log_level level, const char *line);
 
-/* ---- signals and descriptors (interrupt.c) --------------------------------------------------------------- */
+/* ---- signals (interrupt.c) ------------------------------------------------------------------------------- */
 
-/* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader
- * that went away and a file that grew too large are errors of the write, not the program's end. */
-void process_prepare(void);
 /* From now on the first SIGINT, SIGTERM or SIGHUP asks the watched run to stop, a second SIGINT or SIGTERM ends the
  * program. */
 void interrupt_install(int quiet);

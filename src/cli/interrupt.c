@@ -1,9 +1,8 @@
-/* Signals and descriptors. The only mutable global state of the program, because a signal handler can reach nothing
+/* Signals. The only mutable global state of the program, because a signal handler can reach nothing
  * else. */
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -13,15 +12,6 @@ static _Atomic(fl_run *) watched;
 static _Atomic(fl_ctx *) context;
 static volatile sig_atomic_t seen, silent;
 static int together, agreed; /* several processes, and what they agreed on */
-
-void process_prepare(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open takes the lowest free number: the missing one */
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-            (void)!open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
-}
 
 /* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: that is still one wish. So are the
  * signals of a batch system. */

@@ -1,6 +1,9 @@
 /* Starts the program: before main, which launcher started it, and the command that runs. */
 #include "cli/cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -183,9 +186,20 @@ static const command *asked(int argc, char **argv)
     return argc > 1 && !wants_help(argc - 2, argv + 2) ? command_named(argv[1]) : NULL;
 }
 
+/* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader
+ * that went away and a file that grew too large are errors of the write, not the program's end. */
+static void prepare_process(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open takes the lowest free number: the missing one */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
-    process_prepare();
+    prepare_process();
     if (command_idle(asked(argc, argv))) return CLI_OK;
     int code = dispatch(argc, argv);
     int lost = fflush(stdout) || ferror(stdout);

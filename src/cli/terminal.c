@@ -252,14 +252,3 @@ void table_print(const table *t, size_t left, FILE *out)
         print_fitted(text, out);
     free(text);
 }
-
-int table_json(const table *t, const char *name)
-{
-    json_t *rows = json_array(), *row = NULL;
-    for (size_t i = t->columns; i < t->cells; i++) {
-        size_t column = i % t->columns;
-        if (!column) json_array_append_new(rows, row = json_object());
-        json_object_set_new(row, t->cell[column], json_out_text(t->cell[i]));
-    }
-    return json_out(json_pack("{s:o}", name, rows));
-}

@@ -113,6 +113,18 @@ static void list_one(void *arg, const fli_cert_line *l)
     table_add(&all->rows, "%s", l->serial);
 }
 
+/* {"NAME": [{HEADING: TEXT, ...}, ...]}, for tables of texts. Returns an exit code. */
+static int table_as_json(const table *t, const char *name)
+{
+    json_t *rows = json_array(), *row = NULL;
+    for (size_t i = t->columns; i < t->cells; i++) {
+        size_t column = i % t->columns;
+        if (!column) json_array_append_new(rows, row = json_object());
+        json_object_set_new(row, t->cell[column], json_out_text(t->cell[i]));
+    }
+    return json_out(json_pack("{s:o}", name, rows));
+}
+
 static fl_status do_list(fl_ctx *ctx, const request *r)
 {
     static const char *const head[] = {"name", "kind", "until", "state", "serial"};
@@ -120,7 +132,7 @@ static fl_status do_list(fl_ctx *ctx, const request *r)
     table_init(&all.rows, sizeof head / sizeof *head);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) table_add(&all.rows, "%s", head[i]);
     fl_status s = fli_cert_list(ctx, dir_of(r), list_one, &all);
-    if (!s && r->json) s = table_json(&all.rows, "certificates") ? FL_ENOMEM : FL_OK;
+    if (!s && r->json) s = table_as_json(&all.rows, "certificates") ? FL_ENOMEM : FL_OK;
     if (!s && !r->json) table_print(&all.rows, sizeof head / sizeof *head, stdout);
     table_free(&all.rows);
     return s;
