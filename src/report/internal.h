@@ -103,6 +103,8 @@ void fli_style_marks(fli_text *t, size_t k, int for_page);
 void fli_style_band(fli_text *t, size_t k, int for_page);
 /* A piece of line with its marker, 26 units wide from x, centred on y: the key in a legend. */
 void fli_style_key(fli_text *t, size_t k, double x, double y, int for_page);
+/* The key of series k, as a small picture of its own for the page. */
+void fli_page_key(fli_text *t, size_t k);
 
 /* ==== panels of dots: chart.c =============================================================================== */
 
@@ -181,7 +183,5 @@ void fli_table_html(fli_text *t, const fli_report *r);
 void fli_heatmap_svg(fli_text *t, const fli_report *r);
 /* In which settings the configurations differ, and what they share. Nothing without configurations, or for too many. */
 fl_status fli_differences_html(fli_text *t, const fli_report *r);
-/* The key of series k, as a small picture of its own. */
-void fli_page_key(fli_text *t, size_t k);
 
 #endif

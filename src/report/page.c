@@ -635,14 +635,6 @@ static fl_status page_data(fli_text *t, const fli_report *r)
 
 /* ==== the page ============================================================================================== */
 
-void fli_page_key(fli_text *t, size_t k)
-{
-    fli_text_addf(t, "<svg class=\"key c%zu\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">",
-                  fli_style_colour(k));
-    fli_style_key(t, k, 0, 6, 1);
-    fli_text_add(t, "</svg>");
-}
-
 /* ---- head ---------------------------------------------------------------------------------------------- */
 
 static void add_palette(fli_text *t)

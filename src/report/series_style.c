@@ -76,3 +76,11 @@ void fli_style_key(fli_text *t, size_t k, double x, double y, int for_page)
     fli_style_marker(t, k, x + 13, y);
     fli_text_add(t, "\"/>");
 }
+
+void fli_page_key(fli_text *t, size_t k)
+{
+    fli_text_addf(t, "<svg class=\"key c%zu\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">",
+                  fli_style_colour(k));
+    fli_style_key(t, k, 0, 6, 1);
+    fli_text_add(t, "</svg>");
+}
