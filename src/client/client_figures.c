@@ -1,47 +1,12 @@
 /* Figures, the clients' side: losses, hits, gradients and potentials of models on a client's samples, as asks that are
  * no turns want them; nothing of a client changes. Also the threads that do it, with memory for each (workers.h). */
 #include "client/clients.h"
-#include "client/workers.h"
 #include "model/model.h"
 #include "model/semi.h"
 #include "solver/minibatch.h"
 
 #include <math.h>
 #include <string.h>
-
-/* ==== threads with memory to evaluate models =============================================================== */
-
-static fl_status check_blas(fl_ctx *ctx, size_t threads)
-{
-    if (threads == 1 || fli_blas_thread_safe()) return FL_OK;
-    return fli_fail(ctx, FL_ESYSTEM,
-                    "this OpenBLAS is a serial build, which computes wrong numbers when called from several threads; "
-                    "install its pthread flavour, or set threads to 1");
-}
-
-fl_status fli_workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_workers *workers)
-{
-    *workers = (fli_workers){0};
-    fl_status s = fli_pool_new(ctx, site ? 1 : threads, &workers->pool);
-    if (s) return s;
-    workers->threads = fli_pool_threads(workers->pool);
-    s = check_blas(ctx, workers->threads);
-    if (!s && !(workers->evals = fli_alloc(ctx, workers->threads, sizeof *workers->evals))) s = FL_ENOMEM;
-    for (size_t i = 0; !s && i < workers->threads; i++) {
-        s = fli_eval_init(ctx, m, &workers->evals[i]);
-        workers->evals[i].elsewhere = site ? site->elsewhere : NULL;
-    }
-    if (s) fli_workers_fini(workers);
-    return s;
-}
-
-void fli_workers_fini(fli_workers *workers)
-{
-    for (size_t i = 0; workers->evals && i < workers->threads; i++) fli_eval_fini(&workers->evals[i]);
-    fli_free(workers->evals);
-    fli_pool_free(workers->pool);
-    *workers = (fli_workers){0};
-}
 
 /* ==== figures ============================================================================================== */
 

@@ -367,15 +367,6 @@ static fl_status bind_section(fl_ctx *ctx, fli_arena *a, const section *sec, con
     return status;
 }
 
-fl_status fli_settings_bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char *kind, const fli_node *map,
-                                 fli_choice *out)
-{
-    if (!fli_item_find(fli_kind_find(of), kind, &out->item))
-        return fli_fail(ctx, FL_ECONFIG, "%s.kind is %s, which is not known", of, kind);
-    if (!(out->params = fli_arena_alloc(a, 1, out->item.params_size + 1))) return FL_ENOMEM;
-    return fli_bind(ctx, a, of, map, NULL, &(fli_table){out->item.keys, out->params}, 1);
-}
-
 static const char *const experiment_keys[] = {"methods", "grid",  "points", "tune",        "quick",
                                               "needs",   "paper", "seeds",  "description", NULL};
 
@@ -693,11 +684,6 @@ static fli_schedule schedule_of(const fli_local_settings *l)
 
 int fli_settings_wide(const fli_settings *s) { return s->top.precision == FLI_PRECISION_F64; }
 int fli_settings_on_device(const fli_settings *s) { return strcmp(s->top.device, FLI_DEVICE_CPU) != 0; }
-
-uint64_t fli_settings_cohort_seed(const fli_settings *s)
-{
-    return (uint64_t)(s->participation.seed ? s->participation.seed : s->top.seed);
-}
 
 fli_sgd_spec fli_settings_sgd(const fli_settings *s)
 {

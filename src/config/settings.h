@@ -131,8 +131,6 @@ void fli_settings_print(fli_text *t, const fli_settings *s);
 void fli_settings_print_essence(fli_text *t, const fli_settings *s);
 /* What a choice was made from, as YAML: the keys of that kind, one per line; and such a map back into a choice. */
 void fli_settings_print_kind(fli_text *t, const fli_choice *c);
-fl_status fli_settings_bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char *kind, const fli_node *map,
-                                 fli_choice *out);
 /* Help on the keys of every section, the kinds' own keys left out. */
 void fli_settings_help(fli_text *t);
 /* A section as the reference shows it; section 0 is the top level, with an empty name. */
@@ -157,8 +155,6 @@ fli_node *fli_data_keys(fli_arena *a, const fli_node *root);
 int fli_settings_wide(const fli_settings *s);
 /* The run is computed elsewhere than on the processors of this machine. */
 int fli_settings_on_device(const fli_settings *s);
-/* What cohorts are drawn by. */
-uint64_t fli_settings_cohort_seed(const fli_settings *s);
 /* How mini-batches are drawn. */
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
 /* What takes the place of SGD (local.solver); NULL: nothing does. */

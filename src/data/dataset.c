@@ -77,17 +77,6 @@ void fli_dataset_free(fli_dataset *ds)
     fli_free(ds);
 }
 
-fl_status fli_dataset_own_labels(fl_ctx *ctx, fli_dataset *ds)
-{
-    if (!ds->label || !(ds->borrows & FLI_BORROWS_LABELS)) return FL_OK;
-    int32_t *own = fli_alloc(ctx, ds->n, sizeof *own);
-    if (!own) return FL_ENOMEM;
-    memcpy(own, ds->label, ds->n * sizeof *own);
-    ds->label = own;
-    ds->borrows &= ~(unsigned)FLI_BORROWS_LABELS;
-    return FL_OK;
-}
-
 static void *copied(fl_ctx *ctx, const void *v, size_t n, size_t size)
 {
     void *own = fli_alloc(ctx, n, size);

@@ -83,9 +83,6 @@ fl_status fli_dataset_keep(fl_ctx *ctx, fli_dataset *ds, const uint32_t *samples
 /* The largest magnitude of a feature that a model sees. */
 fl_status fli_dataset_magnitude(fl_ctx *ctx, const fli_dataset *ds, double *out);
 
-/* Gives the set labels of its own, where they are borrowed, so that they can be changed. */
-fl_status fli_dataset_own_labels(fl_ctx *ctx, fli_dataset *ds);
-
 /* Turns a sparse set into a dense one of the same precision, in place. It must be as loaded: checked, without scale. */
 fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds);
 

@@ -115,6 +115,7 @@ typedef struct flight {
 struct fli_async {
     fl_ctx *ctx;
     fli_async_spec spec;
+    fli_carried_by by;
     fli_space space;
     const fli_algo *algo;
     flight *flights; /* at_work of them */
@@ -413,7 +414,7 @@ static void real_client(void *arg, size_t item, size_t worker)
         if (!f->worked) {
             pthread_mutex_unlock(&a->lock);
             f->read = fli_latest_read(a->latest, f->from->model.vec[0]);
-            fli_exec_one(a->spec.exec, &f->x, worker);
+            a->by.executor->one(a->by.self, &f->x, worker);
             pthread_mutex_lock(&a->lock);
             f->worked = 1;
         }
@@ -441,7 +442,7 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_req
 
 /* ---- the real clock, remote clients ------------------------------------------------------------------ */
 
-static int is_remote(const fli_async *a) { return a->spec.real && fli_exec_sends(a->spec.exec); }
+static int is_remote(const fli_async *a) { return a->spec.real && a->by.executor->send; }
 
 /* Sends the turns that have begun and were not sent yet. */
 static fl_status send_out(fli_async *a)
@@ -449,7 +450,7 @@ static fl_status send_out(fli_async *a)
     fl_status s = FL_OK;
     for (flight *f = a->oldest; !s && f; f = f->after) {
         if (f->taken || f->worked) continue;
-        if (!(s = save_before_sending(a, &(fli_exchange *){&f->x}, 1))) s = fli_exec_send(a->spec.exec, &f->x);
+        if (!(s = save_before_sending(a, &(fli_exchange *){&f->x}, 1))) s = a->by.executor->send(a->by.self, &f->x);
         f->taken = 1;
     }
     return s;
@@ -479,7 +480,7 @@ static fl_status take_answer(fli_async *a, flight *f)
 {
     f->taken = 0;
     f->worked = !f->x.status;
-    if (f->x.status && !fli_exec_drops(a->spec.exec)) return absorb_answer(a, f); /* which names it */
+    if (f->x.status && !a->by.executor->gather) return absorb_answer(a, f); /* which names it */
     if (f->x.status) return drop_client(a, f);
     note_answer(a, f);
     a->lost = 0;
@@ -524,11 +525,11 @@ static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_r
     fl_status s = go_on(a, x, &on);
     while (!s && on) {
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
-        s = fli_exec_await(a->spec.exec, patience, &x);
+        s = a->by.executor->await(a->by.self, patience, &x);
         if (!s && x) s = take_answer(a, (flight *)((char *)x - offsetof(flight, x)));
         if (!s) s = go_on(a, x, &on);
     }
-    a->idle = fli_exec_rest(a->spec.exec);
+    a->idle = a->by.executor->rest ? a->by.executor->rest(a->by.self) : 0;
     return s ? s : fli_server_state_agree(fli_exec_server_state(a->spec.exec));
 }
 
@@ -587,6 +588,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->ctx = ctx;
     a->spec = *spec;
     a->end = INFINITY;
+    a->by = fli_exec_carried_by(spec->exec);
     a->space = *fli_exec_space(spec->exec);
     a->algo = fli_exec_spec_of(spec->exec)->algo;
     a->vectors = fli_parts_vectors(a->algo->down);
@@ -612,7 +614,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a)
 {
     if (!a) return;
-    if (is_remote(a)) fli_exec_withdraw(a->spec.exec);
+    if (is_remote(a)) a->by.executor->withdraw(a->by.self);
     for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
     for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
     if (a->lockable) {
@@ -684,10 +686,25 @@ fli_async_count fli_async_count_take(fli_async *a)
 
 /* ==== checkpoints ========================================================================================== */
 
+/* What was asked and, if it is there, what came up and how it went; not what was sent down. Loading returns whether it
+ * is. */
+static void exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, int there, fli_saver *out)
+{
+    unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
+    fli_ask_write(&x->ask, ask);
+    fli_save_bytes(out, ask, sizeof ask);
+    fli_save_count(out, there != 0);
+    if (!there) return;
+    fli_save_vectors(s, x->up.vec, fli_parts_vectors(a->up), out);
+    fli_save_reals(x->up.num, fli_parts_numbers(a->up), out);
+    fli_outcome_write(x, outcome);
+    fli_save_bytes(out, outcome, sizeof outcome);
+}
+
 /* An upload that is not there yet is not saved: a thread may be writing it. */
 static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
 {
-    fli_exchange_save(&a->space, a->algo, &f->x, f->worked, out);
+    exchange_save(&a->space, a->algo, &f->x, f->worked, out);
     fli_save_count(out, f->version);
     fli_save_count(out, f->number);
     fli_save_real(out, f->arrival);
@@ -717,9 +734,24 @@ void fli_async_save(fli_async *a, fli_saver *out)
     }
 }
 
+static int exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in)
+{
+    unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
+    fli_load_bytes(in, ask, sizeof ask);
+    fli_ask_read(ask, &x->ask);
+    if (fli_ask_wrong(&x->ask, clients) || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1)
+        fli_loader_refuse(in, "does not fit this run: a client has an impossible task");
+    if (!fli_load_count(in, 1)) return 0;
+    fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
+    fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
+    fli_load_bytes(in, outcome, sizeof outcome);
+    if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn has an impossible outcome");
+    return 1;
+}
+
 static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
-    f->worked = fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
+    f->worked = exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
     f->version = f->read = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);

@@ -166,11 +166,45 @@ static fl_status mirror_new(fli_exec *e)
     return FL_OK;
 }
 
+static fl_status check_blas(fl_ctx *ctx, size_t threads)
+{
+    if (threads == 1 || fli_blas_thread_safe()) return FL_OK;
+    return fli_fail(ctx, FL_ESYSTEM,
+                    "this OpenBLAS is a serial build, which computes wrong numbers when called from several threads; "
+                    "install its pthread flavour, or set threads to 1");
+}
+
+static void workers_fini(fli_workers *workers)
+{
+    for (size_t i = 0; workers->evals && i < workers->threads; i++) fli_eval_fini(&workers->evals[i]);
+    fli_free(workers->evals);
+    fli_pool_free(workers->pool);
+    *workers = (fli_workers){0};
+}
+
+/* threads 0: one per processor. site NULL: here; else there is one thread, which evaluates there. */
+static fl_status workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads,
+                              fli_workers *workers)
+{
+    *workers = (fli_workers){0};
+    fl_status s = fli_pool_new(ctx, site ? 1 : threads, &workers->pool);
+    if (s) return s;
+    workers->threads = fli_pool_threads(workers->pool);
+    s = check_blas(ctx, workers->threads);
+    if (!s && !(workers->evals = fli_alloc(ctx, workers->threads, sizeof *workers->evals))) s = FL_ENOMEM;
+    for (size_t i = 0; !s && i < workers->threads; i++) {
+        s = fli_eval_init(ctx, m, &workers->evals[i]);
+        workers->evals[i].elsewhere = site ? site->elsewhere : NULL;
+    }
+    if (s) workers_fini(workers);
+    return s;
+}
+
 /* Which may fail at one rank alone. */
 static fl_status sides_new(fli_exec *e)
 {
     const fli_exec_spec *spec = &e->spec;
-    fl_status s = fli_workers_init(e->ctx, spec->model, spec->site, spec->threads, &e->workers);
+    fl_status s = workers_init(e->ctx, spec->model, spec->site, spec->threads, &e->workers);
     if (!s) s = clients_new(e);
     if (!s) s = server_new(e);
     return s ? s : ranges_new(e);
@@ -205,7 +239,7 @@ void fli_exec_free(fli_exec *e)
     fli_intake_free(e->intake);
     fli_server_state_free(e->server);
     if (e->clients) e->executor->close(e->clients);
-    fli_workers_fini(&e->workers);
+    workers_fini(&e->workers);
     fli_free(e->places);
     fli_free(e->ranges);
     fli_free(e->mine);
@@ -272,16 +306,7 @@ fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n)
     return s;
 }
 
-int fli_exec_sends(const fli_exec *e) { return e->executor->send != NULL; }
-fl_status fli_exec_send(fli_exec *e, fli_exchange *x) { return e->executor->send(e->clients, x); }
-fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out)
-{
-    return e->executor->await(e->clients, seconds, out);
-}
-void fli_exec_withdraw(fli_exec *e) { e->executor->withdraw(e->clients); }
-double fli_exec_rest(fli_exec *e) { return e->executor->rest ? e->executor->rest(e->clients) : 0; }
-int fli_exec_drops(const fli_exec *e) { return e->executor->gather != NULL; }
-void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker) { e->executor->one(e->clients, x, worker); }
+fli_carried_by fli_exec_carried_by(const fli_exec *e) { return (fli_carried_by){e->executor, e->clients}; }
 
 static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
 {
@@ -565,9 +590,6 @@ fl_status fli_exec_load(fli_exec *e, fli_loader *in)
 
 /* ==== memory =============================================================================================== */
 
-/* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
-#define THREAD_ROOM (0x1p23 + 0x1p27)
-
 static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
 {
     const fli_algo *a = spec->algo;
@@ -629,11 +651,6 @@ double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
     double turn = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->model) +
                   (double)(a->work + turn_vectors(a, async)) * vector;
     return (double)server_vectors(spec, cohort) * vector + (double)cohort * turn + state_bytes(spec, cohort);
-}
-
-double fli_footprint_address(size_t threads)
-{
-    return threads ? (double)threads * FLI_BLAS_BUFFER + (double)(threads - 1) * THREAD_ROOM : 0;
 }
 
 double fli_footprint_client(const fli_clients_spec *spec, size_t samples)

@@ -84,16 +84,12 @@ void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n);
 /* The same, where the others may go on without somebody: whoever has not come has a status. Returns what ends the run,
  * in words. */
 fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n);
-/* The same for one, on thread `worker` of fli_exec_workers, while others are under way; for executors that can. */
-void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
-/* For the real clock of clients that are elsewhere: see fli_executor. */
-int fli_exec_sends(const fli_exec *e);
-fl_status fli_exec_send(fli_exec *e, fli_exchange *x);
-fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out);
-void fli_exec_withdraw(fli_exec *e);
-double fli_exec_rest(fli_exec *e);
-/* Whether the others may go on without a client that has not come, or failed. */
-int fli_exec_drops(const fli_exec *e);
+/* What carries exchanges, and what it calls its own: for asynchronous methods, which go on while turns are under way. */
+typedef struct {
+    const fli_executor *executor;
+    void *self;
+} fli_carried_by;
+fli_carried_by fli_exec_carried_by(const fli_exec *e);
 /* Bytes that an ask sends down and brings up. */
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
@@ -142,7 +138,5 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async);
 /* Memory of one remote client with `samples` samples (their own storage not counted). */
 double fli_footprint_client(const fli_clients_spec *spec, size_t samples);
-/* Address space that is reserved beside it, by BLAS and for the stacks and heaps of this many threads. */
-double fli_footprint_address(size_t threads);
 
 #endif

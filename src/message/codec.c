@@ -119,6 +119,42 @@ fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, con
     return FL_OK;
 }
 
+static void levels_parts(const fli_ask *ask, fli_part *down, fli_part *up)
+{
+    *down++ = (fli_part){"(x, y)", FLI_WHOLE, 0};
+    if (ask->flags & FLI_LEVELS_PRODUCT) *down++ = (fli_part){"v", FLI_LOWER, 1};
+    *down = (fli_part){NULL};
+    *up++ = (fli_part){"derivative", ask->flags & FLI_LEVELS_LOWER ? FLI_LOWER : FLI_WHOLE, 0, FLI_VALUE};
+    if (ask->flags & FLI_LEVELS_UPPER) *up++ = (fli_part){"f_i", FLI_NUMBER, 0, FLI_VALUE};
+    *up = (fli_part){NULL};
+}
+
+/* The parts of the messages of all asks but turns; `numbers`: that the method sends down. */
+static void figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_part down[FLI_FIGURES_PARTS],
+                          fli_part up[FLI_FIGURES_PARTS])
+{
+    int model = ask->kind == FLI_ASK_OWN_MODEL;
+    if (ask->kind == FLI_ASK_LEVELS) {
+        levels_parts(ask, down, up);
+        return;
+    }
+    *down++ = (fli_part){"x", FLI_WHOLE, 0};
+    if (model || ask->flags & (FLI_FIGURES_OWN | FLI_FIGURES_POTENTIAL)) *down++ = (fli_part)FLI_START_PART;
+    if (!model && ask->flags & FLI_FIGURES_POTENTIAL && numbers)
+        *down++ = (fli_part){"numbers", FLI_NUMBER, 0, FLI_FORGET, 0, numbers};
+    *down = (fli_part){NULL};
+    *up++ = (fli_part){"figures", FLI_NUMBER, 0, FLI_VALUE, 0, model ? 1 : FLI_FIGURES};
+    if (model) *up++ = (fli_part){"own model", FLI_WHOLE, 0, FLI_VALUE};
+    if (!model && ask->flags & FLI_FIGURES_GRADIENT) *up++ = (fli_part){"gradient", FLI_WHOLE, 0, FLI_VALUE};
+    if (!model && ask->flags & FLI_FIGURES_AHEAD)
+        *up++ = (fli_part){"gradient at the next second block", FLI_WHOLE, 1, FLI_VALUE};
+    if (!model && ask->flags & FLI_FIGURES_POTENTIAL)
+        *up++ = (fli_part){"potential", FLI_NUMBER, FLI_FIGURES_POTENTIAL_AT, FLI_VALUE, 0, FLI_POTENTIAL_TERMS};
+    if (!model && ask->flags & FLI_FIGURES_CLUSTERS && cells)
+        *up++ = (fli_part){"clusters", FLI_NUMBER, FLI_FIGURES_CLUSTERS_AT, FLI_VALUE, 0, cells};
+    *up = (fli_part){NULL};
+}
+
 void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fli_ask *ask,
                  fli_wire *out)
 {
@@ -126,7 +162,7 @@ void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const vo
     out->down = a->down;
     out->up = a->up;
     if (ask->kind == FLI_ASK_TURN) return;
-    fli_figures_parts(ask, fli_parts_numbers(a->down), fli_figures_cells(m, classes), out->room[0], out->room[1]);
+    figures_parts(ask, fli_parts_numbers(a->down), fli_figures_cells(m, classes), out->room[0], out->room[1]);
     out->down = out->room[0];
     out->up = out->room[1];
 }

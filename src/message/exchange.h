@@ -85,10 +85,6 @@ void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fl
 void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in);
 void fli_save_reals(const double *v, size_t count, fli_saver *out);
 void fli_load_reals(double *v, size_t count, fli_loader *in);
-/* What was asked and, if it is there, what came up and how it went; not what was sent down. Loading returns whether it
- * is. */
-void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, int there, fli_saver *out);
-int fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in);
 
 /* ==== figures: measurements by clients ===================================================================== */
 
@@ -143,15 +139,11 @@ enum {
 };
 enum { FLI_HAS_TRAIN = 1, FLI_HAS_TEST = 2, FLI_HAS_OWN = 4, FLI_HAS_PSEUDO = 8 };
 
-/* The parts of the messages of all asks but turns; `numbers`: that the method sends down. */
+/* Parts of a message of an ask that is no turn, at most. */
 enum { FLI_FIGURES_PARTS = 6 };
-void fli_figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_part down[FLI_FIGURES_PARTS],
-                       fli_part up[FLI_FIGURES_PARTS]);
 /* Cells of the clusters' table; 0: the model has no clusters, or the data no classes. */
 size_t fli_figures_cells(const fli_model *m, size_t classes);
 /* Why numbers that came up cannot be, as the end of a sentence; NULL: they can. */
 const char *fli_figures_wrong(const double *num);
-/* The same for losses of this model, with the value: one that cannot be negative is. */
-const char *fli_losses_wrong(const fli_model *m, const double *num, char *sentence, size_t n);
 
 #endif

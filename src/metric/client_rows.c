@@ -12,9 +12,12 @@ static int wants_clients(const fli_metrics_settings *what, const fli_model *mode
     return (void)model, what->clients;
 }
 
-static double q10(fli_moment *m) { return fli_quantile(m->accuracies, 10); }
-static double q50(fli_moment *m) { return fli_quantile(m->accuracies, 50); }
-static double q90(fli_moment *m) { return fli_quantile(m->accuracies, 90); }
+/* What this many percent of the numbers are at or below; NaN if there are none. */
+static double quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
+
+static double q10(fli_moment *m) { return quantile(m->accuracies, 10); }
+static double q50(fli_moment *m) { return quantile(m->accuracies, 50); }
+static double q90(fli_moment *m) { return quantile(m->accuracies, 90); }
 
 const fli_metric fli_metric_client_q10 = {
     .is = {.name = "client_q10",
@@ -89,9 +92,9 @@ static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
 static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 1); }
 static double test_loss(fli_moment *m) { return fli_test_loss(m, 1); }
 static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 1); }
-static double own_q10(fli_moment *m) { return fli_quantile(m->own_accuracies, 10); }
-static double own_q50(fli_moment *m) { return fli_quantile(m->own_accuracies, 50); }
-static double own_q90(fli_moment *m) { return fli_quantile(m->own_accuracies, 90); }
+static double own_q10(fli_moment *m) { return quantile(m->own_accuracies, 10); }
+static double own_q50(fli_moment *m) { return quantile(m->own_accuracies, 50); }
+static double own_q90(fli_moment *m) { return quantile(m->own_accuracies, 90); }
 
 static double worst_tenth(fli_moment *m)
 {

@@ -248,8 +248,6 @@ double fli_test_accuracy(const fli_moment *m, int own)
     return n > 0 ? fli_moment_sum(m, hits, figure) / n : NAN;
 }
 
-double fli_quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
-
 /* ==== metrics of users' objectives ========================================================================= */
 
 /* Metrics of objectives that users register: they follow the list, in the order in which their names were

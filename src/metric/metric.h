@@ -92,8 +92,6 @@ double fli_train_loss(const fli_moment *m, int own);
 double fli_train_accuracy(const fli_moment *m, int own);
 double fli_test_loss(const fli_moment *m, int own);
 double fli_test_accuracy(const fli_moment *m, int own);
-/* What this many percent of the numbers are at or below; NaN if there are none. */
-double fli_quantile(fli_sorted s, size_t percent);
 
 /* A value is counted as the run goes, or measured now and then. */
 typedef struct {

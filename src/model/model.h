@@ -163,12 +163,6 @@ double fli_model_decay(const fli_model *m, size_t samples);
 /* and of a step of that client on a mini-batch of so many of them. */
 double fli_model_step_decay(const fli_model *m, size_t samples, size_t batch);
 
-/* What a trained model says of samples; labels and targets are not looked at. Numbers per sample: class probabilities,
- * the value of a regression, or shares in clusters. 0: it says nothing. */
-size_t fli_model_outputs(const fli_model *m);
-/* n x outputs, row by row. Scratch as for grad. */
-void fli_model_predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch);
-
 /* Batch loss, and gradient g (may be NULL), with the weight decay of a client that has no other samples. */
 double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
 /* Hessian-vector product with that weight decay. */

@@ -328,6 +328,24 @@ static fl_status fill_model(const loader *l)
 
 static int predicts(const fli_model_desc *d) { return d->predict || d->logits; }
 
+/* What a trained model says of samples; labels and targets are not looked at. Numbers per sample: class probabilities,
+ * the value of a regression, or shares in clusters. 0: it says nothing. */
+static size_t outputs_of(const fli_model *m)
+{
+    if (!m->desc->predict && !m->desc->logits) return 0;
+    if (m->desc->traits & FLI_MODEL_UNSUPERVISED) return m->latent->size(m);
+    return m->desc->traits & FLI_MODEL_CLASSIFIER ? m->classes : 1;
+}
+
+static fl_status bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char *kind, const fli_node *map,
+                           fli_choice *out)
+{
+    if (!fli_item_find(fli_kind_find(of), kind, &out->item))
+        return fli_fail(ctx, FL_ECONFIG, "%s.kind is %s, which is not known", of, kind);
+    if (!(out->params = fli_arena_alloc(a, 1, out->item.params_size + 1))) return FL_ENOMEM;
+    return fli_bind(ctx, a, of, map, NULL, &(fli_table){out->item.keys, out->params}, 1);
+}
+
 /* The model is made as for training, from the same keys. A kind that is not known here was the user's own: then there
  * are tensors and texts, but no predictions. */
 static fl_status make_model(const loader *l)
@@ -344,11 +362,11 @@ static fl_status make_model(const loader *l)
                         "threads; install its pthread flavour");
     fl_status s = FL_OK;
     if (settings && *settings) s = fli_yaml_parse(l->ctx, &m->arena, l->name, settings, strlen(settings), &map);
-    if (!s) s = fli_settings_bind_kind(l->ctx, &m->arena, "model", m->info.kind, map, &m->kind);
+    if (!s) s = bind_kind(l->ctx, &m->arena, "model", m->info.kind, map, &m->kind);
     if (!s)
         s = fli_model_new_for(l->ctx, m->kind.item.desc, m->kind.params, ops, m->like.shape, m->info.classes, 0,
                               &m->model);
-    if (!s) m->info.outputs = fli_model_outputs(m->model);
+    if (!s) m->info.outputs = outputs_of(m->model);
     return s == FL_ECONFIG ? fli_fail_also(l->ctx, FL_EFORMAT, "%s: so no model can be made from it", l->name) : s;
 }
 

@@ -151,6 +151,27 @@ static fli_dataset block_at(const call *c, size_t at, size_t n)
     return d;
 }
 
+/* In double, so that logits of single precision keep their order. */
+static void softmax(size_t classes, double *z)
+{
+    double most = z[0], sum = 0;
+    for (size_t k = 1; k < classes; k++)
+        if (z[k] > most) most = z[k];
+    for (size_t k = 0; k < classes; k++) sum += z[k] = exp(z[k] - most);
+    for (size_t k = 0; k < classes; k++) z[k] /= sum;
+}
+
+/* n x outputs, row by row. Scratch as for grad. */
+static void model_predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch)
+{
+    if (m->desc->predict) {
+        m->desc->predict(m, x, b, out, scratch);
+        return;
+    }
+    m->space.ops->to_f64(b->n * m->classes, m->desc->logits(m, x, b, scratch), out);
+    for (size_t i = 0; i < b->n; i++) softmax(m->classes, out + i * m->classes);
+}
+
 static fl_status predict_block(call *c, size_t at, size_t n, double *out)
 {
     size_t outputs = c->m->info.outputs;
@@ -159,7 +180,7 @@ static fl_status predict_block(call *c, size_t at, size_t n, double *out)
     if (c->dense) fill(c, at, n);
     fli_dataset d = block_at(c, at, n);
     fli_batch_gather(&c->batch, &d, c->all, n);
-    fli_model_predict(c->m->model, c->m->x, &c->batch, out, c->scratch);
+    model_predict(c->m->model, c->m->x, &c->batch, out, c->scratch);
     for (size_t i = 0; i < n * outputs; i++)
         if (!isfinite(out[i]))
             return fli_fail(c->ctx, FL_EFORMAT,

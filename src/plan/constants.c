@@ -411,28 +411,3 @@ fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest)
     fli_measured_free(&facts);
     return s;
 }
-
-/* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
-static int falls_surely(const fli_plan *p, const fli_measured *facts)
-{
-    fli_conditions found = {.count = 0};
-    int falls = facts->measured == p->fed->clients;
-    for (size_t i = 0; i < facts->measured; i++) {
-        falls &= facts->client[i].bounded;
-        fli_ask_theory(p, p->algo->theory.potential.falls, &facts->client[i], &found);
-    }
-    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
-    for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
-    return falls && !found.full;
-}
-
-fl_status fli_theory_falls(const fli_plan *p, int *falls)
-{
-    fli_measured facts;
-    *falls = 0;
-    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
-    fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
-    if (!s) *falls = falls_surely(p, &facts);
-    fli_measured_free(&facts);
-    return s;
-}

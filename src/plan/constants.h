@@ -32,8 +32,5 @@ void fli_ask_theory(const fli_plan *p, fli_theory_conditions *conditions, const 
 /* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says
  * how turns are asked for. */
 fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest);
-/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
- * constants that hold for every model. */
-fl_status fli_theory_falls(const fli_plan *p, int *falls);
 
 #endif

@@ -394,6 +394,15 @@ static fl_status check_total(fli_plan *p, const fli_footprint *f)
                     memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
 }
 
+/* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
+#define THREAD_ROOM (0x1p23 + 0x1p27)
+
+/* Address space that is reserved beside memory, by BLAS and for the stacks and heaps of this many threads. */
+static double address_space(size_t threads)
+{
+    return threads ? (double)threads * FLI_BLAS_BUFFER + (double)(threads - 1) * THREAD_ROOM : 0;
+}
+
 /* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only
  * more. */
 static fl_status check_room(const fli_plan *p, const fli_footprint *f)
@@ -401,7 +410,7 @@ static fl_status check_room(const fli_plan *p, const fli_footprint *f)
     static atomic_size_t reserved_threads;
     size_t threads = fli_pool_count(p->exec.threads) * runs_of(p), before = reserved_threads;
     fli_limit room = fli_limit_room();
-    double address = threads > before ? fli_footprint_address(threads) - fli_footprint_address(before) : 0;
+    double address = threads > before ? address_space(threads) - address_space(before) : 0;
     if (f->total + address > room.bytes)
         return fli_fail(p->ctx, FL_ENOMEM,
                         "out of memory: the run takes %.0f MiB and reserves %.0f MiB of address space (threads: %zu), "

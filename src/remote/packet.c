@@ -345,6 +345,28 @@ static void make_printable(const unsigned char *text, size_t n, char *out)
     out[n] = 0;
 }
 
+/* Why losses that came up cannot be this model's, as the end of a sentence with the value; NULL: they can. Entropies of
+ * a semi-supervised objective may make it negative, and so may an upper level. */
+static const char *losses_wrong(const fli_model *m, const double *num, char *sentence, size_t n)
+{
+    const double rounding = 1e-3; /* of all kernels and precisions, by far */
+    static const struct {
+        size_t at;
+        const char *name;
+    } losses[] = {{FLI_FIGURE_TRAIN_LOSS, "training loss"},
+                  {FLI_FIGURE_TEST_LOSS, "test loss"},
+                  {FLI_FIGURE_OWN_TRAIN_LOSS, "own model's training loss"},
+                  {FLI_FIGURE_OWN_TEST_LOSS, "own model's test loss"}};
+    if (!(m->desc->traits & FLI_MODEL_NONNEGATIVE) || m->bilevel || (m->latent && !m->desc->clusters)) return NULL;
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        if (!(num[losses[i].at] < -rounding)) continue;
+        fli_snprintf(sentence, n, "its %s is %g, and that of %s is never negative", losses[i].name, num[losses[i].at],
+                     m->desc->name);
+        return sentence;
+    }
+    return NULL;
+}
+
 fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x)
 {
     fli_exchange came = {0};
@@ -364,7 +386,7 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
         char sentence[200];
         const char *wrong = x->ask.kind == FLI_ASK_FIGURES ? fli_figures_wrong(x->up.num) : NULL;
         if (!wrong && x->ask.kind == FLI_ASK_FIGURES)
-            wrong = fli_losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
+            wrong = losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
         if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
     }
     make_printable(packet->head + FLI_OUTCOME_BYTES, text, x->why.text);

@@ -392,13 +392,6 @@ fl_status fli_checkpoint_prepare(fl_run *run)
     return agree(run, s);
 }
 
-fl_status fli_checkpoint_remove(fl_run *run)
-{
-    if (!run->checkpoints_ready) return FL_OK;
-    run->checkpoints_ready = 0;
-    return fli_checkpoint_clear(run->ctx, fl_run_output(run));
-}
-
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 {
     int alien;
@@ -504,25 +497,6 @@ fl_status fl_run_checkpoint(fl_run *run)
     c.why = c.status ? fl_ctx_error(run->ctx) : "";
     if (run->on_checkpoint) run->on_checkpoint(run->on_checkpoint_arg, &c);
     return c.status;
-}
-
-/* Whether this is a round of which there is to be one. Clients that are other programs may have had a turn before the
- * first round. */
-static int is_due(const fl_run *run)
-{
-    return run->plan.remote_queue || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
-}
-
-fl_status fli_checkpoint_due(fl_run *run, int asked)
-{
-    const fli_top_settings *top = &run->plan.settings.top;
-    int never = !top->checkpoint_every || run->checkpoint_round == run->round;
-    if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
-    fl_status s = fl_run_checkpoint(run);
-    if (s != FL_EIO || run->plan.remote_queue) return s;
-    fli_log(run->ctx, FL_LOG_WARNING, "no checkpoint after round %zu: %s", run->round, fl_ctx_error(run->ctx));
-    fli_clear(run->ctx);
-    return FL_OK;
 }
 
 /* ---- going on from one ----------------------------------------------------------------------------------- */

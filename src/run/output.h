@@ -114,18 +114,12 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace);
 fl_status fli_checkpoint_make(fl_run *run, int replace);
 /* The folder is there; checkpoints of an earlier run in it are refused. */
 fl_status fli_checkpoint_prepare(fl_run *run);
-/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
- * is logged. If the clients are other programs it does end it: they must not be ahead of what a server can go back
- * to. */
-fl_status fli_checkpoint_due(fl_run *run, int asked);
 /* Whether there is one to go on from, where the settings ask for checkpoints. */
 int fli_checkpoint_exists(fl_run *run);
 /* Rank 0: FL_EDONE if the result of this very run is there already; what is left of its checkpoints is removed. */
 fl_status fli_checkpoint_check_finished(fl_run *run);
 /* Goes on from the newest one that is whole; damaged ones are logged. */
 fl_status fli_checkpoint_take(fl_run *run);
-/* Rank 0: the run is finished, removes them. */
-fl_status fli_checkpoint_remove(fl_run *run);
 /* The same by the name of the result: what a run left that was killed after it had saved. A folder with anything else
  * in it stays. */
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output);

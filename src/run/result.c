@@ -410,6 +410,14 @@ fl_status fl_run_save_model(fl_run *run, const char *path)
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 
+/* Rank 0: the run is finished, removes them. */
+static fl_status remove_checkpoints(fl_run *run)
+{
+    if (!run->checkpoints_ready) return FL_OK;
+    run->checkpoints_ready = 0;
+    return fli_checkpoint_clear(run->ctx, fl_run_output(run));
+}
+
 static fl_status save_here(fl_run *run)
 {
     fl_status s = run->partial ? FL_OK : fl_run_prepare_save(run, 0);
@@ -421,7 +429,7 @@ static fl_status save_here(fl_run *run)
         if (!run->checkpoints_ready) fli_folder_unlock(run);
         return s;
     }
-    if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = fli_checkpoint_remove(run);
+    if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = remove_checkpoints(run);
     fli_folder_unlock(run);
     return s;
 }

@@ -4,12 +4,12 @@
  * its slowest client; with a deadline, or when the server waits only for the fastest, late clients are dropped. A
  * dropped client has received the model, but neither its work nor its state counts: it is as if it had not been
  * invited. */
-#include "base/number.h"
 #include "base/os.h"
 #include "metric/metric.h"
 #include "plan/constants.h"
 #include "run/output.h"
 #include "run/state.h"
+#include "solver/curvature.h"
 
 #include <float.h>
 #include <math.h>
@@ -195,10 +195,16 @@ static fl_status check_empty(const fl_run *run)
                     run->round, run->empty_row);
 }
 
+/* What cohorts are drawn by. */
+static uint64_t cohort_seed(const fli_settings *s)
+{
+    return (uint64_t)(s->participation.seed ? s->participation.seed : s->top.seed);
+}
+
 /* What the cohort that is met from this phase on is drawn by. */
 static uint64_t seed_of(const fl_run *run, size_t phase)
 {
-    uint64_t seed = fli_settings_cohort_seed(&run->plan.settings);
+    uint64_t seed = cohort_seed(&run->plan.settings);
     fli_rng rng;
     if (!phase) return seed;
     fli_rng_init(&rng, seed, FLI_RNG_ALGO, (uint32_t)phase, 2);
@@ -273,7 +279,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .pace = p->pace,
         .clients = p->fed->clients,
         .at_work = p->at_work,
-        .seed = fli_settings_cohort_seed(&p->settings),
+        .seed = cohort_seed(&p->settings),
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask_next,
         .duration = duration,
@@ -392,13 +398,40 @@ static fl_status explain_divergence(fl_run *run)
  * optimality gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures.
  * */
 
+/* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
+static int falls_surely(const fli_plan *p, const fli_measured *facts)
+{
+    fli_conditions found = {.count = 0};
+    int falls = facts->measured == p->fed->clients;
+    for (size_t i = 0; i < facts->measured; i++) {
+        falls &= facts->client[i].bounded;
+        fli_ask_theory(p, p->algo->theory.potential.falls, &facts->client[i], &found);
+    }
+    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
+    for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
+    return falls && !found.full;
+}
+
+/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
+ * constants that hold for every model. */
+static fl_status potential_falls(const fli_plan *p, int *falls)
+{
+    fli_measured facts;
+    *falls = 0;
+    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
+    fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
+    if (!s) *falls = falls_surely(p, &facts);
+    fli_measured_free(&facts);
+    return s;
+}
+
 /* Before the first measurement: does theory promise that the potential never rises? */
 static fl_status potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
     if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are at the clients */
     if (!run->plan.exec.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
-    fl_status s = fli_theory_falls(&run->plan, &falls);
+    fl_status s = potential_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;
     return s;
 }
@@ -643,6 +676,28 @@ static fl_status agree_on_stop(fl_run *run)
     return s;
 }
 
+/* Whether this is a round of which there is to be one. Clients that are other programs may have had a turn before the
+ * first round. */
+static int is_due(const fl_run *run)
+{
+    return run->plan.remote_queue || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
+}
+
+/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
+ * is logged. If the clients are other programs it does end it: they must not be ahead of what a server can go back
+ * to. */
+static fl_status write_if_due(fl_run *run, int asked)
+{
+    const fli_top_settings *top = &run->plan.settings.top;
+    int never = !top->checkpoint_every || run->checkpoint_round == run->round;
+    if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
+    fl_status s = fl_run_checkpoint(run);
+    if (s != FL_EIO || run->plan.remote_queue) return s;
+    fli_log(run->ctx, FL_LOG_WARNING, "no checkpoint after round %zu: %s", run->round, fl_ctx_error(run->ctx));
+    fli_clear(run->ctx);
+    return FL_OK;
+}
+
 /* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: a stop was
  * requested. */
 static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
@@ -653,7 +708,7 @@ static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void
     int before = run->stop_agreed;
     fl_stop stop = stop_now(run, before);
     int due = stop != FL_STOP_NONE || run->round % every == 0;
-    s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
+    s = write_if_due(run, before); /* before a row that only the stop asks for */
     if (!s && due) s = idle_take(run);
     if (!s && due) s = measure(run);
     if (s) return s;
@@ -678,7 +733,7 @@ static fl_status finish(fl_run *run)
     if (s) return s;
     idle_report(run);
     /* asked to stop by the observer: this round's row is taken, and will be taken again */
-    return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
+    return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? write_if_due(run, 1) : FL_OK;
 }
 
 /* A stop that is asked for where no row was due is looked at again, with a row. */

@@ -2,7 +2,6 @@
  * goes forward is in rounds.c. */
 #include "base/number.h"
 #include "metric/metric.h"
-#include "plan/constants.h"
 #include "run/output.h"
 #include "run/state.h"
 #include "vec/kernels.h"

@@ -1,6 +1,5 @@
 /* What a comparison leaves for a reader: tables, the report, plots; and for the report, which client has which labels.
  * */
-#include "base/file.h"
 #include "base/number.h"
 #include "study/study.h"
 
@@ -228,15 +227,207 @@ static fl_status add_stopped(fl_study *s, fli_arena *a, fli_text *t)
     return status;
 }
 
-static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_csv(t, s, a), FL_OK; }
-static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_json(t, s, a), FL_OK; }
+static void csv_stat(fli_text *t, const fli_stat *st)
+{
+    if (st->n)
+        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
+    else
+        fli_text_add(t, ",,");
+}
+
+/* The metrics of both files: all that are shown there, but of users' own those that some run has measured. */
+typedef struct {
+    const fl_metric *at[FL_METRICS_MAX];
+    size_t n;
+} file_columns;
+
+static int in_files(const fl_metric *m, const fli_summary *rows, size_t count)
+{
+    int measured = fl_metric_place(m) < fli_metrics_count();
+    for (size_t i = 0; !measured && i < count; i++) measured = fli_summary_stat(&rows[i], m)->n > 0;
+    return measured;
+}
+
+static file_columns columns_of(const fli_summary *rows, size_t count)
+{
+    file_columns c = {.n = 0};
+    const fl_metric *m;
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++)
+        if (in_files(m, rows, count)) c.at[c.n++] = m;
+    return c;
+}
+
+static void csv_head(fli_text *t, const file_columns *columns, const fli_reals *targets)
+{
+    const fl_metric *m;
+    fli_text_add(t, "method,setting,best,seeds,failed");
+    for (size_t k = 0; k < columns->n; k++) {
+        const char *name = columns->at[k]->shown[FL_VIEW_STUDY_FILES].label;
+        fli_text_addf(t, ",%s_mean,%s_std", name, name);
+    }
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_text_addf(t, ",reached_%g", targets->v[k]);
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
+            const char *name = m->shown[FL_VIEW_TARGET_FILES].label;
+            fli_text_addf(t, ",%s_to_%g_mean,%s_to_%g_std", name, targets->v[k], name, targets->v[k]);
+        }
+    }
+    fli_text_add(t, "\n");
+}
+
+static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
+                    const fli_reals *targets)
+{
+    const fl_metric *m;
+    fli_csv_text(t, s->x.methods[row->method].label);
+    fli_text_add(t, ",");
+    fli_csv_text(t, s->x.trials[row->first].setting_text);
+    fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
+    for (size_t k = 0; k < columns->n; k++) csv_stat(t, fli_summary_stat(row, columns->at[k]));
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_stat to[FL_METRICS_MAX];
+        fli_text_addf(t, ",%zu", fli_study_to_target(s, row, targets->v[k], to));
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) csv_stat(t, &to[fl_metric_place(m)]);
+    }
+    fli_text_add(t, "\n");
+}
+
+static void add_csv(fli_text *t, fl_study *s, fli_arena *a)
+{
+    fli_summary *rows;
+    size_t count;
+    const fli_reals *targets = s->targets;
+    if (fli_study_summaries(s, a, &rows, &count)) {
+        t->failed = 1;
+        return;
+    }
+    file_columns columns = columns_of(rows, count);
+    csv_head(t, &columns, targets);
+    for (size_t i = 0; i < count; i++) csv_row(t, s, &rows[i], &columns, targets);
+}
+
+static void json_stat(fli_text *t, const fli_stat *st)
+{
+    if (st->n)
+        fli_text_addf(t, "{\"mean\": %.17g, \"std\": %.17g, \"n\": %zu}", st->mean, st->std, st->n);
+    else
+        fli_text_add(t, "null");
+}
+
+static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
+                     const fli_reals *targets)
+{
+    const fl_metric *m;
+    fli_text_add(t, "    {\"method\": ");
+    fli_text_json(t, s->x.methods[row->method].label);
+    fli_text_add(t, ", \"setting\": ");
+    fli_text_json(t, s->x.trials[row->first].setting_text);
+    fli_text_addf(t, ", \"best\": %s, \"seeds\": %zu, \"failed\": %zu", row->best ? "true" : "false", row->seeds,
+                  row->failed);
+    for (size_t k = 0; k < columns->n; k++) {
+        fli_text_addf(t, ",\n     \"%s\": ", columns->at[k]->shown[FL_VIEW_STUDY_FILES].label);
+        json_stat(t, fli_summary_stat(row, columns->at[k]));
+    }
+    fli_text_add(t, ",\n     \"targets\": [");
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_stat to[FL_METRICS_MAX];
+        fli_study_to_target(s, row, targets->v[k], to);
+        fli_text_addf(t, "%s{\"test_accuracy\": %.17g", k ? ", " : "", targets->v[k]);
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
+            fli_text_addf(t, ", \"%s\": ", m->shown[FL_VIEW_STUDY_FILES].label);
+            json_stat(t, &to[fl_metric_place(m)]);
+        }
+        fli_text_add(t, "}");
+    }
+    fli_text_add(t, "]}");
+}
+
+/* As of a run, which ends with its rounds or is stopped: a comparison ends with its runs. */
+static const char *stopped_by(const fl_study *s)
+{
+    for (size_t i = 0; i < s->x.count; i++)
+        if (s->outcomes[i].state == FLI_TRIAL_OPEN) return fl_stop_text(s->was_stopped ? FL_STOP_ASKED : FL_STOP_NONE);
+    return "runs";
+}
+
+static void add_json(fli_text *t, fl_study *s, fli_arena *a)
+{
+    fli_summary *rows;
+    size_t count;
+    const fli_reals *targets = s->targets;
+    if (fli_study_summaries(s, a, &rows, &count)) {
+        t->failed = 1;
+        return;
+    }
+    fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
+    fli_text_json(t, s->x.name);
+    size_t done, total = fl_study_runs(s, &done);
+    fli_text_addf(t, ",\n  \"stopped_by\": \"%s\",\n  \"runs_planned\": %zu,\n  \"runs_done\": %zu,\n  \"rows\": [\n",
+                  stopped_by(s), total, done);
+    file_columns columns = columns_of(rows, count);
+    for (size_t i = 0; i < count; i++) {
+        json_row(t, s, &rows[i], &columns, targets);
+        fli_text_add(t, i + 1 < count ? ",\n" : "\n");
+    }
+    fli_text_add(t, "  ]\n}\n");
+}
+
+static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return add_csv(t, s, a), FL_OK; }
+static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return add_json(t, s, a), FL_OK; }
+
+/* The same with a * behind the name of every method's best setting, for tables without a style sheet. */
+static fl_status starred_grid(fl_study *s, fli_arena *a, fli_grid *out)
+{
+    fl_status status = fli_study_grid(s, a, out);
+    if (status || !out->chosen) return status;
+    const char **cells = fli_arena_alloc(a, out->rows * out->columns, sizeof *cells);
+    if (!cells) return FL_ENOMEM;
+    memcpy(cells, out->cells, out->rows * out->columns * sizeof *cells);
+    for (size_t row = 1; row < out->rows; row++) {
+        if (!out->chosen[row - 1]) continue;
+        char *starred = fli_strf(s->ctx, "%s *", cells[row * out->columns]);
+        cells[row * out->columns] = starred ? fli_arena_strdup(a, starred) : NULL;
+        fli_free(starred);
+        if (!cells[row * out->columns]) return FL_ENOMEM;
+    }
+    out->cells = cells;
+    return FL_OK;
+}
+
+/* A label is text: it may neither end its cell nor be read as Markdown or HTML. */
+static void add_markdown(fli_text *t, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '&')
+            fli_text_add(t, "&amp;");
+        else if (*s == '<')
+            fli_text_add(t, "&lt;");
+        else {
+            if (strchr("\\`*_[]|~!", *s)) fli_text_add(t, "\\");
+            fli_text_addn(t, s, 1);
+        }
+    }
+}
+
+static void grid_markdown(fli_text *t, const fli_grid *g)
+{
+    for (size_t r = 0; r < g->rows; r++) {
+        for (size_t c = 0; c < g->columns; c++) {
+            fli_text_add(t, c ? " | " : "| ");
+            add_markdown(t, g->cells[r * g->columns + c]);
+        }
+        fli_text_add(t, " |\n");
+        for (size_t c = 0; r == 0 && c < g->columns; c++) fli_text_add(t, c ? "|---:" : "|---");
+        if (r == 0) fli_text_add(t, "|\n");
+    }
+}
 
 static fl_status make_markdown(fl_study *s, fli_arena *a, fli_text *t)
 {
     fli_grid g;
-    fl_status status = fli_study_starred(s, a, &g);
+    fl_status status = starred_grid(s, a, &g);
     if (status) return status;
-    fli_grid_markdown(t, &g);
+    grid_markdown(t, &g);
     return add_stopped(s, a, t);
 }
 
@@ -281,7 +472,7 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);
     int json = fli_wants_json(s->ctx);
-    fl_status status = json ? make_json(s, &a, &t) : fli_study_starred(s, &a, &g);
+    fl_status status = json ? make_json(s, &a, &t) : starred_grid(s, &a, &g);
     if (!status && !json) {
         fli_grid_text(&t, &g);
         status = add_stopped(s, &a, &t);

@@ -170,13 +170,8 @@ size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double tar
 void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, const fl_metric *cost);
 /* The table for a reader; memory from the arena. */
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
-/* The same with a * behind the name of every method's best setting, for tables without a style sheet. */
-fl_status fli_study_starred(fl_study *s, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */
 void fli_grid_text(fli_text *t, const fli_grid *g);
-void fli_grid_markdown(fli_text *t, const fli_grid *g);
-void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a);
-void fli_study_json(fli_text *t, fl_study *s, fli_arena *a);
 /* {"mean": ..., "std": ..., "n": ...}; null where there is no value. */
 void fli_stat_json(fli_json *j, const char *key, const fli_stat *st);
 

@@ -7,7 +7,6 @@
 #include "base/ctx.h"
 #include "base/file.h"
 #include "base/number.h"
-#include "format/yaml.h"
 #include "study/experiment.h"
 
 #include <math.h>
@@ -273,14 +272,6 @@ static fl_status settle_goal(fl_tune *t)
                         g->value->is.name);
     say_test(t);
     return FL_OK;
-}
-
-void fli_goal_words(fli_text *text, const fli_goal *g)
-{
-    if (g->cost)
-        fli_text_addf(text, "%s to %s %g", g->cost->is.title, g->value->is.title, g->target);
-    else
-        fli_text_add(text, g->value->is.title);
 }
 
 /* ---- scores --------------------------------------------------------------------------------------------- */
@@ -575,6 +566,42 @@ static fl_status claim_folders(fl_tune *t, const char *const *names)
     return s ? s : fli_output_claim_check(&t->claim, names);
 }
 
+/* The end of a range that a value is near to; NULL: none. The file's own value may lie outside, which is no end, and a
+ * range that ends where the key does cannot be wider there. */
+static const char *end_near(const fli_comparison *c, const fli_span *r, double v)
+{
+    static const double near = 0.1; /* of the range */
+    const fli_key *row = fli_settings_key(c->settings, r->key);
+    int bounded = row && row->min < row->max;
+    if (!(v >= r->from && v <= r->to)) return NULL;
+    double at = fli_span_place(r, v);
+    if (at < near && !(bounded && r->from <= row->min)) return "lower";
+    return at > 1 - near && !(bounded && r->to >= row->max) ? "upper" : NULL;
+}
+
+static void warn_of_end(fl_tune *t, const fli_comparison *c, const fli_span *r)
+{
+    fli_text text;
+    char *rest;
+    fli_text_init(&text, t->ctx);
+    fli_candidate_value(c, fli_comparison_winner(c), r->key, &text);
+    double v = fli_strtod(fli_text_get(&text), &rest);
+    const char *end = r->values || *rest || !text.n ? NULL : end_near(c, r, v);
+    if (end)
+        fli_log(t->ctx, FL_LOG_WARNING,
+                "%s: the best %s is %s, at the %s end of its range (%g to %g); a wider one may hold a better value",
+                c->method->label, r->key, fli_text_get(&text), end, r->from, r->to);
+    fli_text_fini(&text);
+}
+
+/* Where a winner is so near the end of a range that a wider one may be better. */
+static void tune_warn(fl_tune *t)
+{
+    for (size_t i = 0; i < t->x.method_count; i++)
+        for (size_t j = 0; j < t->comparisons[i].range_count && !t->comparisons[i].all_diverged; j++)
+            warn_of_end(t, &t->comparisons[i], &t->comparisons[i].ranges[j]);
+}
+
 fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
 {
     int whole = 1;
@@ -589,7 +616,7 @@ fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
         if (!s && whole) t->rung++;
     }
     fli_arena_fini(&a);
-    if (!s && whole) fli_tune_warn(t);
+    if (!s && whole) tune_warn(t);
     return s;
 }
 

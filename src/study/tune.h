@@ -98,9 +98,6 @@ fl_status fli_tune_ranges(fl_tune *t);
 /* Makes `count` candidates, or as many as there are different ones. */
 fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count);
 
-/* Where the file does not say: rounds to its highest target; else what runs have, test accuracy before training loss.
- * After the first rung. */
-void fli_goal_words(fli_text *text, const fli_goal *g);
 /* Whether a is better than b. */
 int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 
@@ -114,7 +111,5 @@ void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const 
 const char *const *fli_tune_files(fl_tune *t, fli_arena *a);
 /* *same: the winners that are in the output folder were found with this budget and these seeds. */
 fl_status fli_tune_was_same(fl_tune *t, int *same);
-/* Where a winner is so near the end of a range that a wider one may be better. */
-void fli_tune_warn(fl_tune *t);
 
 #endif

@@ -73,6 +73,16 @@ static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, c
     return s;
 }
 
+/* Where the file does not say: rounds to its highest target; else what runs have, test accuracy before training loss.
+ * After the first rung. */
+static void goal_words(fli_text *text, const fli_goal *g)
+{
+    if (g->cost)
+        fli_text_addf(text, "%s to %s %g", g->cost->is.title, g->value->is.title, g->target);
+    else
+        fli_text_add(text, g->value->is.title);
+}
+
 /* What was tried: the goal against each key, a panel per method and key. */
 static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
 {
@@ -90,7 +100,7 @@ static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
             s = make_panel(t, a, &t->comparisons[i], &t->comparisons[i].ranges[j], &panels[i * p.columns + j]);
     p.panels = panels;
     fli_text_init(&goal, t->ctx);
-    fli_goal_words(&goal, &t->goal);
+    goal_words(&goal, &t->goal);
     p.y_title = fli_text_get(&goal);
     if (!s) s = fli_text_ok(&goal);
     if (!s) s = fli_panels_svg(out, &p);
@@ -243,7 +253,7 @@ static void add_effort(fli_text *t, const fl_tune *u)
 static void add_story(fli_text *t, const fl_tune *u)
 {
     add_effort(t, u);
-    fli_goal_words(t, &u->goal);
+    goal_words(t, &u->goal);
     fli_text_add(t, ". Ranges: ");
     for (size_t i = 0; i < u->x.method_count; i++) {
         fli_text_addf(t, "%s%s: ", i ? "; " : "", u->comparisons[i].method->label);
@@ -253,41 +263,6 @@ static void add_story(fli_text *t, const fl_tune *u)
 }
 
 /* ---- edges ---------------------------------------------------------------------------------------------- */
-
-/* The end of a range that a value is near to; NULL: none. The file's own value may lie outside, which is no end, and a
- * range that ends where the key does cannot be wider there. */
-static const char *end_near(const fli_comparison *c, const fli_span *r, double v)
-{
-    static const double near = 0.1; /* of the range */
-    const fli_key *row = fli_settings_key(c->settings, r->key);
-    int bounded = row && row->min < row->max;
-    if (!(v >= r->from && v <= r->to)) return NULL;
-    double at = fli_span_place(r, v);
-    if (at < near && !(bounded && r->from <= row->min)) return "lower";
-    return at > 1 - near && !(bounded && r->to >= row->max) ? "upper" : NULL;
-}
-
-static void warn_of_end(fl_tune *t, const fli_comparison *c, const fli_span *r)
-{
-    fli_text text;
-    char *rest;
-    fli_text_init(&text, t->ctx);
-    fli_candidate_value(c, fli_comparison_winner(c), r->key, &text);
-    double v = fli_strtod(fli_text_get(&text), &rest);
-    const char *end = r->values || *rest || !text.n ? NULL : end_near(c, r, v);
-    if (end)
-        fli_log(t->ctx, FL_LOG_WARNING,
-                "%s: the best %s is %s, at the %s end of its range (%g to %g); a wider one may hold a better value",
-                c->method->label, r->key, fli_text_get(&text), end, r->from, r->to);
-    fli_text_fini(&text);
-}
-
-void fli_tune_warn(fl_tune *t)
-{
-    for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->comparisons[i].range_count && !t->comparisons[i].all_diverged; j++)
-            warn_of_end(t, &t->comparisons[i], &t->comparisons[i].ranges[j]);
-}
 
 /* ---- tried.csv ------------------------------------------------------------------------------------------ */
 
@@ -470,7 +445,7 @@ static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
     fli_text_add(text, "# tuned: ");
     add_setting(text, c, best);
     fli_text_add(text, "\n# ");
-    fli_goal_words(text, &t->goal);
+    goal_words(text, &t->goal);
     fli_text_add(text, ": ");
     add_score(text, &t->goal, &best->score);
     fli_text_addf(text, " over the seeds %llu to %llu\n", (unsigned long long)t->first_seed,
@@ -577,7 +552,7 @@ static void add_head(fli_text *text, const fl_tune *t, size_t column)
     const fl_metric *m = &t->goal.value->is;
     fli_text_add(text, heads[column]);
     if (column != 3 && column != 4) return;
-    fli_goal_words(text, &t->goal);
+    goal_words(text, &t->goal);
     if (m->unit == FL_UNIT_SHARE && !t->goal.cost) fli_text_add(text, " %");
     fli_text_add(text, column == 3 ? ", as it was" : ", tuned");
 }

@@ -31,10 +31,22 @@ static size_t split_client(double fraction, uint64_t seed, size_t client, size_t
 
 /* ---- labels taken away ----------------------------------------------------------------------------------- */
 
+/* Gives the set labels of its own, where they are borrowed, so that they can be changed. */
+static fl_status own_labels(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (!ds->label || !(ds->borrows & FLI_BORROWS_LABELS)) return FL_OK;
+    int32_t *own = fli_alloc(ctx, ds->n, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    memcpy(own, ds->label, ds->n * sizeof *own);
+    ds->label = own;
+    ds->borrows &= ~(unsigned)FLI_BORROWS_LABELS;
+    return FL_OK;
+}
+
 static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
 {
     fli_dataset *ds = fed->train;
-    fl_status s = fli_dataset_own_labels(ctx, ds);
+    fl_status s = own_labels(ctx, ds);
     if (s) return s;
     fed->truth = fli_alloc(ctx, ds->n, sizeof *fed->truth);
     if (!fed->truth) return FL_ENOMEM;

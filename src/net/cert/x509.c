@@ -114,15 +114,3 @@ int fli_x509_is_for(gnutls_x509_crt_t cert, const char *purpose)
     }
     return 0;
 }
-
-int fli_x509_is_viewer(gnutls_x509_crt_t cert)
-{
-    char unit[256];
-    for (unsigned i = 0;; i++) {
-        size_t n = sizeof unit;
-        int code = gnutls_x509_crt_get_dn_by_oid(cert, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, 0, unit, &n);
-        if (code == GNUTLS_E_SHORT_MEMORY_BUFFER) continue; /* longer than the word */
-        if (code) return 0;
-        if (!strcmp(unit, FLI_X509_VIEWER)) return 1;
-    }
-}

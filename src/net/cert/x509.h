@@ -24,7 +24,6 @@ int fli_x509_name(gnutls_x509_crt_t cert, char *name, size_t n);
 /* What the organizational unit of a viewer's certificate says. A browser shows certificates for clients alone, so the
  * purpose of a viewer's is a client's; this sets it apart, and only the authority can write it. */
 #define FLI_X509_VIEWER "viewer"
-int fli_x509_is_viewer(gnutls_x509_crt_t cert);
 /* Whether it is for that purpose: by an extension that says so, not for want of any. */
 int fli_x509_is_for(gnutls_x509_crt_t cert, const char *purpose);
 

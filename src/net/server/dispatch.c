@@ -61,12 +61,6 @@ struct fli_dispatch {
     char sentence[SENTENCE];
 };
 
-const char *fli_net_phase_name(fli_net_phase phase)
-{
-    static const char *const names[] = {"joining", "running", "draining", "running", "draining", "over"};
-    return names[phase];
-}
-
 void fli_shared_body_release(fli_shared_body *p)
 {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1) return;

@@ -2,7 +2,6 @@
  * programs that look on come first, then those that clients take part by. */
 #include "net/server/pages.h"
 
-#include "base/file.h"
 #include "base/number.h"
 #include "base/os.h"
 #include "base/text.h"
@@ -71,6 +70,12 @@ static void metric_label(fli_text *t, const char *before, const char *text)
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
+static const char *phase_name(fli_net_phase phase)
+{
+    static const char *const names[] = {"joining", "running", "draining", "running", "draining", "over"};
+    return names[phase];
+}
+
 static void add_run(fli_text *t, fli_page_context *context, const fli_journal_sums *s)
 {
     fli_net_phase phase = fli_dispatch_phase(context->dispatch);
@@ -82,9 +87,9 @@ static void add_run(fli_text *t, fli_page_context *context, const fli_journal_su
     metric_head(t, "fedloom_state", "gauge", "1 for the state that the server is in.");
     for (int i = 0; i < 4; i++) {
         static const fli_net_phase shown[] = {FLI_NET_JOINING, FLI_NET_RUNNING, FLI_NET_DRAINING, FLI_NET_OVER};
-        const char *name = fli_net_phase_name(shown[i]);
+        const char *name = phase_name(shown[i]);
         metric_label(t, "fedloom_state{state=", name);
-        fli_text_addf(t, "} %d\n", !strcmp(name, fli_net_phase_name(phase)));
+        fli_text_addf(t, "} %d\n", !strcmp(name, phase_name(phase)));
     }
     metric_gauge(t, "fedloom_round", "Rounds that are finished.", (double)s->round);
     metric_gauge(t, "fedloom_rounds", "Rounds that are planned; 0 before the run has begun.", (double)s->rounds);
@@ -432,9 +437,9 @@ static json_t *run_json(fli_page_context *context)
     fl_status failed = fli_dispatch_ending(context->dispatch, sentence, sizeof sentence);
     return json_pack("{s:s, s:s?, s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}",
                      "fedloom", FL_VERSION, "run", *run ? run : NULL, "method", context->federation.method, "model",
-                     context->federation.model, "state", fli_net_phase_name(fli_dispatch_phase(context->dispatch)),
-                     "error", failed ? sentence : NULL, "round", (json_int_t)s.round, "rounds", (json_int_t)s.rounds,
-                     "clients", (json_int_t)context->federation.clients, "missing",
+                     context->federation.model, "state", phase_name(fli_dispatch_phase(context->dispatch)), "error",
+                     failed ? sentence : NULL, "round", (json_int_t)s.round, "rounds", (json_int_t)s.rounds, "clients",
+                     (json_int_t)context->federation.clients, "missing",
                      (json_int_t)(context->federation.clients - fli_roster_entered(context->roster)), "awaited",
                      (json_int_t)fl_server_awaited(context->server, NULL, 0), "seconds",
                      fli_clock_now() - context->begun, "round_seconds", rounds_json(&s), "checkpoint",
@@ -503,8 +508,8 @@ static fli_reply page_federation(void *arg, fli_http_request *r)
     json_t *j =
         json_pack("{s:i, s:i, s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:o}, s:o}", "protocol", FLI_NET_VERSION,
                   "oldest", FLI_NET_OLDEST, "fedloom", FL_VERSION, "run", *run ? run : NULL, "state",
-                  fli_net_phase_name(fli_dispatch_phase(context->dispatch)), "method", context->federation.method,
-                  "model", context->federation.model, "clients", (json_int_t)context->federation.clients, "missing",
+                  phase_name(fli_dispatch_phase(context->dispatch)), "method", context->federation.method, "model",
+                  context->federation.model, "clients", (json_int_t)context->federation.clients, "missing",
                   (json_int_t)(context->federation.clients - fli_roster_entered(context->roster)), "you", "name",
                   r->name, "client", client, "samples", json_loads(context->federation.samples, 0, NULL));
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;

@@ -48,7 +48,6 @@ typedef enum {
     FLI_NET_PAUSED,   /* the run stands still, and goes on when the server starts again */
     FLI_NET_OVER      /* for good */
 } fli_net_phase;
-const char *fli_net_phase_name(fli_net_phase phase);
 
 /* A client, as the server sees it. Times are seconds ago; -1: never. */
 typedef struct {
