@@ -228,9 +228,6 @@ typedef struct {
 } progress;
 
 void progress_init(progress *p, int quiet);
-void progress_begin(progress *p, const fl_run *run);
-void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured);
-void progress_end(progress *p, const fl_run *run);
 /* fl_log_fn whose argument is the progress: a note does not tear the live line. */
 void progress_log(void *p, fl_log_level level, const char *line);
 
@@ -275,22 +272,11 @@ const fl_ranks *ranks_table(void);
 int ranks_first(void);
 /* "mpirun -n 4 ", to stand before a command; "" for one process. Returns `text`. */
 enum { RANKS_COMMAND_LEN = 64 };
-const char *ranks_command(char text[RANKS_COMMAND_LEN]);
-/* Whether all are killed when one of them dies, before they can say where to go on. */
-int ranks_abrupt(void);
 /* After a failure, if something is to come: returns when all ranks have failed, with the largest of their codes. */
 int ranks_failed(int code);
 /* interrupt_install, also for SIGUSR1 and SIGUSR2, which batch systems send some time before the end. Where there are
  * several processes, those that a launcher ends them by print the exit note instead. */
 void ranks_signals(int quiet);
-
-/* The exit note: what one of several processes prints if they are ended from outside. `common` is a number that they
- * all see. */
-void exit_note_install(void *common);
-void exit_note_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void exit_note_forget(void);
-/* Prints it now. Once for all processes of a machine. */
-void exit_note_say(void);
 
 /* ---- comparisons (run_table.c) ----------------------------------------------------------------------------------- */
 
@@ -314,10 +300,6 @@ typedef struct {
     double painted;
 } watcher;
 
-watcher watcher_new(void (*stop)(void *what), void *what, int quiet);
-void watcher_observe(void *w, const fl_study_progress *p); /* fl_study_fn */
-void watcher_end(const watcher *w);
-
 /* Runs the experiment in a file and prints its table, or with req->json a document. Says what is wrong; returns an exit
  * code. */
 int study_run(fl_ctx *ctx, const char *file, const study_request *req);
@@ -327,8 +309,6 @@ int study_run(fl_ctx *ctx, const char *file, const study_request *req);
 /* Tunes what the configuration says, and writes what came out; `out` receives the table. `winners` may be NULL. */
 int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_text_fn *out, int quiet,
                fl_config **winners);
-/* For a comparison: tunes below its folder, and puts the winners in the place of the configuration. */
-int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req);
 
 /* ---- the table at the end of `fedloom run` (run_table.c) --------------------------------------------------------- */
 

@@ -147,7 +147,7 @@ void progress_init(progress *p, int quiet)
     p->live = terminal_moves(stderr);
 }
 
-void progress_begin(progress *p, const fl_run *run)
+static void progress_begin(progress *p, const fl_run *run)
 {
     char line[LINE_MAX_LEN] = "";
     for (size_t k = 0; k < FL_METRICS_MAX; k++) p->row.value[k] = NAN;
@@ -162,7 +162,7 @@ void progress_begin(progress *p, const fl_run *run)
     fprintf(stderr, "%s\n", say_clean(line));
 }
 
-void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured)
+static void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured)
 {
     size_t round = fl_row_round(row);
     if (measured) p->row = *row;
@@ -175,7 +175,7 @@ void progress_step(progress *p, const fl_run *run, const fl_row *row, int measur
     }
 }
 
-void progress_end(progress *p, const fl_run *run)
+static void progress_end(progress *p, const fl_run *run)
 {
     static const char *const why[] = {
         [FL_STOP_NONE] = "",
@@ -200,6 +200,65 @@ void progress_log(void *arg, fl_log_level level, const char *line)
     if (p->quiet && (level == FL_LOG_INFO || !ranks_first())) return;
     erase(p);
     say_log(NULL, level, line);
+}
+
+/* ==== the exit note =============================================================================================== */
+
+/* What is printed when several processes are ended from outside, because one of them died or on request: where the run
+ * can go on. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is ready before, and the signal
+ * handler writes it. One process of each machine does: that which is first to set a number all of them see. */
+
+typedef struct {
+    size_t n;
+    char text[2048];
+} sentence;
+
+static sentence sentences[2]; /* the one that is ready, and the one that is being written */
+static _Atomic(const sentence *) ready;
+static _Atomic(atomic_int *) note_printed;
+
+static void exit_note_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void exit_note_prepare(const char *fmt, ...)
+{
+    sentence *next = atomic_load(&ready) == &sentences[0] ? &sentences[1] : &sentences[0];
+    char line[sizeof next->text - 16];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    next->n = (size_t)snprintf(next->text, sizeof next->text, "fedloom: %s\n", say_clean(line));
+    atomic_store(&ready, next);
+}
+
+static void exit_note_forget(void) { atomic_store(&ready, NULL); }
+
+/* Prints it now; safe in a signal handler. Once for all processes of a machine. */
+static void exit_note_say(void)
+{
+    const sentence *s = atomic_load(&ready);
+    atomic_int *once = atomic_load(&note_printed);
+    if (s && once && !atomic_exchange(once, 1)) (void)!write(STDERR_FILENO, s->text, s->n);
+}
+
+static void on_end(int number)
+{
+    (void)number;
+    exit_note_say();
+    _exit(CLI_INTERRUPTED);
+}
+
+/* The exit note: what one of several processes prints if they are ended from outside. `common` is a number that they
+ * all see. */
+static void exit_note_install(void *common)
+{
+    struct sigaction act;
+    memset(&act, 0, sizeof act);
+    act.sa_handler = on_end;
+    sigemptyset(&act.sa_mask);
+    atomic_store(&note_printed, common);
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
 }
 
 /* ==== several processes =========================================================================================== */
@@ -232,14 +291,15 @@ const fl_ranks *ranks_table(void) { return ranks.count ? &ranks : NULL; }
 
 int ranks_first(void) { return !ranks.rank; }
 
-const char *ranks_command(char text[RANKS_COMMAND_LEN])
+static const char *ranks_command(char text[RANKS_COMMAND_LEN])
 {
     *text = 0;
     if (ranks.count) snprintf(text, RANKS_COMMAND_LEN, "%s %u ", launch_find().command, ranks.count);
     return text;
 }
 
-int ranks_abrupt(void) { return ranks.count && launch_find().abrupt; }
+/* Whether all are killed when one of them dies, before they can say where to go on. */
+static int ranks_abrupt(void) { return ranks.count && launch_find().abrupt; }
 
 /* ---- the library ------------------------------------------------------------------------------------------- */
 
@@ -385,61 +445,6 @@ int command_run(const command *c, int argc, char **argv)
     say("`fedloom %s` is for one process; those of which several make one run are `fedloom run` and `fedloom resume`",
         c->name);
     return CLI_USAGE;
-}
-
-/* ==== the exit note =============================================================================================== */
-
-/* What is printed when several processes are ended from outside, because one of them died or on request: where the run
- * can go on. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is ready before, and the signal
- * handler writes it. One process of each machine does: that which is first to set a number all of them see. */
-
-typedef struct {
-    size_t n;
-    char text[2048];
-} sentence;
-
-static sentence sentences[2]; /* the one that is ready, and the one that is being written */
-static _Atomic(const sentence *) ready;
-static _Atomic(atomic_int *) note_printed;
-
-void exit_note_prepare(const char *fmt, ...)
-{
-    sentence *next = atomic_load(&ready) == &sentences[0] ? &sentences[1] : &sentences[0];
-    char line[sizeof next->text - 16];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    next->n = (size_t)snprintf(next->text, sizeof next->text, "fedloom: %s\n", say_clean(line));
-    atomic_store(&ready, next);
-}
-
-void exit_note_forget(void) { atomic_store(&ready, NULL); }
-
-/* Safe in a signal handler. */
-void exit_note_say(void)
-{
-    const sentence *s = atomic_load(&ready);
-    atomic_int *once = atomic_load(&note_printed);
-    if (s && once && !atomic_exchange(once, 1)) (void)!write(STDERR_FILENO, s->text, s->n);
-}
-
-static void on_end(int number)
-{
-    (void)number;
-    exit_note_say();
-    _exit(CLI_INTERRUPTED);
-}
-
-void exit_note_install(void *common)
-{
-    struct sigaction act;
-    memset(&act, 0, sizeof act);
-    act.sa_handler = on_end;
-    sigemptyset(&act.sa_mask);
-    atomic_store(&note_printed, common);
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
 }
 
 /* ==== one run ===================================================================================================== */

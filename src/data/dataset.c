@@ -77,29 +77,6 @@ void fli_dataset_free(fli_dataset *ds)
     fli_free(ds);
 }
 
-static void *copied(fl_ctx *ctx, const void *v, size_t n, size_t size)
-{
-    void *own = fli_alloc(ctx, n, size);
-    if (own) memcpy(own, v, n * size);
-    return own;
-}
-
-fl_status fli_dataset_own_samples(fl_ctx *ctx, fli_dataset *ds)
-{
-    if (!(ds->borrows & FLI_BORROWS_SAMPLES)) return FL_OK;
-    void *x = copied(ctx, ds->x, fli_dataset_stored(ds), fli_xkind_size(ds->kind));
-    double *target = ds->target ? copied(ctx, ds->target, ds->n, sizeof *target) : NULL;
-    if (!x || (ds->target && !target)) {
-        fli_free(x);
-        fli_free(target);
-        return FL_ENOMEM;
-    }
-    ds->x = x;
-    ds->target = target;
-    ds->borrows &= ~(unsigned)FLI_BORROWS_SAMPLES;
-    return FL_OK;
-}
-
 fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
 {
     if (ds->dim > SIZE_MAX / sizeof(double) / ds->n)

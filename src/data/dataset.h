@@ -127,10 +127,6 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
  * 0. */
 fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n);
 
-/* Gives the set features and targets of its own, where they are borrowed, so that they can be changed. For dense sets
- * that are in no file. */
-fl_status fli_dataset_own_samples(fl_ctx *ctx, fli_dataset *ds);
-
 /* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the
  * batch. */
 /* Z = X W'; W is outs x dim, Z n x outs */

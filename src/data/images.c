@@ -196,6 +196,31 @@ static void freeze_image(const fli_dataset *ds, const fli_crop_sizes *z, const f
             freeze_line(ds, crop, c, y, image, stored + ((c * lines + middle.top + y) * line + middle.left) * size);
 }
 
+static void *copied(fl_ctx *ctx, const void *v, size_t n, size_t size)
+{
+    void *own = fli_alloc(ctx, n, size);
+    if (own) memcpy(own, v, n * size);
+    return own;
+}
+
+/* Gives the set features and targets of its own, where they are borrowed, so that they can be changed. For dense sets
+ * that are in no file. */
+static fl_status own_samples(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (!(ds->borrows & FLI_BORROWS_SAMPLES)) return FL_OK;
+    void *x = copied(ctx, ds->x, fli_dataset_stored(ds), fli_xkind_size(ds->kind));
+    double *target = ds->target ? copied(ctx, ds->target, ds->n, sizeof *target) : NULL;
+    if (!x || (ds->target && !target)) {
+        fli_free(x);
+        fli_free(target);
+        return FL_ENOMEM;
+    }
+    ds->x = x;
+    ds->target = target;
+    ds->borrows &= ~(unsigned)FLI_BORROWS_SAMPLES;
+    return FL_OK;
+}
+
 fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n)
 {
     const fli_crop_sizes z = sizes(ds);
@@ -207,7 +232,7 @@ fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const 
                         "that scales whole channels or images",
                         ds->segments, ds->shape[0]);
     char *image = fli_alloc(ctx, 1, bytes);
-    fl_status s = image ? fli_dataset_own_samples(ctx, ds) : FL_ENOMEM;
+    fl_status s = image ? own_samples(ctx, ds) : FL_ENOMEM;
     fli_rng_init(&before, seed, FLI_RNG_AUGMENT, 0, 0);
     for (size_t i = 0; !s && i < n; i++) {
         const fli_crop crop = draw_crop(ds, &z, &before, 0, idx[i]);

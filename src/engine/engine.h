@@ -84,7 +84,8 @@ void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n);
 /* The same, where the others may go on without somebody: whoever has not come has a status. Returns what ends the run,
  * in words. */
 fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n);
-/* What carries exchanges, and what it calls its own: for asynchronous methods, which go on while turns are under way. */
+/* What carries exchanges, and what its functions are given: for asynchronous methods, which go on while turns are under
+ * way. */
 typedef struct {
     const fli_executor *executor;
     void *self;

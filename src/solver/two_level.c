@@ -130,15 +130,20 @@ size_t fli_levels_cost(const fli_levels *l, size_t steps, const fli_epochs *e)
     return steps;
 }
 
-static fli_bilevel_fn *const kinds[] = {
-    [FLI_WORK_TOGETHER] = fli_work_together,
-    [FLI_WORK_LOWER_GRADIENT] = fli_work_lower_gradient,
-    [FLI_WORK_UPPER_GRADIENT] = fli_work_upper_gradient,
-    [FLI_WORK_PRODUCT] = fli_work_product,
-    [FLI_WORK_HYPERGRADIENT] = fli_work_hypergradient,
-    [FLI_WORK_LOWER_STEPS] = fli_work_lower_steps,
-    [FLI_WORK_UPPER_STEPS] = fli_work_upper_steps,
-    [FLI_WORK_OWN_STEPS] = fli_work_own_steps,
+/* The kinds of work, one function each. */
+typedef void work_fn(fli_bilevel_work *w);
+static work_fn work_together, work_lower_gradient, work_upper_gradient, work_product, work_hypergradient,
+    work_lower_steps, work_upper_steps, work_own_steps;
+
+static work_fn *const kinds[] = {
+    [FLI_WORK_TOGETHER] = work_together,
+    [FLI_WORK_LOWER_GRADIENT] = work_lower_gradient,
+    [FLI_WORK_UPPER_GRADIENT] = work_upper_gradient,
+    [FLI_WORK_PRODUCT] = work_product,
+    [FLI_WORK_HYPERGRADIENT] = work_hypergradient,
+    [FLI_WORK_LOWER_STEPS] = work_lower_steps,
+    [FLI_WORK_UPPER_STEPS] = work_upper_steps,
+    [FLI_WORK_OWN_STEPS] = work_own_steps,
 };
 
 static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
@@ -258,7 +263,7 @@ static direction directions(fli_bilevel_work *w, const void *z, const void *v)
     return (direction){g, hv};
 }
 
-void fli_work_together(fli_bilevel_work *w)
+static void work_together(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
     const fli_levels *l = &p->levels;
@@ -288,20 +293,20 @@ void fli_work_together(fli_bilevel_work *w)
  * With a shift, steps are variance reduced: u <- u - lr (d_i(u) - d_i(start) + shift), both derivatives over the same
  * mini-batch. */
 
-void fli_work_lower_gradient(fli_bilevel_work *w)
+static void work_lower_gradient(fli_bilevel_work *w)
 {
     fli_pass_next(&w->train, w->rng);
     work_g(w, w->problem->start, w->z);
     fli_zero(&w->upper, w->z);
 }
 
-void fli_work_upper_gradient(fli_bilevel_work *w)
+static void work_upper_gradient(fli_bilevel_work *w)
 {
     fli_pass_next(&w->validation, w->rng);
     work_f(w, w->problem->start, w->z);
 }
 
-void fli_work_product(fli_bilevel_work *w)
+static void work_product(fli_bilevel_work *w)
 {
     fli_pass_next(&w->train, w->rng);
     work_hv(w, w->problem->start, work_direction(w), w->z);
@@ -315,7 +320,7 @@ static void hypergradient(fli_bilevel_work *w, const void *z, const void *v, voi
     fli_sub(&w->upper, f, hv, f);
 }
 
-void fli_work_hypergradient(fli_bilevel_work *w)
+static void work_hypergradient(fli_bilevel_work *w)
 {
     fli_pass_next(&w->validation, w->rng);
     fli_pass_next(&w->train, w->rng);
@@ -324,7 +329,7 @@ void fli_work_hypergradient(fli_bilevel_work *w)
     fli_zero(&w->lower, fli_low(w, w->z));
 }
 
-void fli_work_lower_steps(fli_bilevel_work *w)
+static void work_lower_steps(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
     const void *shift = p->levels.shift;
@@ -342,7 +347,7 @@ void fli_work_lower_steps(fli_bilevel_work *w)
     }
 }
 
-void fli_work_upper_steps(fli_bilevel_work *w)
+static void work_upper_steps(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
     void *z = w->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
@@ -374,7 +379,7 @@ static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
     fli_scale(&w->lower, 1 / l->ell, fli_low(w, v));
 }
 
-void fli_work_own_steps(fli_bilevel_work *w)
+static void work_own_steps(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
     void *z = w->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);

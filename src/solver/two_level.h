@@ -33,9 +33,4 @@ static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
  * are for validation. 0: all are for both levels. */
 size_t fli_levels_split(const fli_model *m, const fli_view *v, uint64_t seed, uint32_t client, uint32_t *order);
 
-/* The kinds of work, one function each. */
-typedef void fli_bilevel_fn(fli_bilevel_work *w);
-fli_bilevel_fn fli_work_together, fli_work_lower_gradient, fli_work_upper_gradient, fli_work_product,
-    fli_work_hypergradient, fli_work_lower_steps, fli_work_upper_steps, fli_work_own_steps;
-
 #endif
