@@ -757,12 +757,12 @@ static void give_calls(const fl_method *m, fli_algo *a)
 
 /* ---- the list -------------------------------------------------------------------------------------------- */
 
-const fli_algo *fli_algo_at(size_t i, int *own)
+const fli_algo *fli_algo_at(size_t i, int *by_user)
 {
     size_t k = 0;
     while (k < i && fli_algo_list[k]) k++;
-    *own = fli_algo_list[k] == NULL;
-    return *own ? fli_registry_at(&methods, i - k) : fli_algo_list[i];
+    *by_user = fli_algo_list[k] == NULL;
+    return *by_user ? fli_registry_at(&methods, i - k) : fli_algo_list[i];
 }
 
 const fli_algo *fli_user_method_named(const char *name) { return fli_registry_find(&methods, name); }
@@ -771,10 +771,10 @@ int fli_user_method_forget(const char *name) { return fli_registry_forget(&metho
 
 fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m)
 {
-    fli_user_method *own = NULL;
+    fli_user_method *copy = NULL;
     fl_status s = user_check(ctx, m);
-    if (!s) s = method_copy(ctx, m, &own);
+    if (!s) s = method_copy(ctx, m, &copy);
     if (s) return s;
-    give_calls(m, &own->algo);
-    return fli_registry_add(ctx, &methods, m->name, own);
+    give_calls(m, &copy->algo);
+    return fli_registry_add(ctx, &methods, m->name, copy);
 }

@@ -4,9 +4,9 @@
 
 #include "algo/algo.h"
 
-/* Number i of those that come with fedloom and then of those that users registered; NULL past the last. *own: it is one
- * of the latter. */
-const fli_algo *fli_algo_at(size_t i, int *own);
+/* Number i of those that come with fedloom and then of those that users registered; NULL past the last. *by_user: it is
+ * one of the latter. */
+const fli_algo *fli_algo_at(size_t i, int *by_user);
 const fli_algo *fli_user_method_named(const char *name); /* a user's; NULL: there is none */
 /* Refuses an incomplete method, else adds a copy to the list. The caller checks the name. */
 fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m);

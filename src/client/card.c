@@ -65,7 +65,7 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
     const fli_dataset *ds = spec->fed->train; /* NULL: samples are made on demand, as they are */
     int elsewhere = ds && !spec->fed->part.index;
     int numbered = ds && (ds->augment != FLI_AUGMENT_NONE ||
-                          m->desc->traits & FLI_MODEL_OWN); /* what uses the numbers of samples */
+                          m->desc->traits & FLI_MODEL_USER); /* what uses the numbers of samples */
     const size_t *start = spec->fed->part.start;
     *out = (fli_terms){
         .seed = spec->seed,

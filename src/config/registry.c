@@ -128,7 +128,7 @@ static void describe_model(fli_text *t, const void *desc)
 {
     const fli_model_desc *m = desc;
     fli_text_addf(t, "for: %s\n",
-                  m->traits & FLI_MODEL_OWN            ? "the data that it was written for"
+                  m->traits & FLI_MODEL_USER           ? "the data that it was written for"
                   : m->traits & FLI_MODEL_BINARY       ? "classification, exactly two classes"
                   : m->traits & FLI_MODEL_CLASSIFIER   ? "classification"
                   : m->traits & FLI_MODEL_UNSUPERVISED ? "clustering; any data, labels are not read"
@@ -177,8 +177,8 @@ static int partitioner_item(size_t i, fli_item *out)
 
 static fli_item model_of(const fli_model_desc *d)
 {
-    int own = (d->traits & FLI_MODEL_OWN) != 0;
-    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, describe_model, own};
+    int by_user = (d->traits & FLI_MODEL_USER) != 0;
+    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, describe_model, by_user};
 }
 
 static int model_item(size_t i, fli_item *out)
@@ -190,7 +190,7 @@ static int model_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
-static int own_model(const char *name, fli_item *out)
+static int user_model(const char *name, fli_item *out)
 {
     const fli_model_desc *d = fli_user_model_named(name);
     if (d) *out = model_of(d);
@@ -225,22 +225,22 @@ static void algo_bound(const void *desc, void *params)
     if (a->bound) a->bound(a, params);
 }
 
-static int give_algo(const fli_algo *d, int own, fli_item *out)
+static int give_algo(const fli_algo *d, int by_user, fli_item *out)
 {
     if (d)
-        *out = (fli_item){d->name,        d->title, d->citation,   NULL, d->keys,
-                          d->params_size, d,        describe_algo, own,  algo_bound};
+        *out = (fli_item){d->name,        d->title, d->citation,   NULL,    d->keys,
+                          d->params_size, d,        describe_algo, by_user, algo_bound};
     return d != NULL;
 }
 
 static int algo_item(size_t i, fli_item *out)
 {
-    int own;
-    const fli_algo *d = fli_algo_at(i, &own);
-    return give_algo(d, own, out);
+    int by_user;
+    const fli_algo *d = fli_algo_at(i, &by_user);
+    return give_algo(d, by_user, out);
 }
 
-static int own_algo(const char *name, fli_item *out) { return give_algo(fli_user_method_named(name), 1, out); }
+static int user_algo(const char *name, fli_item *out) { return give_algo(fli_user_method_named(name), 1, out); }
 
 static fli_item bilevel_of(const fli_bilevel_desc *d)
 {
@@ -260,10 +260,10 @@ static int executor_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
-static int give_solver(const fli_solver *own, fli_item *out)
+static int give_solver(const fli_solver *d, fli_item *out)
 {
-    if (own) *out = (fli_item){.name = own->name, .title = own->title, .desc = own, .own = 1};
-    return own != NULL;
+    if (d) *out = (fli_item){.name = d->name, .title = d->title, .desc = d, .by_user = 1};
+    return d != NULL;
 }
 
 /* Those that a configuration may choose, then those of users. */
@@ -278,18 +278,18 @@ static int solver_item(size_t i, fli_item *out)
     return give_solver(fli_user_solver_at(i - n), out);
 }
 
-static int own_solver(const char *name, fli_item *out) { return give_solver(fli_user_solver(name), out); }
+static int user_solver(const char *name, fli_item *out) { return give_solver(fli_user_solver(name), out); }
 
 const fli_kind fli_kinds[] = {
-    {"algorithm", "algorithms", "federated methods", NULL, algo_item, own_algo},
-    {"model", "models", "what is trained", NULL, model_item, own_model},
+    {"algorithm", "algorithms", "federated methods", NULL, algo_item, user_algo},
+    {"model", "models", "what is trained", NULL, model_item, user_model},
     {"regularizer", "regularizers", "what is added to the objective, for composite problems", NULL, regularizer_item},
     {"data", "data", "where samples come from: loaders and generators", NULL, source_item},
     {"partition", "partitions", "who holds which samples", NULL, partitioner_item},
     {"participation", "participations", "who takes part in a round", NULL, participation_item},
     {"system", "systems", "how fast the clients' devices and links are", NULL, system_item},
     {"bilevel", "bilevels", "two-level problems", NULL, bilevel_item},
-    {"solver", "solvers", "what takes local steps", "local", solver_item, own_solver},
+    {"solver", "solvers", "what takes local steps", "local", solver_item, user_solver},
     {"executor", "executors", "where the clients are", NULL, executor_item},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };
@@ -316,9 +316,9 @@ static int find_unlisted(const fli_kind *kind, const char *name, fli_item *out)
 
 int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
 {
-    for (size_t i = 0; kind->item(i, out) && !out->own; i++)
+    for (size_t i = 0; kind->item(i, out) && !out->by_user; i++)
         if (!strcmp(out->name, name)) return 1;
-    return (kind->own && kind->own(name, out)) || find_unlisted(kind, name, out);
+    return (kind->users && kind->users(name, out)) || find_unlisted(kind, name, out);
 }
 
 int fli_item_has_key(const fli_item *item, const char *key)

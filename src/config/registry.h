@@ -14,7 +14,7 @@ typedef struct {
     const void *desc; /* the descriptor itself, of the section's type */
     /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */
     void (*more)(fli_text *t, const void *desc);
-    int own; /* a user registered it (fedloom_extend.h); such things come last */
+    int by_user; /* a user registered it (fedloom_extend.h); such things come last */
     /* Called on its parameters once they have been bound, or could not be; NULL: nothing to do. */
     void (*bound)(const void *desc, void *params);
 } fli_item;
@@ -22,9 +22,9 @@ typedef struct {
 typedef struct {
     const char *section; /* or key; also the singular name in `fedloom list` */
     const char *plural, *title;
-    const char *within;                          /* it is a key of this section; NULL: a section of its own */
-    int (*item)(size_t i, fli_item *out);        /* 0 past the last */
-    int (*own)(const char *name, fli_item *out); /* one that a user registered; NULL: users cannot register any */
+    const char *within;                            /* it is a key of this section; NULL: a section of its own */
+    int (*item)(size_t i, fli_item *out);          /* 0 past the last */
+    int (*users)(const char *name, fli_item *out); /* one that a user registered; NULL: users cannot register any */
 } fli_kind;
 
 extern const fli_kind fli_kinds[]; /* ends with section NULL */

@@ -238,7 +238,7 @@ static fl_status device_here(const fli_known *k)
 static fl_status model_there(const fli_known *k)
 {
     fli_network net;
-    if (!on_device(k) || k->model->desc->traits & FLI_MODEL_OWN || k->model->bilevel) return FL_OK;
+    if (!on_device(k) || k->model->desc->traits & FLI_MODEL_USER || k->model->bilevel) return FL_OK;
     if (k->model->desc->network && k->model->desc->network(k->model, &net)) return FL_OK;
     return fli_fail(k->ctx, FL_ECONFIG,
                     "device is %s, where there are networks: softmax, logistic, mlp, cnn; model %s %s",

@@ -137,12 +137,12 @@ static int weighs_equally(const fli_known *k)
 
 /* ---- a local solver of the user's ------------------------------------------------------------------------- */
 
-static int own_solver(const fli_known *k) { return strcmp(k->settings->local.solver, FLI_SOLVER_SGD) != 0; }
+static int names_solver(const fli_known *k) { return strcmp(k->settings->local.solver, FLI_SOLVER_SGD) != 0; }
 
 static fl_status solver_known(const fli_known *k)
 {
     const char *name = k->settings->local.solver;
-    if (!own_solver(k) || fli_user_solver(name)) return FL_OK;
+    if (!names_solver(k) || fli_user_solver(name)) return FL_OK;
     char meant[FLI_MEANT_LEN];
     return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s", name,
                     fli_meant(fl_nearest(name, fli_item_name, fli_kind_find("solver")), meant));
@@ -150,10 +150,13 @@ static fl_status solver_known(const fli_known *k)
 
 static int solver_unwanted(const fli_known *k)
 {
-    return own_solver(k) && !fli_algo_takes_solver(algo(k), k->settings->algorithm.params);
+    return names_solver(k) && !fli_algo_takes_solver(algo(k), k->settings->algorithm.params);
 }
 
-static int solver_by_step(const fli_known *k) { return own_solver(k) && k->settings->local.schedule_by == FLI_BY_STEP; }
+static int solver_by_step(const fli_known *k)
+{
+    return names_solver(k) && k->settings->local.schedule_by == FLI_BY_STEP;
+}
 
 /* ---- schedules that count steps: their sizes differ within a round ---------------------------------------- */
 
@@ -256,8 +259,8 @@ static int real_there(const fli_known *k) { return on_device(k) && real_clock(k)
 static int made_there(const fli_known *k) { return on_device(k) && k->settings->data.on_demand; }
 static int touches_there(const fli_known *k) { return on_device(k) && has_trait(k, FLI_ALGO_TOUCHES); }
 static int levels_there(const fli_known *k) { return on_device(k) && has_trait(k, FLI_ALGO_BILEVEL); }
-static int own_solver_there(const fli_known *k) { return on_device(k) && own_solver(k); }
-static int own_model_there(const fli_known *k) { return on_device(k) && k->settings->objective.item.own; }
+static int solver_there(const fli_known *k) { return on_device(k) && names_solver(k); }
+static int user_model_there(const fli_known *k) { return on_device(k) && k->settings->objective.item.by_user; }
 
 const fli_rule fli_settings_rules[] = {
     {"device", NULL, "devices that there can be", "device: abacus", device_known},
@@ -277,10 +280,10 @@ const fli_rule fli_settings_rules[] = {
     {"device algorithm.kind", levels_there,
      "algorithm {algorithm.kind} works on two levels, which run on the cpu alone; device must be cpu, not {device}",
      "device: twin\nalgorithm: simfbo\nbilevel: regularization", NULL},
-    {"device local.solver", own_solver_there,
+    {"device local.solver", solver_there,
      "local.solver {local.solver} comes with the program and runs on the cpu alone; device must be cpu, not {device}",
      "device: twin\nlocal: {solver: idle}", NULL},
-    {"device model.kind", own_model_there,
+    {"device model.kind", user_model_there,
      "model {model.kind} comes with the program and runs on the cpu alone; device must be cpu, not {device}",
      "device: twin\nmodel: whole", NULL},
     {"local.solver", NULL, "solvers that users have registered", "local: {solver: nobodys}", solver_known},

@@ -345,8 +345,8 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
 static void choose_solver(fli_local_settings *l)
 {
     l->exact_solver = l->solver;
-    l->own = l->solver && strcmp(l->solver, FLI_SOLVER_SGD) ? fli_user_solver(l->solver) : NULL;
-    if (l->own) l->solver = (char *)l->own->name; /* never written to */
+    l->user_solver = l->solver && strcmp(l->solver, FLI_SOLVER_SGD) ? fli_user_solver(l->solver) : NULL;
+    if (l->user_solver) l->solver = (char *)l->user_solver->name; /* never written to */
 }
 
 static fl_status bind_section(fl_ctx *ctx, fli_arena *a, const section *sec, const fli_node *node, fli_settings *s)
@@ -695,7 +695,7 @@ fli_sgd_spec fli_settings_sgd(const fli_settings *s)
                           .schedule = schedule_of(&s->local)};
 }
 
-const fli_solver *fli_settings_solver(const fli_settings *s) { return s->local.own; }
+const fli_solver *fli_settings_solver(const fli_settings *s) { return s->local.user_solver; }
 
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps)
 {

@@ -64,7 +64,7 @@ typedef struct {
     fli_reals lr_factors;
     int epoch, schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
     char *solver;                     /* FLI_SOLVER_SGD: fedloom's own */
-    const fli_solver *own;            /* what that name found; NULL: fedloom's own, or nothing */
+    const fli_solver *user_solver;    /* what that name found; NULL: fedloom has it, or none is named */
     const char *exact_solver;         /* the name as it was given, with its number if it had one */
 } fli_local_settings;
 

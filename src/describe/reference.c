@@ -238,7 +238,7 @@ static fl_status add_kind_key(const page *p, const fli_section *s)
     fli_text words;
     fli_item item;
     fli_text_init(&words, p->ctx);
-    for (size_t i = 0; s->kind->item(i, &item) && !item.own; i++)
+    for (size_t i = 0; s->kind->item(i, &item) && !item.by_user; i++)
         fli_text_addf(&words, "%s%s", i ? "|" : "", item.name);
     fli_key row = {"kind", FLI_CHOICE, 0, s->fallback, 0, 0, fli_text_get(&words), s->kind->title};
     fl_status status = fli_text_ok(&words);
@@ -313,7 +313,7 @@ static fl_status add_kind(const page *p, const fli_kind *kind)
     fli_item item;
     p->style->heading(p->t, 1, kind->plural);
     p->style->paragraph(p->t, kind->title);
-    for (size_t i = 0; !status && kind->item(i, &item) && !item.own; i++) status = add_item(p, kind, &item);
+    for (size_t i = 0; !status && kind->item(i, &item) && !item.by_user; i++) status = add_item(p, kind, &item);
     return status;
 }
 

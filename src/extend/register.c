@@ -22,7 +22,7 @@ static fl_status check_name(fl_ctx *ctx, const char *what, const char *section, 
 {
     fli_item item;
     fl_status s = fli_registry_check_name(ctx, what, name);
-    if (s || !fli_item_find(fli_kind_find(section), name, &item) || item.own) return s;
+    if (s || !fli_item_find(fli_kind_find(section), name, &item) || item.by_user) return s;
     return taken(ctx, section, name);
 }
 

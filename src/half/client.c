@@ -441,7 +441,7 @@ static fl_status load(fl_client *c, int wide)
 }
 
 /* The solver that takes the place of SGD here; NULL: none does. */
-static const char *own_solver(const fl_client *c)
+static const char *solver_name(const fl_client *c)
 {
     const char *name = c->settings.local.solver;
     return name && strcmp(name, FLI_SOLVER_SGD) ? name : NULL;
@@ -449,7 +449,7 @@ static const char *own_solver(const fl_client *c)
 
 static fl_status check_solver(const fl_client *c)
 {
-    const char *name = own_solver(c);
+    const char *name = solver_name(c);
     if (!name || fli_settings_solver(&c->settings)) return FL_OK;
     return fli_fail(c->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)", name);
 }
@@ -582,7 +582,7 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
 
 static fl_status apply_terms(fl_client *c, const fli_terms *t)
 {
-    fl_status s = fli_client_setup_make(c->ctx, t, own_solver(c), &c->spec, &c->setup);
+    fl_status s = fli_client_setup_make(c->ctx, t, solver_name(c), &c->spec, &c->setup);
     if (!s) s = may_hold(c);
     if (!s) s = take_samples(c, t, fli_client_setup_settings(c->setup));
     if (s) return s;

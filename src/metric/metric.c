@@ -349,8 +349,8 @@ fli_columns fli_columns_of(const fli_model *m)
 static fl_status measure_user_metrics(fl_row *row, fli_moment *m)
 {
     const fli_model_desc *d = m->model->desc;
-    double value[FLI_OWN_METRICS];
-    fli_row_clear_own(row);
+    double value[FLI_USER_METRICS];
+    fli_row_clear_user(row);
     if (!d->metrics) return FL_OK;
     d->measure(m->model, m->x, value);
     for (size_t i = 0; d->metrics[i]; i++) row->value[place_of(m->model, i)] = value[i];
@@ -358,7 +358,7 @@ static fl_status measure_user_metrics(fl_row *row, fli_moment *m)
                             fli_row_get(row, fli_metrics[0]));
 }
 
-void fli_row_clear_own(fl_row *row)
+void fli_row_clear_user(fl_row *row)
 {
     for (size_t k = fli_metrics_count(); k < FL_METRICS_MAX; k++) row->value[k] = NAN;
 }

@@ -123,7 +123,7 @@ void fli_row_count(fl_row *row, const fli_counts *c);
 /* Renews what is measured; what is not wanted becomes NaN. */
 fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m);
 /* Of the model's own metrics; those of others become NaN. */
-void fli_row_clear_own(fl_row *row); /* they are not known */
+void fli_row_clear_user(fl_row *row); /* they are not known */
 /* Whether a value is as good as the one that was wished for. */
 int fli_metric_reaches(const fli_metric *metric, double v, double wished);
 /* What targets are about. */

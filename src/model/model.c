@@ -10,7 +10,7 @@
 
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
-    if (desc->traits & FLI_MODEL_OWN) return FL_OK;
+    if (desc->traits & FLI_MODEL_USER) return FL_OK;
     if (!features) return fli_fail(ctx, FL_ECONFIG, "model %s needs features, but the data has none", desc->name);
     if (desc->traits & FLI_MODEL_UNSUPERVISED) return FL_OK;
     if (!(desc->traits & FLI_MODEL_CLASSIFIER)) {

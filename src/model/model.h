@@ -29,7 +29,7 @@ enum {
     FLI_MODEL_GLM = 32, /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
     FLI_MODEL_UNSUPERVISED = 128, /* takes any data and reads neither labels nor targets; has `clusters` */
     FLI_MODEL_IMAGES = 256,       /* its samples are images: fli_model_new_for */
-    FLI_MODEL_OWN = 512,          /* a user's (user_objective.h): takes any data, also samples without features */
+    FLI_MODEL_USER = 512,         /* a user's (user_objective.h): takes any data, also samples without features */
     FLI_MODEL_NONNEGATIVE = 1024  /* the loss of no sample is negative */
 };
 

@@ -31,7 +31,7 @@ typedef struct {
 static const objective *objective_of(const fli_model *m) { return (const objective *)m->desc; }
 static failure_state *failure_of(const fli_model *m) { return (failure_state *)m->priv; }
 
-int fli_model_by_client(const fli_model *m) { return m->desc->traits & FLI_MODEL_OWN && objective_of(m)->is.client; }
+int fli_model_by_client(const fli_model *m) { return m->desc->traits & FLI_MODEL_USER && objective_of(m)->is.client; }
 
 /* ---- calling ---------------------------------------------------------------------------------------------- */
 
@@ -292,16 +292,16 @@ fl_status fli_user_objective_check(fl_ctx *ctx, const fl_objective *o)
     if (!metrics != !o->measure)
         return fli_fail(ctx, FL_ECONFIG, "objective %s has %s", o->name,
                         metrics ? "metrics, but no function measure" : "a function measure, but no metrics");
-    if (metrics > FLI_OWN_METRICS)
+    if (metrics > FLI_USER_METRICS)
         return fli_fail(ctx, FL_ECONFIG, "objective %s has %zu metrics, but %d are the most", o->name, metrics,
-                        FLI_OWN_METRICS);
+                        FLI_USER_METRICS);
     return FL_OK;
 }
 
 static fli_model_desc describe(const objective *o)
 {
     const fl_objective *is = &o->is;
-    unsigned traits = FLI_MODEL_OWN;
+    unsigned traits = FLI_MODEL_USER;
     if (is->traits & FL_OBJECTIVE_CONVEX) traits |= FLI_MODEL_CONVEX;
     if (is->traits & FL_OBJECTIVE_CLASSIFIER) traits |= FLI_MODEL_CLASSIFIER;
     return (fli_model_desc){.name = is->name,

@@ -5,7 +5,7 @@
 #include "fedloom_extend.h"
 #include "model/model.h"
 
-enum { FLI_OWN_METRICS = 8 }; /* that an objective may have */
+enum { FLI_USER_METRICS = 8 }; /* that an objective may have */
 
 /* Refuses what is not whole. Names are the caller's to check, but for those of tensors. */
 fl_status fli_user_objective_check(fl_ctx *ctx, const fl_objective *o);

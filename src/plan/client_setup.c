@@ -15,7 +15,7 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
                                          s->model.weight_decay, out);
     if (!status) fli_model_expect(*out, sparse);
     if (!status) (*out)->decay_by = s->model.weight_decay_by;
-    if (!status && (*out)->desc->traits & FLI_MODEL_OWN && strcmp(levels->name, "none"))
+    if (!status && (*out)->desc->traits & FLI_MODEL_USER && strcmp(levels->name, "none"))
         return fli_fail(ctx, FL_ECONFIG,
                         "bilevel.kind is %s, but two levels are made of models that come with fedloom, and %s does not",
                         levels->name, (*out)->desc->name);

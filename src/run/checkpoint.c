@@ -126,7 +126,7 @@ static void load_row(fl_row *row, const fli_columns *c, fli_loader *in)
 {
     double value[FL_METRICS_MAX];
     fli_load_bytes(in, value, c->n * sizeof *value);
-    fli_row_clear_own(row);
+    fli_row_clear_user(row);
     for (size_t k = 0; k < c->n; k++) row->value[c->at[k]] = value[k];
 }
 

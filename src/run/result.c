@@ -229,7 +229,7 @@ static fl_status read_row(fl_ctx *ctx, const char *path, size_t line, const char
     fli_locale_leave(before);
     if (!json) return fli_fail(ctx, FL_EFORMAT, "%s:%zu:%d: %s", path, line, e.column, e.text);
     const fli_metric *m;
-    fli_row_clear_own(row);
+    fli_row_clear_user(row);
     for (size_t k = 0; (m = fli_metric_at(k)); k++) {
         const json_t *v = json_object_get(json, m->is.name);
         row->value[k] = json_is_number(v) ? json_number_value(v) : NAN;

@@ -13,11 +13,11 @@ typedef struct {
     fli_solver desc; /* first: what an instance is opened with leads here */
     fl_solver is;    /* its texts are in the arena */
     fli_arena arena;
-} own_solver;
+} user_solver;
 
 typedef struct {
     fli_worker *worker;
-    const own_solver *solver;
+    const user_solver *solver;
 } instance;
 
 /* fl_local.engine: of one task. */
@@ -146,7 +146,7 @@ static void solve(fl_ctx *ctx, void *opened, fli_task *const *tasks, size_t n)
     }
 }
 
-static void close_own(void *opened)
+static void close_user_solver(void *opened)
 {
     instance *in = opened;
     if (!in) return;
@@ -154,7 +154,7 @@ static void close_own(void *opened)
     fli_free(in);
 }
 
-static fl_status open_own(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **opened)
+static fl_status open_user_solver(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **opened)
 {
     void *worker = NULL;
     instance *in = fli_alloc(ctx, 1, sizeof *in);
@@ -163,7 +163,7 @@ static fl_status open_own(fl_ctx *ctx, const fli_solver *solver, const fli_open 
         fli_free(in);
         return s;
     }
-    *in = (instance){worker, (const own_solver *)solver};
+    *in = (instance){worker, (const user_solver *)solver};
     *opened = in;
     return FL_OK;
 }
@@ -172,7 +172,7 @@ static fl_status open_own(fl_ctx *ctx, const fli_solver *solver, const fli_open 
 
 static void solver_free(void *item)
 {
-    own_solver *o = item;
+    user_solver *o = item;
     if (!o) return;
     fli_arena_fini(&o->arena);
     fli_free(o);
@@ -191,7 +191,7 @@ static fl_status check(fl_ctx *ctx, const fl_solver *s)
 fl_status fli_user_solver_add(fl_ctx *ctx, const fl_solver *given)
 {
     fl_status s = check(ctx, given);
-    own_solver *o = s ? NULL : fli_alloc(ctx, 1, sizeof *o);
+    user_solver *o = s ? NULL : fli_alloc(ctx, 1, sizeof *o);
     if (!o) return s ? s : FL_ENOMEM;
     o->is = *given;
     fli_arena_init(&o->arena, ctx);
@@ -205,14 +205,14 @@ fl_status fli_user_solver_add(fl_ctx *ctx, const fl_solver *given)
                            .title = o->is.title,
                            .augments = 1,
                            .counts_steps = 1,
-                           .open = open_own,
+                           .open = open_user_solver,
                            .solve = solve,
-                           .close = close_own,
+                           .close = close_user_solver,
                            .bytes = fli_worker_bytes};
     return fli_registry_add(ctx, &solvers, o->is.name, o);
 }
 
-static const fli_solver *desc_of(const own_solver *o) { return o ? &o->desc : NULL; }
+static const fli_solver *desc_of(const user_solver *o) { return o ? &o->desc : NULL; }
 
 const fli_solver *fli_user_solver(const char *name) { return desc_of(fli_registry_find(&solvers, name)); }
 const fli_solver *fli_user_solver_at(size_t k) { return desc_of(fli_registry_at(&solvers, k)); }

@@ -257,7 +257,7 @@ static int all_full(const fli_check *c)
 static const char *obstacle(const fli_check *c, const fli_promise *p)
 {
     if (fli_check_failing(c)) return "the theorem does not apply";
-    if (c->plan.model->desc->traits & FLI_MODEL_OWN) return "no lower bound of an objective of one's own is known";
+    if (c->plan.model->desc->traits & FLI_MODEL_USER) return "no lower bound of an objective of one's own is known";
     if (c->facts.measured < c->plan.fed->clients) return "not all clients were measured";
     if (p->full && !all_full(c)) return "steps are on mini-batches, whose variance is not measured";
     return NULL;
