@@ -230,7 +230,7 @@ typedef struct {
 enum { FLI_SETTLES_BY_WORK = 1, FLI_SETTLES_BY_SMOOTHNESS };
 typedef struct {
     unsigned (*unsettled)(const void *params); /* by what; 0: nothing is left to settle */
-    /* Knows whether f_i are convex, momentum and outlook, and the largest L_i of those measured if it goes by that. */
+    /* Knows whether f_i are convex, momentum, first_round, and if that is asked for the largest L_i measured. */
     void (*settle)(void *params, const fli_facts *f);
 } fli_settling;
 /* What `fedloom tune` tries: a key as --set takes it, and the ends of its range. */

@@ -24,7 +24,8 @@ unsigned fli_dr_unsettled(const void *params)
 void fli_dr_settle(void *params, const fli_facts *f)
 {
     fli_dr_params *p = params;
-    p->settled = p->solver == FLI_DR_SGD ? f->outlook.travel / (1 - f->momentum) : (f->convex ? 10 : 1) / f->smoothness;
+    p->settled =
+        p->solver == FLI_DR_SGD ? f->first_round.travel / (1 - f->momentum) : (f->convex ? 10 : 1) / f->smoothness;
     /* strongly convex by half of rho, where somebody says how far from convex f_i is */
     if (p->weak_convexity > 0) p->settled = fmin(p->settled, 1 / (2 * p->weak_convexity));
     if (!(p->settled > 0 && isfinite(p->settled))) p->settled = 1; /* samples of zeros: any will do */

@@ -121,8 +121,8 @@ static unsigned unsettled(const void *params_)
 static void settle(void *params_, const fli_facts *f)
 {
     params *p = params_;
-    double travel = f->outlook.travel > 0 ? f->outlook.travel : 1;
-    double likely = f->outlook.probability > 0 ? f->outlook.probability : 1;
+    double travel = f->first_round.travel > 0 ? f->first_round.travel : 1;
+    double likely = f->first_round.probability > 0 ? f->first_round.probability : 1;
     int dual = !p->gamma.n || p->gamma.v[0] > 0;
     p->balanced_step = p->step.n ? p->step.v[0] : dual ? fmin(2, fmax(1, 2 / travel)) : 1;
     p->balanced_gamma = likely / (p->balanced_step * travel);

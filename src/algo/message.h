@@ -56,7 +56,7 @@ typedef enum {
     FLI_LOWER,
     FLI_NUMBER, /* a scalar */
     FLI_START   /* the start model; of messages down alone */
-} fli_what;
+} fli_part_kind;
 
 typedef enum {
     FLI_FORGET,    /* is gone when the turn is over */
@@ -64,7 +64,7 @@ typedef enum {
     FLI_KEEP_EACH, /* the same, and what it was in every phase in which it was sent: see fli_turn.history */
     FLI_VALUE,     /* up: takes the place of what the server has; */
     FLI_CHANGE     /* up: is added, scaled, to what the server has, so that it shrinks as a run converges */
-} fli_use;
+} fli_part_use;
 
 /* When a part is sent. 0: always. A method's stages are numbered from 0, see fli_algo.stage. */
 enum { FLI_STAGES = 24 };              /* at most this many */
@@ -75,9 +75,9 @@ enum { FLI_STAGES = 24 };              /* at most this many */
 
 typedef struct {
     const char *name; /* NULL: the end of the table */
-    fli_what what;
+    fli_part_kind what;
     size_t at; /* which one: down of the server's vectors or scalars, up of the upload's */
-    fli_use use;
+    fli_part_use use;
     unsigned when;
     size_t count; /* FLI_NUMBER: this many from `at` on; 0 counts as 1 */
 } fli_part;

@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     double travel;      /* lr_i Q_i: how far a unit gradient takes a client in its turn */
     double probability; /* p_i */
-} fli_outlook;
+} fli_first_round;
 
 typedef struct fli_facts fli_facts;
 
@@ -62,7 +62,7 @@ struct fli_facts {
     int dropped;    /* who is invited may be left out of the round: there is a deadline, or a round waits for some */
     int planned;    /* who takes part follows a plan, such as a trace, and not chance: in some rounds p_i^r is 0 */
     double base_lr; /* local.lr: lr without the client's factor */
-    fli_outlook outlook;
+    fli_first_round first_round;
     size_t steps; /* Q_i */
     double momentum;
     int full_batch;     /* a local step is over all of the client's samples, of either kind */

@@ -62,8 +62,8 @@ static const char *const *copy_names(fli_arena *a, const char *const *names, fl_
 
 static fli_part part_of(const fl_part *p)
 {
-    static const fli_what what[] = {FLI_WHOLE, FLI_NUMBER, FLI_START};
-    static const fli_use use[] = {FLI_FORGET, FLI_KEEP, FLI_VALUE, FLI_CHANGE};
+    static const fli_part_kind what[] = {FLI_WHOLE, FLI_NUMBER, FLI_START};
+    static const fli_part_use use[] = {FLI_FORGET, FLI_KEEP, FLI_VALUE, FLI_CHANGE};
     return (fli_part){NULL, what[p->what], p->at, use[p->use], p->when, p->count};
 }
 

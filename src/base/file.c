@@ -15,7 +15,7 @@
 
 /* ==== files and folders ===================================================================================== */
 
-static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode, fli_out *out)
+static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode, fli_writer *out)
 {
     memset(out, 0, sizeof *out);
     out->ctx = ctx;
@@ -28,20 +28,20 @@ static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode,
     return s;
 }
 
-fl_status fli_out_open(fl_ctx *ctx, const char *path, fli_out *out)
+fl_status fli_writer_open(fl_ctx *ctx, const char *path, fli_writer *out)
 {
     return out_open(ctx, path, O_WRONLY | O_CREAT | O_TRUNC, 0666, out);
 }
 
-void fli_out_bytes(fli_out *out, const void *p, size_t n)
+void fli_writer_bytes(fli_writer *out, const void *p, size_t n)
 {
     errno = 0;
     if (!out->error && n && fwrite(p, 1, n, out->f) != n) out->error = errno ? errno : EIO;
 }
 
-void fli_out_text(fli_out *out, const char *s) { fli_out_bytes(out, s, strlen(s)); }
+void fli_writer_text(fli_writer *out, const char *s) { fli_writer_bytes(out, s, strlen(s)); }
 
-void fli_out_printf(fli_out *out, const char *fmt, ...)
+void fli_writer_printf(fli_writer *out, const char *fmt, ...)
 {
     va_list ap;
     if (out->error) return;
@@ -53,7 +53,7 @@ void fli_out_printf(fli_out *out, const char *fmt, ...)
     va_end(ap);
 }
 
-fl_status fli_out_close(fli_out *out)
+fl_status fli_writer_close(fli_writer *out)
 {
     fl_status s = FL_OK;
     struct stat st;
@@ -111,15 +111,15 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
 static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void *head, size_t head_bytes, const void *p,
                          size_t n)
 {
-    fli_out out;
+    fli_writer out;
     char *temporary = fli_strf(ctx, "%s.tmp", path);
     if (!temporary) return FL_ENOMEM;
     unlink(temporary); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
     fl_status s = out_open(ctx, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
     if (!s) {
-        if (head_bytes) fli_out_bytes(&out, head, head_bytes);
-        fli_out_bytes(&out, p, n);
-        s = fli_out_close(&out);
+        if (head_bytes) fli_writer_bytes(&out, head, head_bytes);
+        fli_writer_bytes(&out, p, n);
+        s = fli_writer_close(&out);
     }
     if (!s && rename(temporary, path)) {
         s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));

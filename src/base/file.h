@@ -17,14 +17,14 @@ typedef struct {
     char *path;
     FILE *f;
     int error; /* errno of the first failure */
-} fli_out;
+} fli_writer;
 
-fl_status fli_out_open(fl_ctx *ctx, const char *path, fli_out *out);
-void fli_out_text(fli_out *out, const char *s);
-void fli_out_bytes(fli_out *out, const void *p, size_t n);
-void fli_out_printf(fli_out *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+fl_status fli_writer_open(fl_ctx *ctx, const char *path, fli_writer *out);
+void fli_writer_text(fli_writer *out, const char *s);
+void fli_writer_bytes(fli_writer *out, const void *p, size_t n);
+void fli_writer_printf(fli_writer *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* FL_EIO with the file's name and the reason if anything failed since open; the file is then removed. */
-fl_status fli_out_close(fli_out *out);
+fl_status fli_writer_close(fli_writer *out);
 
 /* A plain file for reading, and its length; NULL with the error set if it cannot be read, or is something else. */
 FILE *fli_plain_open(fl_ctx *ctx, const char *path, uint64_t *bytes);

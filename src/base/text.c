@@ -118,10 +118,10 @@ const char *fli_meant(const char *near, char out[FLI_MEANT_LEN])
     return out;
 }
 
-fli_shown fli_show(const char *text)
+fli_quoted fli_quote(const char *text)
 {
     enum { MOST = 40 };
-    fli_shown out;
+    fli_quoted out;
     size_t n = 0;
     out.s[n++] = '\'';
     for (; *text && n <= MOST; text++) out.s[n++] = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;

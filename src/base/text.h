@@ -28,7 +28,7 @@ const char *fli_meant(const char *near, char out[FLI_MEANT_LEN]);
 /* Foreign text for a message: quoted, cut, without control characters. */
 typedef struct {
     char s[48];
-} fli_shown;
-fli_shown fli_show(const char *text);
+} fli_quoted;
+fli_quoted fli_quote(const char *text);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct {
     int finite, own_finite; /* its answer; the own model in that */
     fli_turn turn;
     fli_view view;
-    fli_kept kept;
+    fli_client_state kept;
     fli_message work; /* the algorithm's scratch vectors */
     fli_exchange *exchange;
     fl_failure failure;

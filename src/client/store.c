@@ -446,10 +446,10 @@ static fl_status find_or_make_entry(fli_store *s, size_t client, entry **out, in
 
 /* ---- what others call ------------------------------------------------------------------------------------ */
 
-fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out)
+fl_status fli_store_get(fli_store *s, size_t client, fli_client_state *out)
 {
     entry *e = NULL;
-    *out = (fli_kept){0};
+    *out = (fli_client_state){0};
     if (!s->payload) return FL_OK;
     fl_status status =
         s->spec.budget ? acquire(s, client, 1, &e, &out->first) : find_or_make_entry(s, client, &e, &out->first);
@@ -544,7 +544,7 @@ const double *fli_store_scalars(fli_store *s, size_t client)
 
 static fl_status load_client(fli_store *s, size_t client, fli_loader *in)
 {
-    fli_kept kept;
+    fli_client_state kept;
     if (find(s, client) && touched(find(s, client)))
         return fli_loader_refuse(in, "does not fit this run: a client is in it twice");
     fl_status status = fli_store_get(s, client, &kept);

@@ -33,7 +33,7 @@ typedef struct {
     void **vectors;
     double *scalars;
     int first; /* this client was never touched before */
-} fli_kept;
+} fli_client_state;
 
 typedef struct {
     fli_space space;
@@ -51,7 +51,7 @@ typedef struct {
 fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out);
 void fli_store_free(fli_store *s);
 /* The client's vectors and scalars, zeroed on the first call. They stay where they are until fli_store_release. */
-fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out);
+fl_status fli_store_get(fli_store *s, size_t client, fli_client_state *out);
 /* The same for reading: *out is NULL if this client was never touched (or clients keep nothing); makes none. Unless it
  * is NULL, to be released as well. */
 fl_status fli_store_peek(fli_store *s, size_t client, void *const **out);

@@ -40,12 +40,12 @@ double fli_ask_params_coin(const fli_ask_params *a, size_t round);
 struct fl_config {
     fl_ctx *ctx;
     fli_arena arena;
-    fli_node *root;      /* a map */
-    fli_memory memory;   /* for data.kind memory; train.size 0: nothing was handed over */
-    size_t slice;        /* entries that the server takes at a time, for tests of methods; 0: what is fast */
-    fli_between between; /* called between uploads, for tests that runs do not disturb each other */
-    fl_ranks ranks;      /* that make runs of it together; count 0: this process alone */
-    int compared;        /* one of several runs of an experiment: what only some methods have may be asked of all */
+    fli_node *root;                /* a map */
+    fli_memory memory;             /* for data.kind memory; train.size 0: nothing was handed over */
+    size_t slice;                  /* entries that the server takes at a time, for tests of methods; 0: what is fast */
+    fli_after_absorb after_absorb; /* called between uploads, for tests that runs do not disturb each other */
+    fl_ranks ranks;                /* that make runs of it together; count 0: this process alone */
+    int compared; /* one of several runs of an experiment: what only some methods have may be asked of all */
 };
 
 /* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the

@@ -19,7 +19,7 @@ const char fli_rules_base[] = "data: {kind: blobs, samples: 60}\n"
 /* ---- places ---------------------------------------------------------------------------------------------- */
 
 /* Where a key was given. `participation: everyone` gives participation.kind. */
-static const fli_node *given(const fli_known *k, const char *key)
+static const fli_node *given(const fli_rule_facts *k, const char *key)
 {
     const fli_node *n = fli_yaml_get(k->root, key);
     const char *dot = strchr(key, '.');
@@ -43,7 +43,7 @@ static int next_word(const char **at, char *word, size_t size)
 }
 
 /* The first of the keys that was given another value than its default; without one, the first that was given. */
-static const fli_node *blamed(const fli_known *k, const char *keys, char *key, size_t size)
+static const fli_node *blamed(const fli_rule_facts *k, const char *keys, char *key, size_t size)
 {
     const fli_node *first = NULL;
     char word[64];
@@ -60,7 +60,7 @@ static const fli_node *blamed(const fli_known *k, const char *keys, char *key, s
 }
 
 /* The first key that a sentence speaks of and that was given. */
-static const fli_node *spoken_of(const fli_known *k, const char *line, size_t length)
+static const fli_node *spoken_of(const fli_rule_facts *k, const char *line, size_t length)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789.";
     for (size_t i = 0; i < length;) {
@@ -80,7 +80,7 @@ static const fli_node *spoken_of(const fli_known *k, const char *line, size_t le
 
 /* ---- problems -------------------------------------------------------------------------------------------- */
 
-void fli_problems_init(fli_problems *p, const fli_known *k)
+void fli_problems_init(fli_problems *p, const fli_rule_facts *k)
 {
     *p = (fli_problems){.known = k};
     fli_text_init(&p->said, k->ctx);
@@ -100,7 +100,7 @@ static void add_line(fli_problems *p, fl_status status, const fli_node *at, cons
 
 void fli_problems_note(fli_problems *p, fl_status status, const char *keys)
 {
-    const fli_known *k = p->known;
+    const fli_rule_facts *k = p->known;
     char key[64];
     if (!status) return;
     for (const char *line = fl_ctx_error(k->ctx); *line;) {
@@ -128,24 +128,27 @@ fl_status fli_problems_fini(fli_problems *p)
 
 /* ==== rules that need the data or the model ================================================================ */
 
-static const fli_algo *algo(const fli_known *k) { return k->settings->algorithm.item.desc; }
-static int model_has(const fli_known *k, unsigned trait) { return k->model && k->model->desc->traits & trait; }
+static const fli_algo *algo(const fli_rule_facts *k) { return k->settings->algorithm.item.desc; }
+static int model_has(const fli_rule_facts *k, unsigned trait) { return k->model && k->model->desc->traits & trait; }
 
 /* ---- accuracy goals need something to be accurate on ------------------------------------------------------ */
 
-static int has_goals(const fli_known *k)
+static int has_goals(const fli_rule_facts *k)
 {
     return k->model && (k->settings->metrics.targets.n || k->settings->stop.target > 0);
 }
 
-static int goals_without_labels(const fli_known *k) { return has_goals(k) && model_has(k, FLI_MODEL_UNSUPERVISED); }
+static int goals_without_labels(const fli_rule_facts *k)
+{
+    return has_goals(k) && model_has(k, FLI_MODEL_UNSUPERVISED);
+}
 
-static int goals_of_regression(const fli_known *k)
+static int goals_of_regression(const fli_rule_facts *k)
 {
     return has_goals(k) && !model_has(k, FLI_MODEL_UNSUPERVISED | FLI_MODEL_CLASSIFIER);
 }
 
-static int goals_untested(const fli_known *k)
+static int goals_untested(const fli_rule_facts *k)
 {
     return has_goals(k) && model_has(k, FLI_MODEL_CLASSIFIER) && !k->fed->test &&
            !(k->settings->data.test_fraction > 0);
@@ -153,7 +156,7 @@ static int goals_untested(const fli_known *k)
 
 /* ---- the solver, which may want more of the model than the method does ------------------------------------ */
 
-static fl_status solver_fits(const fli_known *k)
+static fl_status solver_fits(const fli_rule_facts *k)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; k->model && !s && i < k->solvers->count; i++)
@@ -161,39 +164,39 @@ static fl_status solver_fits(const fli_known *k)
     return s;
 }
 
-static int cannot_use(const fli_known *k, const fli_solver *s)
+static int cannot_use(const fli_rule_facts *k, const fli_solver *s)
 {
     const fli_data_settings *d = &k->settings->data;
     return d->augment != FLI_AUGMENT_NONE && !d->augment_once && !s->augments;
 }
 
 /* Solvers that know nothing of a second block would leave it out silently. */
-static int leaves_out(const fli_known *k, const fli_solver *s) { return k->model->latent && !s->second_block; }
+static int leaves_out(const fli_rule_facts *k, const fli_solver *s) { return k->model->latent && !s->second_block; }
 
 /* The first of the method's solvers that cannot use such data or such a model; NULL: all can. */
-static const fli_solver *failing_solver(const fli_known *k)
+static const fli_solver *failing_solver(const fli_rule_facts *k)
 {
     for (size_t i = 0; i < k->solvers->count; i++)
         if (cannot_use(k, k->solvers->at[i]) || leaves_out(k, k->solvers->at[i])) return k->solvers->at[i];
     return NULL;
 }
 
-static int cannot_augment(const fli_known *k)
+static int cannot_augment(const fli_rule_facts *k)
 {
     const fli_solver *s = k->model ? failing_solver(k) : NULL;
     return s && cannot_use(k, s);
 }
 
-static int leaves_block_out(const fli_known *k)
+static int leaves_block_out(const fli_rule_facts *k)
 {
     const fli_solver *s = k->model ? failing_solver(k) : NULL;
     return s && leaves_out(k, s);
 }
 
-static int leaves_labels_out(const fli_known *k) { return leaves_block_out(k) && !k->model->latent->every; }
-static int leaves_members_out(const fli_known *k) { return leaves_block_out(k) && k->model->latent->every; }
+static int leaves_labels_out(const fli_rule_facts *k) { return leaves_block_out(k) && !k->model->latent->every; }
+static int leaves_members_out(const fli_rule_facts *k) { return leaves_block_out(k) && k->model->latent->every; }
 
-static int counts_no_steps(const fli_known *k)
+static int counts_no_steps(const fli_rule_facts *k)
 {
     int counts = !k->model;
     for (size_t i = 0; k->model && i < k->solvers->count; i++) counts |= k->solvers->at[i]->counts_steps;
@@ -203,7 +206,7 @@ static int counts_no_steps(const fli_known *k)
 /* ---- objectives of users ---------------------------------------------------------------------------------- */
 
 /* Those that are asked for whole clients know these by the number of their only sample. */
-static fl_status one_sample_each(const fli_known *k)
+static fl_status one_sample_each(const fli_rule_facts *k)
 {
     if (!k->model || !fli_model_by_client(k->model)) return FL_OK;
     if (k->fed->test)
@@ -226,16 +229,16 @@ static fl_status one_sample_each(const fli_known *k)
 
 /* ---- devices ---------------------------------------------------------------------------------------------- */
 
-static int on_device(const fli_known *k) { return k->model && fli_settings_on_device(k->settings); }
+static int on_device(const fli_rule_facts *k) { return k->model && fli_settings_on_device(k->settings); }
 
-static fl_status device_here(const fli_known *k)
+static fl_status device_here(const fli_rule_facts *k)
 {
     const fli_backend *backend;
     size_t which;
     return on_device(k) ? fli_device_find(k->ctx, k->settings->top.device, &backend, &which) : FL_OK;
 }
 
-static fl_status model_there(const fli_known *k)
+static fl_status model_there(const fli_rule_facts *k)
 {
     fli_network net;
     if (!on_device(k) || k->model->desc->traits & FLI_MODEL_USER || k->model->bilevel) return FL_OK;
@@ -246,7 +249,7 @@ static fl_status model_there(const fli_known *k)
 }
 
 /* The method's solver has nobody who does the same there. */
-static fl_status solvers_there(const fli_known *k)
+static fl_status solvers_there(const fli_rule_facts *k)
 {
     char known[256] = "";
     const fli_solver *missing = NULL;
@@ -264,19 +267,19 @@ static fl_status solvers_there(const fli_known *k)
 
 /* ---- the rest --------------------------------------------------------------------------------------------- */
 
-static fl_status regularizer_fits(const fli_known *k)
+static fl_status regularizer_fits(const fli_rule_facts *k)
 {
     const fli_regularizer *g = k->settings->regularizer.item.desc;
     return k->model && g->validate ? g->validate(k->ctx, k->settings->regularizer.params, k->model->space.n) : FL_OK;
 }
 
 /* Without labels, taking some away would only take samples away. */
-static int hides_nothing(const fli_known *k)
+static int hides_nothing(const fli_rule_facts *k)
 {
     return model_has(k, FLI_MODEL_UNSUPERVISED) && k->settings->data.unlabelled > 0;
 }
 
-static fl_status samples_for_levels(const fli_known *k)
+static fl_status samples_for_levels(const fli_rule_facts *k)
 {
     const fli_settings *s = k->settings;
     for (size_t i = 0; k->model && k->model->bilevel && s->bilevel.validation > 0 && i < k->fed->clients; i++)
@@ -288,24 +291,24 @@ static fl_status samples_for_levels(const fli_known *k)
     return FL_OK;
 }
 
-static int no_potential(const fli_known *k)
+static int no_potential(const fli_rule_facts *k)
 {
     return k->settings->metrics.potential && !algo(k)->theory.potential.name && !k->compared;
 }
 
-static fl_status local_lists(const fli_known *k)
+static fl_status local_lists(const fli_rule_facts *k)
 {
     return fli_keys_check_clients(k->ctx, "local", fli_settings_common("local"), &k->settings->local, k->fed->clients);
 }
 
-static fl_status method_lists(const fli_known *k)
+static fl_status method_lists(const fli_rule_facts *k)
 {
     const fli_choice *c = &k->settings->algorithm;
     return fli_keys_check_clients(k->ctx, "algorithm", c->item.keys, c->params, k->fed->clients);
 }
 
 /* A method looks at its parameters when its lists have the right lengths. */
-static fl_status method_parameters(const fli_known *k)
+static fl_status method_parameters(const fli_rule_facts *k)
 {
     if (!algo(k)->validate) return FL_OK;
     if (!method_lists(k)) return algo(k)->validate(k->ctx, k->settings->algorithm.params, k->fed->clients);
@@ -313,7 +316,7 @@ static fl_status method_parameters(const fli_known *k)
     return FL_OK;
 }
 
-static fl_status bound_on_age(const fli_known *k)
+static fl_status bound_on_age(const fli_rule_facts *k)
 {
     return k->pace.buffer && k->at_work ? fli_pace_check(k->ctx, &k->pace, k->at_work) : FL_OK;
 }
@@ -378,7 +381,7 @@ const fli_rule fli_data_rules[] = {
 
 /* ==== checking a table of rules ============================================================================ */
 
-static int answerable(const fli_known *k, const char *keys)
+static int answerable(const fli_rule_facts *k, const char *keys)
 {
     char word[64];
     while (next_word(&keys, word, sizeof word))
@@ -387,7 +390,7 @@ static int answerable(const fli_known *k, const char *keys)
 }
 
 /* The sentence with its values; the blamed key's value is added where the sentence does not have it. */
-static void word_sentence(const fli_known *k, const char *sentence, const char *blame, fli_text *out)
+static void word_sentence(const fli_rule_facts *k, const char *sentence, const char *blame, fli_text *out)
 {
     int told = !*blame;
     for (const char *c = sentence; *c;) {
@@ -413,7 +416,7 @@ static void word_sentence(const fli_known *k, const char *sentence, const char *
 
 static void check_rule(fli_problems *p, const fli_rule *r)
 {
-    const fli_known *k = p->known;
+    const fli_rule_facts *k = p->known;
     char blame[64] = "";
     fli_text line;
     if (!answerable(k, r->keys)) return;

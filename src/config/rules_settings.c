@@ -7,139 +7,154 @@
 
 #include <string.h>
 
-static const fli_algo *algo(const fli_known *k) { return k->settings->algorithm.item.desc; }
-static int has_trait(const fli_known *k, unsigned trait) { return (algo(k)->traits & trait) != 0; }
-static int in_rounds(const fli_known *k) { return !algo(k)->async.pace; }
-static int real_clock(const fli_known *k) { return k->settings->top.clock == FLI_CLOCK_REAL; }
+static const fli_algo *algo(const fli_rule_facts *k) { return k->settings->algorithm.item.desc; }
+static int has_trait(const fli_rule_facts *k, unsigned trait) { return (algo(k)->traits & trait) != 0; }
+static int in_rounds(const fli_rule_facts *k) { return !algo(k)->async.pace; }
+static int real_clock(const fli_rule_facts *k) { return k->settings->top.clock == FLI_CLOCK_REAL; }
 static int is(const fli_choice *c, const char *name) { return !strcmp(c->item.name, name); }
-static int no_devices(const fli_known *k) { return is(&k->settings->devices, "none"); }
-static int no_levels(const fli_known *k) { return is(&k->settings->levels, "none"); }
-static int no_regularizer(const fli_known *k) { return is(&k->settings->regularizer, "none"); }
+static int no_devices(const fli_rule_facts *k) { return is(&k->settings->devices, "none"); }
+static int no_levels(const fli_rule_facts *k) { return is(&k->settings->levels, "none"); }
+static int no_regularizer(const fli_rule_facts *k) { return is(&k->settings->regularizer, "none"); }
 
-static int drops(const fli_known *k) { return k->settings->system.deadline > 0 || k->settings->system.wait_for < 1; }
+static int drops(const fli_rule_facts *k)
+{
+    return k->settings->system.deadline > 0 || k->settings->system.wait_for < 1;
+}
 
 /* ---- one section ----------------------------------------------------------------------------------------- */
 
-static int bad_range(const fli_known *k)
+static int bad_range(const fli_rule_facts *k)
 {
     const fli_local_work *e = &k->settings->local.work;
     return e->uneven == FLI_UNEVEN_RANGE && (e->range.n != 2 || e->range.v[0] > e->range.v[1]);
 }
 
-static int no_speeds(const fli_known *k)
+static int no_speeds(const fli_rule_facts *k)
 {
     return k->settings->local.work.uneven == FLI_UNEVEN_SPEEDS && !k->settings->local.work.speeds.n;
 }
 
-static int bad_scales(const fli_known *k)
+static int bad_scales(const fli_rule_facts *k)
 {
     const fli_data_settings *d = &k->settings->data;
     return d->normalize == FLI_NORM_GIVEN && (!d->mean.n || d->mean.n != d->std.n);
 }
 
-static int no_scale(const fli_known *k)
+static int no_scale(const fli_rule_facts *k)
 {
     const fli_data_settings *d = &k->settings->data;
     return d->normalize == FLI_NORM_AFFINE && !d->scale.n;
 }
 
-static int crop_missing(const fli_known *k)
+static int crop_missing(const fli_rule_facts *k)
 {
     return k->settings->data.augment == FLI_AUGMENT_CROP && !k->settings->data.crop;
 }
 
-static int cropped_twice(const fli_known *k)
+static int cropped_twice(const fli_rule_facts *k)
 {
     return k->settings->data.augment == FLI_AUGMENT_CIFAR && k->settings->data.crop;
 }
 
-static int once_nothing(const fli_known *k)
+static int once_nothing(const fli_rule_facts *k)
 {
     return k->settings->data.augment == FLI_AUGMENT_NONE && k->settings->data.augment_once;
 }
 
-static int share_of_nothing(const fli_known *k)
+static int share_of_nothing(const fli_rule_facts *k)
 {
     return k->settings->data.augment == FLI_AUGMENT_NONE && k->settings->data.augment_share < 1;
 }
 
-static int bad_multiple(const fli_known *k)
+static int bad_multiple(const fli_rule_facts *k)
 {
     return k->settings->stop.diverged > 0 && k->settings->stop.diverged <= 1;
 }
 
 /* ---- what is measured ------------------------------------------------------------------------------------ */
 
-static int targets_untested(const fli_known *k) { return k->settings->metrics.targets.n && !k->settings->metrics.test; }
+static int targets_untested(const fli_rule_facts *k)
+{
+    return k->settings->metrics.targets.n && !k->settings->metrics.test;
+}
 
-static int target_untested(const fli_known *k) { return k->settings->stop.target > 0 && !k->settings->metrics.test; }
+static int target_untested(const fli_rule_facts *k)
+{
+    return k->settings->stop.target > 0 && !k->settings->metrics.test;
+}
 
-static int goal_unmeasured(const fli_known *k)
+static int goal_unmeasured(const fli_rule_facts *k)
 {
     return k->settings->metrics.goal == FLI_GOAL_LOCAL && !k->settings->metrics.local;
 }
 
-static int goal_untested(const fli_known *k)
+static int goal_untested(const fli_rule_facts *k)
 {
     return k->settings->metrics.goal == FLI_GOAL_LOCAL && k->settings->data.test_fraction == 0;
 }
 
-static int stops_by_mapping(const fli_known *k) { return k->settings->stop.gradient_mapping > 0; }
-static int mapping_unmeasured(const fli_known *k)
+static int stops_by_mapping(const fli_rule_facts *k) { return k->settings->stop.gradient_mapping > 0; }
+static int mapping_unmeasured(const fli_rule_facts *k)
 {
     return stops_by_mapping(k) && !k->settings->metrics.gradient_mapping;
 }
-static int mapping_of_levels(const fli_known *k) { return stops_by_mapping(k) && has_trait(k, FLI_ALGO_BILEVEL); }
-static int mapping_of_one_block(const fli_known *k)
+static int mapping_of_levels(const fli_rule_facts *k) { return stops_by_mapping(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int mapping_of_one_block(const fli_rule_facts *k)
 {
     return stops_by_mapping(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FLI_ALGO_LABELLED);
 }
 
-static int stops_by_gradient(const fli_known *k) { return k->settings->stop.gradient2 > 0; }
-static int gradient_unmeasured(const fli_known *k) { return stops_by_gradient(k) && !k->settings->metrics.gradient; }
-static int gradient_of_a_part(const fli_known *k) { return stops_by_gradient(k) && !no_regularizer(k); }
-static int gradient_of_levels(const fli_known *k) { return stops_by_gradient(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int stops_by_gradient(const fli_rule_facts *k) { return k->settings->stop.gradient2 > 0; }
+static int gradient_unmeasured(const fli_rule_facts *k)
+{
+    return stops_by_gradient(k) && !k->settings->metrics.gradient;
+}
+static int gradient_of_a_part(const fli_rule_facts *k) { return stops_by_gradient(k) && !no_regularizer(k); }
+static int gradient_of_levels(const fli_rule_facts *k)
+{
+    return stops_by_gradient(k) && has_trait(k, FLI_ALGO_BILEVEL);
+}
 
-static int gradient_of_one_block(const fli_known *k)
+static int gradient_of_one_block(const fli_rule_facts *k)
 {
     return stops_by_gradient(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FLI_ALGO_LABELLED);
 }
 
-static int hypergradient_of_one(const fli_known *k) { return k->settings->metrics.hypergradient && no_levels(k); }
-static int potential_of_labelled(const fli_known *k)
+static int hypergradient_of_one(const fli_rule_facts *k) { return k->settings->metrics.hypergradient && no_levels(k); }
+static int potential_of_labelled(const fli_rule_facts *k)
 {
     return k->settings->metrics.potential && algo(k)->theory.potential.name &&
            k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED) &&
            !has_trait(k, FLI_ALGO_BLOCKS);
 }
 
-static int own_models_at_work(const fli_known *k) { return !in_rounds(k) && k->settings->metrics.local; }
+static int own_models_at_work(const fli_rule_facts *k) { return !in_rounds(k) && k->settings->metrics.local; }
 
 /* ---- what a method asks for ------------------------------------------------------------------------------ */
 
-static int everyone_missing(const fli_known *k)
+static int everyone_missing(const fli_rule_facts *k)
 {
     return has_trait(k, FLI_ALGO_EVERYONE) &&
            !((const fli_participation_desc *)k->settings->sampler.item.desc)->everyone;
 }
 
-static int everyone_late(const fli_known *k)
+static int everyone_late(const fli_rule_facts *k)
 {
     return has_trait(k, FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS) && drops(k);
 }
 
-static int not_composite(const fli_known *k) { return !has_trait(k, FLI_ALGO_COMPOSITE) && !no_regularizer(k); }
+static int not_composite(const fli_rule_facts *k) { return !has_trait(k, FLI_ALGO_COMPOSITE) && !no_regularizer(k); }
 
-static int weighs_equally(const fli_known *k)
+static int weighs_equally(const fli_rule_facts *k)
 {
     return has_trait(k, FLI_ALGO_UNIFORM) && k->settings->top.weights == FLI_WEIGHTS_SAMPLES;
 }
 
 /* ---- a local solver of the user's ------------------------------------------------------------------------- */
 
-static int names_solver(const fli_known *k) { return strcmp(k->settings->local.solver, FLI_SOLVER_SGD) != 0; }
+static int names_solver(const fli_rule_facts *k) { return strcmp(k->settings->local.solver, FLI_SOLVER_SGD) != 0; }
 
-static fl_status solver_known(const fli_known *k)
+static fl_status solver_known(const fli_rule_facts *k)
 {
     const char *name = k->settings->local.solver;
     if (!names_solver(k) || fli_user_solver(name)) return FL_OK;
@@ -148,36 +163,36 @@ static fl_status solver_known(const fli_known *k)
                     fli_meant(fl_nearest(name, fli_item_name, fli_kind_find("solver")), meant));
 }
 
-static int solver_unwanted(const fli_known *k)
+static int solver_unwanted(const fli_rule_facts *k)
 {
     return names_solver(k) && !fli_algo_takes_solver(algo(k), k->settings->algorithm.params);
 }
 
-static int solver_by_step(const fli_known *k)
+static int solver_by_step(const fli_rule_facts *k)
 {
     return names_solver(k) && k->settings->local.schedule_by == FLI_BY_STEP;
 }
 
 /* ---- schedules that count steps: their sizes differ within a round ---------------------------------------- */
 
-static int by_step(const fli_known *k) { return k->settings->local.schedule_by == FLI_BY_STEP; }
-static int one_size_a_round(const fli_known *k) { return by_step(k) && has_trait(k, FLI_ALGO_PLAIN_SGD); }
-static int prox_by_step(const fli_known *k) { return by_step(k) && !no_regularizer(k); }
-static int counts_nothing(const fli_known *k) { return by_step(k) && !in_rounds(k); }
+static int by_step(const fli_rule_facts *k) { return k->settings->local.schedule_by == FLI_BY_STEP; }
+static int one_size_a_round(const fli_rule_facts *k) { return by_step(k) && has_trait(k, FLI_ALGO_PLAIN_SGD); }
+static int prox_by_step(const fli_rule_facts *k) { return by_step(k) && !no_regularizer(k); }
+static int counts_nothing(const fli_rule_facts *k) { return by_step(k) && !in_rounds(k); }
 
 /* ---- data ------------------------------------------------------------------------------------------------ */
 
-static int nothing_unlabelled(const fli_known *k)
+static int nothing_unlabelled(const fli_rule_facts *k)
 {
     return k->settings->semi.labels != FLI_SEMI_NONE && k->settings->data.unlabelled == 0;
 }
 
-static int partitions_its_own(const fli_known *k)
+static int partitions_its_own(const fli_rule_facts *k)
 {
     return k->settings->data.on_demand && !is(&k->settings->partitioner, "natural");
 }
 
-static int clients_missing(const fli_known *k)
+static int clients_missing(const fli_rule_facts *k)
 {
     const fli_partitioner *p = k->settings->partitioner.item.desc;
     return !k->settings->data.on_demand && !k->settings->partition.clients && !p->sets_clients;
@@ -185,20 +200,20 @@ static int clients_missing(const fli_known *k)
 
 /* ---- two levels ------------------------------------------------------------------------------------------ */
 
-static int levels_missing(const fli_known *k) { return has_trait(k, FLI_ALGO_BILEVEL) && no_levels(k); }
-static int levels_unknown(const fli_known *k) { return !has_trait(k, FLI_ALGO_BILEVEL) && !no_levels(k); }
+static int levels_missing(const fli_rule_facts *k) { return has_trait(k, FLI_ALGO_BILEVEL) && no_levels(k); }
+static int levels_unknown(const fli_rule_facts *k) { return !has_trait(k, FLI_ALGO_BILEVEL) && !no_levels(k); }
 
-static int decay_of_levels(const fli_known *k)
+static int decay_of_levels(const fli_rule_facts *k)
 {
     return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->model.weight_decay > 0;
 }
 
-static int momentum_of_levels(const fli_known *k)
+static int momentum_of_levels(const fli_rule_facts *k)
 {
     return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->local.momentum > 0;
 }
 
-static int steps_differ(const fli_known *k)
+static int steps_differ(const fli_rule_facts *k)
 {
     const fli_reals *r = &k->settings->local.lr_factors;
     int differ = 0;
@@ -206,46 +221,52 @@ static int steps_differ(const fli_known *k)
     return has_trait(k, FLI_ALGO_EQUAL_LR) && differ;
 }
 
-static int cohort_changes(const fli_known *k)
+static int cohort_changes(const fli_rule_facts *k)
 {
     return has_trait(k, FLI_ALGO_BILEVEL) && algo(k)->rounds.phases && drops(k);
 }
 
 /* ---- clocks: rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time ------ */
 
-static int drops_untimed(const fli_known *k) { return no_devices(k) && (drops(k) || k->settings->stop.simulated > 0); }
-static int arrives_untimed(const fli_known *k) { return no_devices(k) && !in_rounds(k) && !real_clock(k); }
-static int rounds_in_real_time(const fli_known *k) { return in_rounds(k) && real_clock(k); }
+static int drops_untimed(const fli_rule_facts *k)
+{
+    return no_devices(k) && (drops(k) || k->settings->stop.simulated > 0);
+}
+static int arrives_untimed(const fli_rule_facts *k) { return no_devices(k) && !in_rounds(k) && !real_clock(k); }
+static int rounds_in_real_time(const fli_rule_facts *k) { return in_rounds(k) && real_clock(k); }
 
-static int not_at_work(const fli_known *k)
+static int not_at_work(const fli_rule_facts *k)
 {
     return !in_rounds(k) && !((const fli_participation_desc *)k->settings->sampler.item.desc)->at_work;
 }
 
-static int never_waits(const fli_known *k) { return !in_rounds(k) && drops(k); }
+static int never_waits(const fli_rule_facts *k) { return !in_rounds(k) && drops(k); }
 
-static int not_concurrent(const fli_known *k)
+static int not_concurrent(const fli_rule_facts *k)
 {
     return real_clock(k) && !((const fli_executor *)k->settings->executor.item.desc)->one;
 }
 
-static int real_and_simulated(const fli_known *k) { return real_clock(k) && k->settings->stop.simulated > 0; }
-static int saved_nowhere(const fli_known *k) { return k->settings->top.checkpoint_every && !*k->settings->top.output; }
-static int saved_in_real_time(const fli_known *k)
+static int real_and_simulated(const fli_rule_facts *k) { return real_clock(k) && k->settings->stop.simulated > 0; }
+static int saved_nowhere(const fli_rule_facts *k)
+{
+    return k->settings->top.checkpoint_every && !*k->settings->top.output;
+}
+static int saved_in_real_time(const fli_rule_facts *k)
 {
     return k->settings->top.checkpoint_every && real_clock(k) && !is(&k->settings->source, "joined");
 }
 
 /* ---- a server whose clients are elsewhere ----------------------------------------------------------------- */
 
-static int never_enough(const fli_known *k) { return k->settings->server.quorum > k->settings->server.wait_for; }
+static int never_enough(const fli_rule_facts *k) { return k->settings->server.quorum > k->settings->server.wait_for; }
 
 /* ---- devices: what only the processors of this machine can compute ---------------------------------------- */
 
-static int on_device(const fli_known *k) { return fli_settings_on_device(k->settings); }
+static int on_device(const fli_rule_facts *k) { return fli_settings_on_device(k->settings); }
 
 /* Whether there are GPUs is looked at when a run is planned: what was computed with one can be read anywhere. */
-static fl_status device_known(const fli_known *k)
+static fl_status device_known(const fli_rule_facts *k)
 {
     const char *name = k->settings->top.device;
     const fli_backend *backend;
@@ -253,14 +274,17 @@ static fl_status device_known(const fli_known *k)
     return on_device(k) && strncmp(name, "cuda", 4) ? fli_device_find(k->ctx, name, &backend, &which) : FL_OK;
 }
 
-static int coarse_here(const fli_known *k) { return k->settings->top.precision == FLI_PRECISION_TF32 && !on_device(k); }
-static int carried_there(const fli_known *k) { return on_device(k) && !is(&k->settings->executor, "threads"); }
-static int real_there(const fli_known *k) { return on_device(k) && real_clock(k); }
-static int made_there(const fli_known *k) { return on_device(k) && k->settings->data.on_demand; }
-static int touches_there(const fli_known *k) { return on_device(k) && has_trait(k, FLI_ALGO_TOUCHES); }
-static int levels_there(const fli_known *k) { return on_device(k) && has_trait(k, FLI_ALGO_BILEVEL); }
-static int solver_there(const fli_known *k) { return on_device(k) && names_solver(k); }
-static int user_model_there(const fli_known *k) { return on_device(k) && k->settings->objective.item.by_user; }
+static int coarse_here(const fli_rule_facts *k)
+{
+    return k->settings->top.precision == FLI_PRECISION_TF32 && !on_device(k);
+}
+static int carried_there(const fli_rule_facts *k) { return on_device(k) && !is(&k->settings->executor, "threads"); }
+static int real_there(const fli_rule_facts *k) { return on_device(k) && real_clock(k); }
+static int made_there(const fli_rule_facts *k) { return on_device(k) && k->settings->data.on_demand; }
+static int touches_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FLI_ALGO_TOUCHES); }
+static int levels_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int solver_there(const fli_rule_facts *k) { return on_device(k) && names_solver(k); }
+static int user_model_there(const fli_rule_facts *k) { return on_device(k) && k->settings->objective.item.by_user; }
 
 const fli_rule fli_settings_rules[] = {
     {"device", NULL, "devices that there can be", "device: abacus", device_known},

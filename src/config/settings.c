@@ -485,7 +485,7 @@ size_t fli_settings_section_of(const char *key)
 
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out)
 {
-    fli_known known = {.ctx = ctx, .root = root, .settings = out};
+    fli_rule_facts known = {.ctx = ctx, .root = root, .settings = out};
     fli_problems problems;
     memset(out, 0, sizeof *out);
     fl_status status = bind_top(ctx, a, root, out, &known.unbound);

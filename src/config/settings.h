@@ -184,15 +184,15 @@ typedef struct {
     fli_pace pace;  /* of asynchronous methods; buffer 0: not known */
     size_t at_work; /* clients of asynchronous methods at a time */
     int compared;   /* one of several runs of a comparison: what only some methods have may be asked of all */
-} fli_known;
+} fli_rule_facts;
 
 typedef struct {
     const char *keys; /* what it is about, separated by blanks: the key to blame comes first; NULL ends a table */
-    int (*broken)(const fli_known *k);
+    int (*broken)(const fli_rule_facts *k);
     const char *sentence; /* {section.key} stands for its value, {solver} for the culprit's name */
     const char *example;  /* settings that break it, over those of fli_rules_base */
     /* Instead of a predicate and a sentence: complains itself, by fli_fail. `sentence` then says what it is about. */
-    fl_status (*check)(const fli_known *k);
+    fl_status (*check)(const fli_rule_facts *k);
 } fli_rule;
 
 extern const fli_rule fli_settings_rules[], fli_data_rules[];
@@ -200,13 +200,13 @@ extern const char fli_rules_base[]; /* a configuration that breaks none */
 
 /* Problems found so far, of which there may be several. */
 typedef struct {
-    const fli_known *known;
+    const fli_rule_facts *known;
     fli_text said; /* a line for each */
     fl_status status;
 } fli_problems;
 
 /* Begins with what the context's error already says. */
-void fli_problems_init(fli_problems *p, const fli_known *k);
+void fli_problems_init(fli_problems *p, const fli_rule_facts *k);
 /* Adds the error that a check has just left in the context, if its status says so. The place of each line is that of
  * the first key it speaks of, else that of the first of `keys` that was given. */
 void fli_problems_note(fli_problems *p, fl_status status, const char *keys);

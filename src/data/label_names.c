@@ -148,7 +148,7 @@ static fl_status look_up(const fli_label_names *l, const char *text, fli_origin 
         found = bsearch(&key, l->sorted, l->words.n, sizeof key, by_value);
     if (!found)
         return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %s does not occur in the training data%s", FLI_ORIGIN(at),
-                        l->noun, fli_show(text).s,
+                        l->noun, fli_quote(text).s,
                         l->numeric ? "; where labels are 0, 1, ..., `classes: N` takes them as they are" : "");
     *out = found->class;
     return FL_OK;
@@ -160,7 +160,7 @@ static fl_status read_fixed(const fli_label_names *l, const char *text, fli_orig
     if (fli_number_read(text, DBL_MAX, &v) || !(v >= 0 && v < (double)l->fixed) || v != floor(v))
         return fli_fail(l->words.ctx, FL_EFORMAT,
                         FLI_AT "label %s is not a whole number in 0 .. %zu, as classes: %zu says", FLI_ORIGIN(at),
-                        fli_show(text).s, l->fixed - 1, l->fixed);
+                        fli_quote(text).s, l->fixed - 1, l->fixed);
     *out = (int32_t)v;
     return FL_OK;
 }
@@ -173,12 +173,12 @@ static fl_status check_new_label(fli_label_names *l, const char *text, fli_origi
     const char *wrong = fli_number_read(text, DBL_MAX, &v);
     if (!*text || (wrong && strcmp(wrong, FLI_NO_NUMBER))) /* "nan" and "inf" are a failed computation, not a name */
         return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_ORIGIN(at), l->noun,
-                        fli_show(text).s);
+                        fli_quote(text).s);
     if (l->whole && !wrong && v != floor(v))
         return fli_fail(ctx, FL_EFORMAT, FLI_AT "label %s is not a whole number, as classes are; " WAY_OUT "%s",
-                        FLI_ORIGIN(at), fli_show(text).s, l->hint);
+                        FLI_ORIGIN(at), fli_quote(text).s, l->hint);
     if (!l->bounded || l->words.n <= (l->few ? FEW : MANY)) return FL_OK;
-    fli_snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_ORIGIN(at), fli_show(text).s);
+    fli_snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_ORIGIN(at), fli_quote(text).s);
     return l->words.n <= FLI_MOST_LABELS
                ? FL_OK
                : fli_fail(ctx, FL_EFORMAT, "%s is one more than the %d different ones allowed", l->last,
@@ -302,7 +302,7 @@ fl_status fli_label_names_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t
             fli_text_add(&t, ", ...");
             c = ds->classes - 1;
         }
-        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_show(ds->class_name[c]).s,
+        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_quote(ds->class_name[c]).s,
                       become ? (size_t)become[c] : c);
     }
     fl_status s = fli_text_ok(&t);

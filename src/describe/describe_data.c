@@ -318,27 +318,27 @@ static fl_status write_dense(const export *e, const fli_dataset *ds, const uint3
     return s;
 }
 
-static void put_sparse_row(const export *e, const fli_dataset *ds, uint32_t i, fli_out *out)
+static void put_sparse_row(const export *e, const fli_dataset *ds, uint32_t i, fli_writer *out)
 {
     if (ds->label)
-        fli_out_printf(out, "%d", (int)label_of(e, ds, i));
+        fli_writer_printf(out, "%d", (int)label_of(e, ds, i));
     else
-        fli_out_printf(out, "%.17g", ds->target[i]);
+        fli_writer_printf(out, "%.17g", ds->target[i]);
     for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
         if (ds->kind == FLI_X_CSR64)
-            fli_out_printf(out, " %u:%.17g", ds->col[k] + 1, ((const double *)ds->x)[k]);
+            fli_writer_printf(out, " %u:%.17g", ds->col[k] + 1, ((const double *)ds->x)[k]);
         else
-            fli_out_printf(out, " %u:%.9g", ds->col[k] + 1, (double)((const float *)ds->x)[k]);
-    fli_out_text(out, "\n");
+            fli_writer_printf(out, " %u:%.9g", ds->col[k] + 1, (double)((const float *)ds->x)[k]);
+    fli_writer_text(out, "\n");
 }
 
 static fl_status write_sparse(const export *e, const fli_dataset *ds, const uint32_t *list, size_t n, const char *path)
 {
-    fli_out out;
-    fl_status s = fli_out_open(e->ctx, path, &out);
+    fli_writer out;
+    fl_status s = fli_writer_open(e->ctx, path, &out);
     if (s) return s;
     for (size_t i = 0; i < n; i++) put_sparse_row(e, ds, list[i], &out);
-    return fli_out_close(&out);
+    return fli_writer_close(&out);
 }
 
 static fl_status write_samples(const export *e, const fli_dataset *ds, const uint32_t *list, size_t n, const char *path)

@@ -67,7 +67,7 @@ typedef struct {
     fli_peek at;
     double loss;
     size_t correct;
-} fli_foreseen;
+} fli_eval_ahead;
 
 struct fli_device {
     fl_ctx *ctx;
@@ -82,7 +82,7 @@ struct fli_device {
     fli_device_eval eval;
     fl_status failed; /* of an evaluation, which could not say so itself */
     char why[512];
-    fli_foreseen *seen;
+    fli_eval_ahead *seen;
     size_t seen_count, seen_room, seen_next;
 };
 

@@ -161,10 +161,10 @@ static int same_peek(const fli_peek *a, const fli_peek *b)
 }
 
 /* They come in the order in which they were foreseen, mostly. */
-static const fli_foreseen *find_seen(fli_device *d, const fli_peek *at)
+static const fli_eval_ahead *find_seen(fli_device *d, const fli_peek *at)
 {
     for (size_t i = 0; i < d->seen_count; i++) {
-        const fli_foreseen *s = &d->seen[(d->seen_next + i) % d->seen_count];
+        const fli_eval_ahead *s = &d->seen[(d->seen_next + i) % d->seen_count];
         if (!same_peek(&s->at, at)) continue;
         d->seen_next = (d->seen_next + i + 1) % d->seen_count;
         return s;
@@ -215,7 +215,7 @@ static void foresee(void *arg, const fli_peek *list, size_t n)
 
 static double evaluate_peek(fli_device *d, const fli_peek *at, size_t *correct)
 {
-    const fli_foreseen *s = find_seen(d, at);
+    const fli_eval_ahead *s = find_seen(d, at);
     fli_engine_eval l = eval_of(at);
     if (!s) evaluate(d, at->ds, &l, 1);
     if (correct) *correct = s ? s->correct : l.correct;

@@ -92,7 +92,7 @@ static fl_status server_new(fli_exec *e)
         .regularizer = s->regularizer,
         .regularizer_params = s->regularizer_params,
         .slice = s->slice,
-        .between = s->between,
+        .after_absorb = s->after_absorb,
         .user_failure = &e->user_failure,
         .ranks = s->ranks,
         .measure_potential = s->measure_potential,
@@ -433,7 +433,7 @@ static void open_intake(fli_exec *e, size_t count)
     fli_intake_open(e->intake, e->partial ? e->mine : e->list, e->partial ? mine : count);
 }
 
-/* fli_filled.tell */
+/* fli_on_filled.tell */
 static void filled(void *exec, size_t i)
 {
     fli_exec *e = exec;
@@ -449,7 +449,7 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
     ask_block(e, r, phase, first, count);
     open_intake(e, count);
-    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){filled, e, e->ranges} : NULL);
+    e->executor->run(e->clients, e->list, count, reply ? &(fli_on_filled){filled, e, e->ranges} : NULL);
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_server_state_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->workers.pool);

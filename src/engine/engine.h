@@ -22,13 +22,13 @@ typedef struct {
     const void *regularizer_params;
     uint64_t seed;
     fli_sgd_spec sgd;
-    size_t threads;               /* 0: one per processor */
-    size_t memory;                /* bytes of client state in memory (client/store.h); 0: no limit */
-    const char *folder;           /* for what is beyond that */
-    size_t slice;                 /* see fli_server_state_spec */
-    fli_between between;          /* see fli_server_state_spec */
-    const fli_executor *executor; /* NULL: threads */
-    int measure_potential;        /* see fli_clients_spec */
+    size_t threads;                /* 0: one per processor */
+    size_t memory;                 /* bytes of client state in memory (client/store.h); 0: no limit */
+    const char *folder;            /* for what is beyond that */
+    size_t slice;                  /* see fli_server_state_spec */
+    fli_after_absorb after_absorb; /* see fli_server_state_spec */
+    const fli_executor *executor;  /* NULL: threads */
+    int measure_potential;         /* see fli_clients_spec */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
     const char *settings; /* for clients that are elsewhere, and how they read them (client/card.h); NULL: not known */
     const fli_builder *builder;

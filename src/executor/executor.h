@@ -14,7 +14,7 @@ typedef struct {
     void *arg;
     /* Of uploads that come from other ranks these entries alone are wanted at each rank; NULL: all, everywhere. */
     const fli_entries *ranges;
-} fli_filled;
+} fli_on_filled;
 
 typedef struct fli_executor {
     const char *name, *title;
@@ -28,7 +28,7 @@ typedef struct fli_executor {
     void (*assign)(void *executor, fli_exchange *const *list, size_t n);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
      * and must not matter. `filled` is told of each; NULL: no one is told. */
-    void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled);
+    void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled);
     /* The same where the others may go on without somebody: whoever has not come has a status, FL_EREFUSED unless its
      * turn failed, and what it did does not count. Returns what ends the run, as the first exchange with that status
      * says; FL_OK, also if nobody has come: it goes on. NULL: everybody always comes. */

@@ -253,7 +253,7 @@ static void run_some(loopback *l, fli_exchange *const *list, size_t n)
     }
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
 {
     fli_exchange *some[TOGETHER];
     while (n) {

@@ -276,7 +276,7 @@ typedef struct {
     /* the list under way */
     fli_exchange *const *list;
     size_t n;
-    const fli_filled *filled;
+    const fli_on_filled *filled;
     fli_entries whole;
     turn *turns; /* of the list, rank by rank */
     fli_exchange **mine;
@@ -647,7 +647,7 @@ static void receive(ranks_executor *s, int wait)
     }
 }
 
-/* fli_filled.tell of this rank's turns. At a site it is not known yet how they went. */
+/* fli_on_filled.tell of this rank's turns. At a site it is not known yet how they went. */
 static void turn_taken(void *executor, size_t place)
 {
     ranks_executor *s = executor;
@@ -678,7 +678,7 @@ static void wait_for_others(ranks_executor *s)
     if (!s->broken) note(s, s->ranks->flush(s->ranks->arg));
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
 {
     ranks_executor *s = executor;
     if (!n) return;
@@ -688,7 +688,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
     if (!status) status = make_bytes(s);
     if (!status) {
         expect_batches(s);
-        local->run(s->here, s->mine, s->mine_count, &(fli_filled){turn_taken, s, NULL});
+        local->run(s->here, s->mine, s->mine_count, &(fli_on_filled){turn_taken, s, NULL});
         for (size_t i = 0; i < s->count; i++)
             if (s->batches[i].rank == s->ranks->rank) send_batch(s, &s->batches[i]);
         wait_for_others(s);

@@ -21,7 +21,7 @@ typedef struct {
     fli_broadcast_cache *cache; /* one for all: the clients of a cohort are sent the same; NULL: they keep nothing */
     item *items;
     size_t room;
-    const fli_filled *filled; /* told in the run under way */
+    const fli_on_filled *filled; /* told in the run under way */
 } threads;
 
 static void close_threads(void *executor)
@@ -114,7 +114,7 @@ static void work_on(threads *t, fli_exchange *const *list, size_t n)
     fli_pool_run(t->workers->pool, n, work, t);
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
 {
     threads *t = executor;
     if (!n) return;

@@ -347,7 +347,7 @@ static fl_status check_dropped(conform *c)
     return hold_to_if_possible(c, late, &bytes);
 }
 
-/* fli_between.call: a round of another run. How that one fares does not matter. */
+/* fli_after_absorb.call: a round of another run. How that one fares does not matter. */
 static void step_other(void *other)
 {
     int more;
@@ -370,7 +370,7 @@ static fl_status check_interleaved(conform *c)
     fl_status s = config_for(c, &mine, &cfg);
     if (s) return s;
     if (!(s = config_for(c, &others, &other_cfg))) s = fl_run_new(other_cfg, &other);
-    cfg->between = (fli_between){step_other, &other};
+    cfg->after_absorb = (fli_after_absorb){step_other, &other};
     if (!s) s = trace_run(cfg, 0, &got);
     fli_text_init(&wrong, c->ctx);
     if (!s) trace_same(&c->f32, &got, &wrong);

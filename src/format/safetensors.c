@@ -119,20 +119,20 @@ static fl_status make_header(fl_ctx *ctx, const fli_tensor_list *list, header *h
     return fli_text_ok(t);
 }
 
-static void data_to_file(void *arg, const fli_tensor_entry *e) { fli_out_bytes(arg, e->data, data_bytes(e)); }
+static void data_to_file(void *arg, const fli_tensor_entry *e) { fli_writer_bytes(arg, e->data, data_bytes(e)); }
 
 fl_status fli_safetensors_write(fl_ctx *ctx, const fli_tensor_list *list, const char *path)
 {
     header h;
-    fli_out out;
+    fli_writer out;
     fl_status s = make_header(ctx, list, &h);
-    if (!s) s = fli_out_open(ctx, path, &out);
+    if (!s) s = fli_writer_open(ctx, path, &out);
     if (!s) {
         uint64_t length = h.text.n;
-        fli_out_bytes(&out, &length, LENGTH);
-        fli_out_bytes(&out, h.text.s, h.text.n);
+        fli_writer_bytes(&out, &length, LENGTH);
+        fli_writer_bytes(&out, h.text.s, h.text.n);
         each_in_order(list, data_to_file, &out);
-        s = fli_out_close(&out);
+        s = fli_writer_close(&out);
     }
     fli_text_fini(&h.text);
     return s;

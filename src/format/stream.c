@@ -277,7 +277,7 @@ static fl_status no_such_member(fli_stream *s, const char *member)
     fl_status status = fli_text_ok(&names);
     if (!status)
         status =
-            fli_fail(s->ctx, FL_EFORMAT, "%s: has no array %s; there %s %s", s->file, fli_show(member).s,
+            fli_fail(s->ctx, FL_EFORMAT, "%s: has no array %s; there %s %s", s->file, fli_quote(member).s,
                      fli_zip_count(s->zip) == 1 ? "is" : "are", fli_zip_count(s->zip) ? fli_text_get(&names) : "none");
     fli_text_fini(&names);
     return status;
@@ -675,7 +675,7 @@ static fl_status unquote(const splitter *l, char *p, char **end)
     for (from++; is_blank(l, *from); from++) continue;
     if (*from && *from != l->separator)
         return fli_fail(l->ctx, FL_EFORMAT, "%s:%zu: field %zu continues after its closing quote with %s", l->path,
-                        l->number, l->field->n - 1, fli_show(from).s);
+                        l->number, l->field->n - 1, fli_quote(from).s);
     *end = from;
     return FL_OK;
 }

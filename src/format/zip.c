@@ -265,7 +265,7 @@ void fli_zip_print_names(const fli_zip *z, const char *ending, fli_text *t)
             t->failed = 1;
             return;
         }
-        fli_text_addf(t, "%s%s", i ? ", " : "", fli_show(cut).s);
+        fli_text_addf(t, "%s%s", i ? ", " : "", fli_quote(cut).s);
         fli_free(cut);
     }
     if (z->members.n > SHOWN) fli_text_add(t, ", ...");
@@ -291,7 +291,7 @@ fl_status fli_zip_start(fli_zip *z, size_t i)
         return fli_fail(z->ctx, FL_EFORMAT,
                         "%s: %s is packed by zip method %u, but only stored and deflated files are read; unpack it "
                         "first",
-                        z->path, fli_show(m->name).s, m->method);
+                        z->path, fli_quote(m->name).s, m->method);
     if (m->method == STORED && m->packed != m->size) return bad(z, m->at, "has a stored file of two sizes");
     fl_status s = fetch(z, m->at, h, LOCAL);
     if (s) return s;
@@ -309,7 +309,7 @@ fl_status fli_zip_start(fli_zip *z, size_t i)
 static fl_status damaged(const fli_zip *z, size_t made, const char *how)
 {
     return fli_fail(z->ctx, FL_EFORMAT, "%s: the zip data of %s are damaged at uncompressed offset %" PRIu64 ": %s",
-                    z->path, fli_show(z->now->name).s, z->seen + made, how);
+                    z->path, fli_quote(z->now->name).s, z->seen + made, how);
 }
 
 static fl_status read_stored(fli_zip *z, void *buf, size_t n, size_t *got)
@@ -430,42 +430,42 @@ static unsigned char *put_common(unsigned char *at, const npz_member *m)
     return at;
 }
 
-static void put_member(fli_out *out, const npz_member *m)
+static void put_member(fli_writer *out, const npz_member *m)
 {
     unsigned char head[LOCAL];
     memcpy(head, "PK\3\4", 4);
     put_common(head + 4, m);
-    fli_out_bytes(out, head, sizeof head);
-    fli_out_text(out, m->file);
-    fli_out_bytes(out, m->head, m->head_bytes);
-    fli_out_bytes(out, m->a->data, m->data_bytes);
+    fli_writer_bytes(out, head, sizeof head);
+    fli_writer_text(out, m->file);
+    fli_writer_bytes(out, m->head, m->head_bytes);
+    fli_writer_bytes(out, m->a->data, m->data_bytes);
 }
 
-static void put_directory(fli_out *out, const npz_member *m)
+static void put_directory(fli_writer *out, const npz_member *m)
 {
     unsigned char head[CENTRAL] = "PK\1\2";
     fli_put_u64(head + 4, 20, 2);
     put_common(head + 6, m);
     fli_put_u64(head + 42, m->at, 4);
-    fli_out_bytes(out, head, sizeof head);
-    fli_out_text(out, m->file);
+    fli_writer_bytes(out, head, sizeof head);
+    fli_writer_text(out, m->file);
 }
 
-static void put_end(fli_out *out, size_t count, size_t from, size_t bytes)
+static void put_end(fli_writer *out, size_t count, size_t from, size_t bytes)
 {
     unsigned char end[END] = "PK\5\6";
     fli_put_u64(end + 8, count, 2);
     fli_put_u64(end + 10, count, 2);
     fli_put_u64(end + 12, bytes, 4);
     fli_put_u64(end + 16, from, 4);
-    fli_out_bytes(out, end, sizeof end);
+    fli_writer_bytes(out, end, sizeof end);
 }
 
 fl_status fli_npz_write(fl_ctx *ctx, const char *path, const fli_npz_array *array, size_t count)
 {
     npz_member m[MOST_ARRAYS];
     size_t at = 0, directory = 0;
-    fli_out out;
+    fli_writer out;
     for (size_t i = 0; i < count; i++) {
         describe_array(&array[i], &m[i]);
         m[i].at = at;
@@ -474,10 +474,10 @@ fl_status fli_npz_write(fl_ctx *ctx, const char *path, const fli_npz_array *arra
     }
     if (at > UINT32_MAX - directory)
         return fli_fail(ctx, FL_ECONFIG, "%s: would have %zu bytes, but 4 GiB is the most", path, at + directory);
-    fl_status s = fli_out_open(ctx, path, &out);
+    fl_status s = fli_writer_open(ctx, path, &out);
     if (s) return s;
     for (size_t i = 0; i < count; i++) put_member(&out, &m[i]);
     for (size_t i = 0; i < count; i++) put_directory(&out, &m[i]);
     put_end(&out, count, at, directory);
-    return fli_out_close(&out);
+    return fli_writer_close(&out);
 }

@@ -561,10 +561,10 @@ fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out)
 static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settings *settings)
 {
     fli_fed_spec spec = fli_settings_fed(settings, NULL);
-    fli_look all;
+    fli_data_shape all;
     if (!fli_is_joined(&spec))
         return fli_fail(c->ctx, FL_EFORMAT, "the terms are of a federation whose samples are not at its clients");
-    fl_status s = fli_joined_look(c->ctx, &spec, &all);
+    fl_status s = fli_joined_shape(c->ctx, &spec, &all);
     if (!s) s = load(c, spec.wide);
     if (s) return s;
     fli_common common = {.classes = all.classes, .class_name = t->class_name, .before = (uint32_t)t->before};

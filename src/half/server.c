@@ -28,7 +28,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static fl_status median_of(fl_ctx *ctx, const fli_look *clients, size_t n, double *out)
+static fl_status median_of(fl_ctx *ctx, const fli_data_shape *clients, size_t n, double *out)
 {
     double *sorted = fli_alloc(ctx, n, sizeof *sorted);
     if (!sorted) return FL_ENOMEM;
@@ -41,7 +41,8 @@ static fl_status median_of(fl_ctx *ctx, const fli_look *clients, size_t n, doubl
 
 /* Only a client can count its samples. One that reports far more than all others would be nearly all of the model, so a
  * person has to allow that. */
-static fl_status check_sample_counts(fl_ctx *ctx, const fli_settings *s, const fli_look *clients, const fli_fed *fed)
+static fl_status check_sample_counts(fl_ctx *ctx, const fli_settings *s, const fli_data_shape *clients,
+                                     const fli_fed *fed)
 {
     enum { FEW = 3, FAR = 100 };
     size_t largest = 0, n = fed->clients;
@@ -105,7 +106,7 @@ static fl_status bound_weights(fl_ctx *ctx, const fli_settings *s, fli_fed *fed)
     return FL_OK;
 }
 
-static fl_status set_weights(fl_ctx *ctx, const fli_settings *s, const fli_look *clients, fli_fed *fed)
+static fl_status set_weights(fl_ctx *ctx, const fli_settings *s, const fli_data_shape *clients, fli_fed *fed)
 {
     const fli_algo *algo = s->algorithm.item.desc;
     if (s->top.weights == FLI_WEIGHTS_UNIFORM || algo->traits & FLI_ALGO_UNIFORM) return FL_OK;
@@ -115,8 +116,8 @@ static fl_status set_weights(fl_ctx *ctx, const fli_settings *s, const fli_look 
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_look *clients, const fli_digest *cards,
-                              fli_remote_run *j)
+fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_data_shape *clients,
+                              const fli_digest *cards, fli_remote_run *j)
 {
     fli_fed_spec spec = fli_settings_fed(s, NULL);
     fli_dataset *test = NULL;
@@ -177,7 +178,7 @@ static void keep_common(char *said, const char *now)
 }
 
 /* A run of these clients, made and given up again. */
-static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_look *clients)
+static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_data_shape *clients)
 {
     const fli_digest no_cards = {{0}};
     fli_remote_run j;
@@ -188,8 +189,8 @@ static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_look 
 }
 
 /* The client in that place, and all others with this many samples of its kind. */
-static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, fli_look client, size_t others,
-                           fli_look *room)
+static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, fli_data_shape client, size_t others,
+                           fli_data_shape *room)
 {
     for (size_t i = 0; i < (size_t)s->partition.clients; i++) {
         room[i] = client;
@@ -201,12 +202,12 @@ static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, 
 /* Refuses a client with which no run can be made, neither if all others are like it nor if they have ordinary sizes, by
  * the sentence that fli_remote_run_init would have then: FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT. `place` is its number.
  * Logs nothing. */
-static fl_status suits_run(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_look *client)
+static fl_status suits_run(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_data_shape *client)
 {
     fl_status status = FL_OK;
     size_t n = (size_t)s->partition.clients;
     if (fli_settings_name_pipe(s)) return FL_OK;
-    fli_look *room = fli_alloc(cfg->ctx, n, sizeof *room);
+    fli_data_shape *room = fli_alloc(cfg->ctx, n, sizeof *room);
     if (!room) return FL_ENOMEM;
     fli_log_quiet(cfg->ctx, 1);
     status = try_among(cfg, s, place, *client, client->samples, room);
@@ -218,14 +219,14 @@ static fl_status suits_run(fl_config *cfg, const fli_settings *s, uint32_t place
 
 /* Refuses settings from which no run can be made, whoever joins, by the sentences that fli_remote_run_init would have
  * then. `all` is what the settings say of the clients' samples, `room` has a place for each client. */
-static fl_status rehearse_run(fl_config *cfg, const fli_settings *s, const fli_look *all, fli_look *room)
+static fl_status rehearse_run(fl_config *cfg, const fli_settings *s, const fli_data_shape *all, fli_data_shape *room)
 {
     enum { WAYS = sizeof imagined / sizeof *imagined };
     fl_status status = FL_OK;
     char *said = NULL;
     if (fli_settings_name_pipe(s)) return FL_OK; /* it can be read once, and that is for the run */
     for (size_t k = 0; k < WAYS && (!said || *said); k++) {
-        fli_look client = *all;
+        fli_data_shape client = *all;
         client.kind = imagined[k].kind;
         client.samples = imagined[k].samples;
         if (!(status = try_among(cfg, s, 0, client, client.samples, room))) break;
@@ -250,8 +251,8 @@ struct fl_server {
     fl_config *cfg;
     fli_arena arena;
     fli_settings settings;
-    fli_look all;
-    fli_look *looks; /* of the clients; no samples: has not joined */
+    fli_data_shape all;
+    fli_data_shape *looks; /* of the clients; no samples: has not joined */
     fli_card *cards;
     size_t clients, missing;
     unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
@@ -341,7 +342,7 @@ static fl_status check_settings(fl_server *s)
             s->ctx, FL_ECONFIG,
             "server.largest_share is %g, but the weights of %zu clients add up to 1: it must be at least %g", share,
             spec.clients, 1 / (double)spec.clients);
-    fl_status status = fli_joined_look(s->ctx, &spec, &s->all);
+    fl_status status = fli_joined_shape(s->ctx, &spec, &s->all);
     s->clients = s->missing = spec.clients;
     return status;
 }
@@ -434,7 +435,7 @@ static fl_status no_client(fl_ctx *ctx, const fl_server *s, uint32_t client)
     return fli_fail(ctx, FL_EMISMATCH, "there is no client %u: partition.clients is %zu", client, s->clients);
 }
 
-static fl_status read_card(fl_ctx *ctx, const void *bytes, size_t n, fli_card *card, fli_look *look)
+static fl_status read_card(fl_ctx *ctx, const void *bytes, size_t n, fli_card *card, fli_data_shape *look)
 {
     fli_packet p;
     fl_status s = fli_packet_read(ctx, FLI_PACKET_CARD, bytes, n, &p);
@@ -442,13 +443,13 @@ static fl_status read_card(fl_ctx *ctx, const void *bytes, size_t n, fli_card *c
         s = fli_fail(ctx, FL_EFORMAT, "this is no card of a client: it has another length");
     if (!s) s = fli_card_read(ctx, p.head, card);
     if (s) return s;
-    *look =
-        (fli_look){.samples = (size_t)card->samples, .classes = (size_t)card->classes, .kind = (fli_xkind)card->kind};
+    *look = (fli_data_shape){
+        .samples = (size_t)card->samples, .classes = (size_t)card->classes, .kind = (fli_xkind)card->kind};
     for (size_t k = 0; k < 3; k++) look->shape[k] = (size_t)card->shape[k];
     return FL_OK;
 }
 
-static const fli_look *first_of(const fl_server *s)
+static const fli_data_shape *first_of(const fl_server *s)
 {
     for (size_t i = 0; i < s->clients; i++)
         if (s->looks[i].samples) return &s->looks[i];
@@ -476,7 +477,7 @@ static const char *without_place(const char *sentence)
 
 /* Whether a run can begin that has this client. A card of which none can must not take a place: all others would be
  * waited for in vain. */
-static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_look *look)
+static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_data_shape *look)
 {
     unsigned char *suits = &s->suits[look->kind][look->samples < SIZES ? look->samples : SIZES];
     if (look->classes > s->all.classes)
@@ -492,9 +493,9 @@ static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli
 }
 
 /* The caller holds the lock. */
-static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_look *look)
+static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_data_shape *look)
 {
-    fli_look *place = &s->looks[client];
+    fli_data_shape *place = &s->looks[client];
     if (place->samples && same_card(&s->cards[client], card)) return FL_OK;
     if (place->samples) return fli_fail(ctx, FL_EMISMATCH, "client %u has joined already, with another card", client);
     uint64_t most = (uint64_t)s->settings.server.largest_samples;
@@ -515,7 +516,7 @@ static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_car
 fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n)
 {
     fli_card read;
-    fli_look look;
+    fli_data_shape look;
     fl_ctx *own = enter(s);
     fl_status status = !own ? FL_ENOMEM : client >= s->clients ? no_client(own, s, client) : FL_OK;
     if (!status) status = read_card(own, card, n, &read, &look);

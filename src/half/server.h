@@ -11,8 +11,8 @@ typedef struct {
 } fli_remote_run;
 
 /* One look per client; `cards` is their digest. All fails in the configuration's context. */
-fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_look *clients, const fli_digest *cards,
-                              fli_remote_run *j);
+fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_data_shape *clients,
+                              const fli_digest *cards, fli_remote_run *j);
 void fli_remote_run_fini(fli_remote_run *j);
 
 #endif

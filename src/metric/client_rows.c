@@ -15,9 +15,9 @@ static int wants_clients(const fli_metrics_settings *what, const fli_model *mode
 /* What this many percent of the numbers are at or below; NaN if there are none. */
 static double quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
 
-static double q10(fli_moment *m) { return quantile(m->accuracies, 10); }
-static double q50(fli_moment *m) { return quantile(m->accuracies, 50); }
-static double q90(fli_moment *m) { return quantile(m->accuracies, 90); }
+static double q10(fli_measurement *m) { return quantile(m->accuracies, 10); }
+static double q50(fli_measurement *m) { return quantile(m->accuracies, 50); }
+static double q90(fli_measurement *m) { return quantile(m->accuracies, 90); }
 
 const fli_metric fli_metric_client_q10 = {
     .is = {.name = "client_q10",
@@ -82,21 +82,21 @@ static double own_weighted(const fli_client_figures *f, size_t figure)
     return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
 }
 
-static double own_gradient2(fli_moment *m)
+static double own_gradient2(fli_measurement *m)
 {
-    return fli_moment_sum(m, own_weighted, FLI_FIGURE_OWN_GRADIENT2) /
-           fli_moment_sum(m, own_weight, FLI_FIGURE_OWN_GRADIENT2);
+    return fli_measurement_sum(m, own_weighted, FLI_FIGURE_OWN_GRADIENT2) /
+           fli_measurement_sum(m, own_weight, FLI_FIGURE_OWN_GRADIENT2);
 }
 
-static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
-static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 1); }
-static double test_loss(fli_moment *m) { return fli_test_loss(m, 1); }
-static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 1); }
-static double own_q10(fli_moment *m) { return quantile(m->own_accuracies, 10); }
-static double own_q50(fli_moment *m) { return quantile(m->own_accuracies, 50); }
-static double own_q90(fli_moment *m) { return quantile(m->own_accuracies, 90); }
+static double train_loss(fli_measurement *m) { return fli_train_loss(m, 1); }
+static double train_accuracy(fli_measurement *m) { return fli_train_accuracy(m, 1); }
+static double test_loss(fli_measurement *m) { return fli_test_loss(m, 1); }
+static double test_accuracy(fli_measurement *m) { return fli_test_accuracy(m, 1); }
+static double own_q10(fli_measurement *m) { return quantile(m->own_accuracies, 10); }
+static double own_q50(fli_measurement *m) { return quantile(m->own_accuracies, 50); }
+static double own_q90(fli_measurement *m) { return quantile(m->own_accuracies, 90); }
 
-static double worst_tenth(fli_moment *m)
+static double worst_tenth(fli_measurement *m)
 {
     size_t worst = (m->own_accuracies.n + 9) / 10;
     double mean = 0;
@@ -245,10 +245,10 @@ static int has_pseudo_labels(const fli_metrics_settings *what, const fli_model *
 /* fli_term: 0 where a client was not asked. */
 static double figure_of(const fli_client_figures *f, size_t figure) { return f->num[figure]; }
 
-static double pseudo_accuracy(fli_moment *m)
+static double pseudo_accuracy(fli_measurement *m)
 {
-    double n = fli_moment_sum(m, figure_of, FLI_FIGURE_PSEUDO_N);
-    return n > 0 ? fli_moment_sum(m, figure_of, FLI_FIGURE_PSEUDO_HITS) / n : NAN;
+    double n = fli_measurement_sum(m, figure_of, FLI_FIGURE_PSEUDO_N);
+    return n > 0 ? fli_measurement_sum(m, figure_of, FLI_FIGURE_PSEUDO_HITS) / n : NAN;
 }
 
 static int wants_labelled(const fli_metrics_settings *what, const fli_model *model)
@@ -267,14 +267,14 @@ static double train_weighted(const fli_client_figures *f, size_t figure)
     return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
 }
 
-static double labelled_loss(fli_moment *m)
+static double labelled_loss(fli_measurement *m)
 {
-    return fli_moment_sum(m, train_weighted, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
+    return fli_measurement_sum(m, train_weighted, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
 }
 
-static double labels_move(fli_moment *m)
+static double labels_move(fli_measurement *m)
 {
-    return fli_moment_sum(m, train_weighted, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
+    return fli_measurement_sum(m, train_weighted, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
 }
 
 const fli_metric fli_metric_pseudo_accuracy = {
@@ -325,7 +325,7 @@ const fli_metric fli_metric_labels_move = {
  * number. */
 
 /* Two passes: the accuracies of clients that are served equally differ in their last digits only. */
-static double deviation(fli_moment *m)
+static double deviation(fli_measurement *m)
 {
     fli_sorted a = m->own_accuracies;
     double mean = 0, squares = 0;

@@ -141,14 +141,14 @@ static int has_clusters(const fli_metrics_settings *what, const fli_model *model
     return what->train && model->desc->clusters;
 }
 
-static double cluster_accuracy(fli_moment *m)
+static double cluster_accuracy(fli_measurement *m)
 {
     double v = NAN;
     if (m->clusters) m->status = fli_clusters_accuracy(m->ctx, m->clusters, m->classes, m->table, &v);
     return v;
 }
 
-static double cluster_nmi(fli_moment *m)
+static double cluster_nmi(fli_measurement *m)
 {
     return m->clusters ? fli_clusters_nmi(m->clusters, m->classes, m->table) : NAN;
 }

@@ -206,18 +206,18 @@ static int wants_gradient(const fli_metrics_settings *what, const fli_model *mod
     return (void)model, what->gradient;
 }
 
-static double train_loss(fli_moment *m) { return fli_train_loss(m, 0); }
-static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 0); }
-static double test_loss(fli_moment *m) { return fli_test_loss(m, 0); }
-static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 0); }
+static double train_loss(fli_measurement *m) { return fli_train_loss(m, 0); }
+static double train_accuracy(fli_measurement *m) { return fli_train_accuracy(m, 0); }
+static double test_loss(fli_measurement *m) { return fli_test_loss(m, 0); }
+static double test_accuracy(fli_measurement *m) { return fli_test_accuracy(m, 0); }
 
-static double gradient2(fli_moment *m)
+static double gradient2(fli_measurement *m)
 {
     double weight = fli_train_weight(m);
     return fli_dot(m->space, m->gradient, m->gradient) / (weight * weight);
 }
 
-static double regularizer(fli_moment *m)
+static double regularizer(fli_measurement *m)
 {
     int none = !fli_exec_spec_of(m->exec)->regularizer;
     return none ? NAN : fli_server_state_regularizer(fli_exec_server_state(m->exec));
@@ -330,7 +330,7 @@ static int wants_mapping(const fli_metrics_settings *what, const fli_model *mode
     return (void)model, what->gradient_mapping;
 }
 
-static double eta_of(const fli_moment *m)
+static double eta_of(const fli_measurement *m)
 {
     const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
     if (m->what->mapping_eta > 0) return m->what->mapping_eta;
@@ -338,7 +338,7 @@ static double eta_of(const fli_moment *m)
 }
 
 /* In double, as regularisers are. `step` has n entries: y = x - eta grad f(x), then its prox; `work` has 2 n. */
-static double mapping_at(const fli_moment *m, const void *gradient, double eta, double *step, double *work)
+static double mapping_at(const fli_measurement *m, const void *gradient, double eta, double *step, double *work)
 {
     const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
     const fli_space *s = m->space;
@@ -354,7 +354,7 @@ static double mapping_at(const fli_moment *m, const void *gradient, double eta, 
 
 /* ||G_eta(x)||, given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
  * memory. */
-static double mapping_norm(fli_moment *m, const void *gradient, double eta)
+static double mapping_norm(fli_measurement *m, const void *gradient, double eta)
 {
     const fli_space *s = m->space;
     if (!fli_exec_spec_of(m->exec)->regularizer) return sqrt(fli_dot(s, gradient, gradient)) / fli_train_weight(m);
@@ -365,7 +365,7 @@ static double mapping_norm(fli_moment *m, const void *gradient, double eta)
     return norm;
 }
 
-static double mapping(fli_moment *m) { return mapping_norm(m, m->gradient, eta_of(m)); }
+static double mapping(fli_measurement *m) { return mapping_norm(m, m->gradient, eta_of(m)); }
 
 const fli_metric fli_metric_gradient_mapping = {
     .is = {.name = "gradient_mapping",
@@ -405,7 +405,7 @@ static double weighted(const fli_client_figures *f, size_t figure)
 }
 
 /* ||grad f||^2, or the square of the gradient mapping of the length that the gap has. */
-static double slope(fli_moment *m, const fli_gap *g)
+static double slope(fli_measurement *m, const fli_gap *g)
 {
     const void *gradient = g->ahead ? m->ahead : m->gradient;
     double eta = g->eta ? fli_server_state_gap_eta(fli_exec_server_state(m->exec)) : 0, weight = fli_train_weight(m);
@@ -414,13 +414,13 @@ static double slope(fli_moment *m, const fli_gap *g)
 }
 
 /* Memberships, and pseudo labels that have a closed form, are not improved by steps whose length clients could say. */
-static double gap(fli_moment *m)
+static double gap(fli_measurement *m)
 {
     const fli_gap *g = gap_of(m->exec);
     const fli_latent *latent = m->model->latent;
     if (!g->name || !m->gradient || !latent->kept || latent->every) return NAN;
-    double weight = fli_train_weight(m), moves = fli_moment_sum(m, weighted, FLI_FIGURE_LABELS_MOVE) / weight;
-    double slopes = g->ahead ? fli_moment_sum(m, weighted, FLI_FIGURE_LABELS_SLOPE) / weight : 0;
+    double weight = fli_train_weight(m), moves = fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_MOVE) / weight;
+    double slopes = g->ahead ? fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_SLOPE) / weight : 0;
     double value = g->value(slope(m, g), moves, slopes, m->smoothness);
     return isfinite(value) ? value : NAN;
 }
@@ -453,11 +453,11 @@ static int wants_levels(const fli_metrics_settings *what, const fli_model *model
     return what->hypergradient && model->bilevel;
 }
 
-static double hypergradient(fli_moment *m) { return m->levels.hypergradient; }
-static double lower_distance(fli_moment *m) { return m->levels.lower_distance; }
-static double system_distance(fli_moment *m) { return m->levels.system_distance; }
+static double hypergradient(fli_measurement *m) { return m->levels.hypergradient; }
+static double lower_distance(fli_measurement *m) { return m->levels.lower_distance; }
+static double system_distance(fli_measurement *m) { return m->levels.system_distance; }
 
-static double weighted_hypergradient(fli_moment *m) { return m->levels.weighted; }
+static double weighted_hypergradient(fli_measurement *m) { return m->levels.weighted; }
 
 const fli_metric fli_metric_hypergradient = {
     .is = {.name = "hypergradient",
@@ -542,13 +542,13 @@ static double weight(const fli_client_figures *f, size_t term) { return (void)te
 static double weighted_term(const fli_client_figures *f, size_t term) { return f->weight * f->potential[term]; }
 
 /* Where only some clients are measured, what they contribute stands for all. */
-static double potential(fli_moment *m)
+static double potential(fli_measurement *m)
 {
     double sum[FLI_POTENTIAL_TERMS];
     if (potential_of(m->exec)->levels) return m->levels.potential;
     if (!potential_of(m->exec)->name || !m->count) return NAN;
     for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
-        sum[k] = fli_moment_sum(m, weighted_term, k) / fli_moment_sum(m, weight, k);
+        sum[k] = fli_measurement_sum(m, weighted_term, k) / fli_measurement_sum(m, weight, k);
     double value = fli_server_state_potential(fli_exec_server_state(m->exec), sum);
     return isfinite(value) ? value : NAN;
 }

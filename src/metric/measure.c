@@ -628,10 +628,10 @@ static lane total(fli_measure *m)
     return t;
 }
 
-static fli_moment gather(fli_measure *m)
+static fli_measurement gather(fli_measure *m)
 {
     lane t = total(m);
-    fli_moment moment = {
+    fli_measurement moment = {
         .ctx = m->ctx,
         .exec = m->exec,
         .model = m->model,
@@ -688,7 +688,7 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl
     fl_status s = ask_clients(m, counts);
     if (s) return s;
     if ((s = measure_test(m))) return s;
-    fli_moment moment = gather(m);
+    fli_measurement moment = gather(m);
     if ((s = fli_exec_status(m->exec)) || (s = measure_levels(m, counts, &moment.levels))) return s;
     m->taken = 1;
     fli_row_count(row, counts);

@@ -164,7 +164,7 @@ _Static_assert(sizeof fli_metrics / sizeof *fli_metrics - 1 <= FL_METRICS_MAX, "
 
 /* Most metrics are made of these. */
 
-double fli_moment_sum(const fli_moment *m, fli_term *term, size_t figure)
+double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figure)
 {
     double total = 0;
     for (size_t lane = 0; lane < FLI_LANES; lane++) {
@@ -208,44 +208,44 @@ static double by_samples(const fli_client_figures *f, size_t figure)
     return has(f, figure) ? f->num[FLI_FIGURE_TEST_N] * f->num[figure] : 0;
 }
 
-static int classifies(const fli_moment *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
+static int classifies(const fli_measurement *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
-double fli_train_weight(const fli_moment *m) { return fli_moment_sum(m, weight, FLI_FIGURE_TRAIN_LOSS); }
+double fli_train_weight(const fli_measurement *m) { return fli_measurement_sum(m, weight, FLI_FIGURE_TRAIN_LOSS); }
 
-double fli_train_decay(const fli_moment *m)
+double fli_train_decay(const fli_measurement *m)
 {
     int whole = m->model->decay_by == FLI_DECAY_AS_IT_IS;
-    return fli_moment_sum(m, whole ? weight : weight_per_sample, FLI_FIGURE_TRAIN_LOSS) * m->model->weight_decay;
+    return fli_measurement_sum(m, whole ? weight : weight_per_sample, FLI_FIGURE_TRAIN_LOSS) * m->model->weight_decay;
 }
 
-double fli_train_loss(const fli_moment *m, int own)
+double fli_train_loss(const fli_measurement *m, int own)
 {
     size_t figure = own ? FLI_FIGURE_OWN_TRAIN_LOSS : FLI_FIGURE_TRAIN_LOSS;
-    return fli_moment_sum(m, weighted, figure) / fli_moment_sum(m, weight, figure);
+    return fli_measurement_sum(m, weighted, figure) / fli_measurement_sum(m, weight, figure);
 }
 
-double fli_train_accuracy(const fli_moment *m, int own)
+double fli_train_accuracy(const fli_measurement *m, int own)
 {
     size_t figure = own ? FLI_FIGURE_OWN_TRAIN_HITS : FLI_FIGURE_TRAIN_HITS;
     if (!classifies(m)) return NAN;
-    return fli_moment_sum(m, weighted_share, figure) / fli_moment_sum(m, weight, figure);
+    return fli_measurement_sum(m, weighted_share, figure) / fli_measurement_sum(m, weight, figure);
 }
 
-double fli_test_loss(const fli_moment *m, int own)
+double fli_test_loss(const fli_measurement *m, int own)
 {
     size_t figure = own ? FLI_FIGURE_OWN_TEST_LOSS : FLI_FIGURE_TEST_LOSS;
     if (!own && m->test_n > 0) return m->test_loss / m->test_n;
-    double n = fli_moment_sum(m, samples, figure);
-    return n > 0 ? fli_moment_sum(m, by_samples, figure) / n : NAN;
+    double n = fli_measurement_sum(m, samples, figure);
+    return n > 0 ? fli_measurement_sum(m, by_samples, figure) / n : NAN;
 }
 
-double fli_test_accuracy(const fli_moment *m, int own)
+double fli_test_accuracy(const fli_measurement *m, int own)
 {
     size_t figure = own ? FLI_FIGURE_OWN_TEST_HITS : FLI_FIGURE_TEST_HITS;
     if (!classifies(m)) return NAN;
     if (!own && m->test_n > 0) return m->test_hits / m->test_n;
-    double n = fli_moment_sum(m, samples, figure);
-    return n > 0 ? fli_moment_sum(m, hits, figure) / n : NAN;
+    double n = fli_measurement_sum(m, samples, figure);
+    return n > 0 ? fli_measurement_sum(m, hits, figure) / n : NAN;
 }
 
 /* ==== metrics of users' objectives ========================================================================= */
@@ -346,7 +346,7 @@ fli_columns fli_columns_of(const fli_model *m)
     return c;
 }
 
-static fl_status measure_user_metrics(fl_row *row, fli_moment *m)
+static fl_status measure_user_metrics(fl_row *row, fli_measurement *m)
 {
     const fli_model_desc *d = m->model->desc;
     double value[FLI_USER_METRICS];
@@ -363,7 +363,7 @@ void fli_row_clear_user(fl_row *row)
     for (size_t k = fli_metrics_count(); k < FL_METRICS_MAX; k++) row->value[k] = NAN;
 }
 
-fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m)
+fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_measurement *m)
 {
     m->status = FL_OK;
     for (size_t k = 0; fli_metrics[k] && !m->status; k++) {

@@ -71,7 +71,7 @@ typedef struct {
     const double *table;                   /* samples by cluster and class, over all clients */
     size_t clusters, classes;              /* 0 clusters: none measured */
     fl_status status;                      /* a metric that fails says so here */
-} fli_moment;
+} fli_measurement;
 
 /* Sums over clients, lane by lane: the same bits whatever the number of threads was. */
 enum { FLI_LANES = 16 };
@@ -83,21 +83,21 @@ static inline size_t fli_lane_of_rank(size_t rank, size_t ranks)
     return ranks ? (rank * FLI_LANES + ranks - 1) / ranks : rank * FLI_LANES;
 }
 typedef double fli_term(const fli_client_figures *f, size_t figure);
-double fli_moment_sum(const fli_moment *m, fli_term *term, size_t figure);
+double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figure);
 /* Of x (own 0) or of the clients' own models: mean loss, and share of hits. Training samples are weighted as f is;
  * over test samples every sample counts once, and x is judged by the server's test set where there is one. */
-double fli_train_weight(const fli_moment *m); /* of the clients whose training samples x was measured on */
-double fli_train_decay(const fli_moment *m);  /* the sum of w_i times weight decay over those */
-double fli_train_loss(const fli_moment *m, int own);
-double fli_train_accuracy(const fli_moment *m, int own);
-double fli_test_loss(const fli_moment *m, int own);
-double fli_test_accuracy(const fli_moment *m, int own);
+double fli_train_weight(const fli_measurement *m); /* of the clients whose training samples x was measured on */
+double fli_train_decay(const fli_measurement *m);  /* the sum of w_i times weight decay over those */
+double fli_train_loss(const fli_measurement *m, int own);
+double fli_train_accuracy(const fli_measurement *m, int own);
+double fli_test_loss(const fli_measurement *m, int own);
+double fli_test_accuracy(const fli_measurement *m, int own);
 
 /* A value is counted as the run goes, or measured now and then. */
 typedef struct {
     fl_metric is;
     double (*count)(const fli_counts *c);
-    double (*measure)(fli_moment *m); /* NaN: there is none */
+    double (*measure)(fli_measurement *m); /* NaN: there is none */
     /* Whether a run is to measure it; NULL: always. */
     int (*wanted)(const fli_metrics_settings *what, const fli_model *model);
     uint32_t asks; /* what its clients are then asked for: FLI_FIGURES_... */
@@ -121,7 +121,7 @@ double fli_row_get(const fl_row *row, const fli_metric *metric);
 /* Renews what is counted, and leaves what is measured as it was. */
 void fli_row_count(fl_row *row, const fli_counts *c);
 /* Renews what is measured; what is not wanted becomes NaN. */
-fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m);
+fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_measurement *m);
 /* Of the model's own metrics; those of others become NaN. */
 void fli_row_clear_user(fl_row *row); /* they are not known */
 /* Whether a value is as good as the one that was wished for. */

@@ -168,7 +168,7 @@ static void resolve_pace(fli_plan *p)
 static fl_status resolve(fli_plan *p, const fl_config *cfg)
 {
     const fli_settings *s = &p->settings;
-    fli_known known = {.ctx = p->ctx, .root = cfg->root, .settings = s, .fed = p->fed};
+    fli_rule_facts known = {.ctx = p->ctx, .root = cfg->root, .settings = s, .fed = p->fed};
     fli_problems problems;
     fli_problems_init(&problems, &known);
     fli_problems_note(&problems, make_model(p), "model.kind");
@@ -303,7 +303,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     status = fli_plan_settle(p);
     if (!status) status = set_exec_spec(p);
     p->exec.slice = cfg->slice;
-    p->exec.between = cfg->between;
+    p->exec.after_absorb = cfg->after_absorb;
     if (!status && p->algo->begin) status = p->algo->begin(p->ctx, (void *)p->params);
     return status ? status : fli_plan_warn(p);
 }

@@ -9,9 +9,9 @@
 #include <string.h>
 
 /* Means over all clients of what the first round asks for. */
-static fl_status expect_first_round(const fli_plan *p, fli_outlook *out)
+static fl_status expect_first_round(const fli_plan *p, fli_first_round *out)
 {
-    *out = (fli_outlook){0};
+    *out = (fli_first_round){0};
     for (size_t i = 0; i < p->fed->clients; i++) {
         fli_card card;
         fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
@@ -49,7 +49,7 @@ static fl_status settle_params(fli_plan *p)
     void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
     if (!settled) return FL_ENOMEM;
     memcpy(settled, p->params, a->params_size);
-    fl_status s = expect_first_round(p, &f.outlook);
+    fl_status s = expect_first_round(p, &f.first_round);
     if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->remote_queue)
         s = fli_fail(
             p->ctx, FL_ECONFIG,

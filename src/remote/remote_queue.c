@@ -11,14 +11,14 @@
 
 /* Exchanges that the run waits for together. */
 typedef struct {
-    const fli_filled *filled; /* NULL: nobody wants to know */
-    int gathers;              /* who does not come is left out; else everybody must come */
-    size_t left;              /* that are awaited */
-    size_t came;              /* that are answered, and well */
-    size_t held;              /* that a carrier reads or writes: until it has finished they must stay */
-    int over;                 /* nobody is waited for any more */
-    fl_status failed;         /* the wait for the rest has been given up, */
-    fl_failure why;           /* and the reason */
+    const fli_on_filled *filled; /* NULL: nobody wants to know */
+    int gathers;                 /* who does not come is left out; else everybody must come */
+    size_t left;                 /* that are awaited */
+    size_t came;                 /* that are answered, and well */
+    size_t held;                 /* that a carrier reads or writes: until it has finished they must stay */
+    int over;                    /* nobody is waited for any more */
+    fl_status failed;            /* the wait for the rest has been given up, */
+    fl_failure why;              /* and the reason */
 } ask_batch;
 
 typedef enum { ASK_WAITING, ASK_WRITING, ASK_OUT, ASK_READING, ASK_ANSWERED } ask_progress;
@@ -335,7 +335,7 @@ fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t cli
     if ((s = claim_ask(q, ctx, client, p.number, &a))) return s;
     s = fli_answer_read(ctx, &q->protocol, &p, a->x);
     int refused = !s && !a->x->status && (a->x->status = fli_admit(&q->rules, &q->protocol, a->x));
-    const fli_filled *filled = a->batch->filled;
+    const fli_on_filled *filled = a->batch->filled;
     if (!s && filled && !a->x->status) filled->tell(filled->arg, a->place);
     pthread_mutex_lock(&q->lock);
     why = a->x->why;
@@ -558,7 +558,7 @@ static void take(fli_remote_queue *q, const queued_ask *asks, size_t n)
     }
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
 {
     fli_remote_queue *q = executor;
     ask_batch b = {.filled = filled};

@@ -740,16 +740,16 @@ static void draw_plain_dot(fli_text *t, double x, double y, size_t rung, size_t 
 }
 
 /* The setting as it was has no place on the axis when it is no number. */
-static void draw_level_line(const fli_frame *f, const fli_spot *d)
+static void draw_level_line(const fli_frame *f, const fli_panel_dot *d)
 {
     double y = frame_y(f, d->y);
     fli_text_addf(f->t,
                   "<path d=\"M%.1f %.1fH%.1f\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.1\" "
                   "stroke-dasharray=\"6 2.5\"/>",
-                  f->left, y, f->right, d->mark == FLI_SPOT_WINNER ? winner : "#333333");
+                  f->left, y, f->right, d->mark == FLI_DOT_WINNER ? winner : "#333333");
 }
 
-static void draw_dot(const fli_frame *f, const fli_spot *d, size_t rungs)
+static void draw_dot(const fli_frame *f, const fli_panel_dot *d, size_t rungs)
 {
     double x = isfinite(d->x) ? frame_x(f, d->x) : f->left, y = isfinite(d->y) ? frame_y(f, d->y) : f->top;
     if (!isfinite(d->y)) {
@@ -760,9 +760,9 @@ static void draw_dot(const fli_frame *f, const fli_spot *d, size_t rungs)
         draw_level_line(f, d);
         return;
     }
-    if (d->mark == FLI_SPOT_OWN)
+    if (d->mark == FLI_DOT_OWN)
         diamond(f->t, x, y, "#fff", "#333333");
-    else if (d->mark == FLI_SPOT_WINNER)
+    else if (d->mark == FLI_DOT_WINNER)
         circle(f->t, x, y, 4.5, winner, winner, 1.1);
     else
         draw_plain_dot(f->t, x, y, d->rung, rungs);
@@ -771,7 +771,7 @@ static void draw_dot(const fli_frame *f, const fli_spot *d, size_t rungs)
 /* The marked ones last, so that nothing hides them. */
 static void draw_dots(const fli_frame *f, const fli_panel *p, size_t rungs)
 {
-    static const fli_spot_mark order[] = {FLI_SPOT_PLAIN, FLI_SPOT_OWN, FLI_SPOT_WINNER};
+    static const fli_dot_mark order[] = {FLI_DOT_PLAIN, FLI_DOT_OWN, FLI_DOT_WINNER};
     for (size_t m = 0; m < sizeof order / sizeof *order; m++)
         for (size_t i = 0; i < p->count; i++)
             if (p->dots[i].mark == order[m]) draw_dot(f, &p->dots[i], rungs);

@@ -202,15 +202,15 @@ static fl_status make_events(fl_ctx *ctx, const char *folder, const fli_curve *c
 /* Under a name that TensorBoard, which may be watching, does not take for an event file, and renamed when complete. */
 static fl_status put_in_place(fl_ctx *ctx, const char *folder, const fli_text *file)
 {
-    fli_out out;
+    fli_writer out;
     char *path = name_in(ctx, folder);
     char *partial = fli_strf(ctx, "%s/events.partial", folder);
     fl_status s = path && partial ? fli_make_folders(ctx, folder) : FL_ENOMEM;
     if (!s) unlink(partial); /* a link of that name must not lead the writing elsewhere */
-    if (!s) s = fli_out_open(ctx, partial, &out);
+    if (!s) s = fli_writer_open(ctx, partial, &out);
     if (s) goto done;
-    fli_out_bytes(&out, fli_text_get(file), file->n);
-    s = fli_out_close(&out);
+    fli_writer_bytes(&out, fli_text_get(file), file->n);
+    s = fli_writer_close(&out);
     if (!s && rename(partial, path)) {
         s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
         unlink(partial);

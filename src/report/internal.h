@@ -111,13 +111,13 @@ void fli_page_key(fli_text *t, size_t k);
 /* Small charts side by side: dots of a quantity against a setting, a row of panels per method. What was tried in a
  * tuning looks like this. */
 
-typedef enum { FLI_SPOT_PLAIN, FLI_SPOT_OWN, FLI_SPOT_WINNER } fli_spot_mark;
+typedef enum { FLI_DOT_PLAIN, FLI_DOT_OWN, FLI_DOT_WINNER } fli_dot_mark;
 
 typedef struct {
-    double x, y;        /* y NaN: it never got there; x NaN: the setting is no number, the dot is a level line */
-    size_t rung;        /* the later, the stronger the dot */
-    fli_spot_mark mark; /* the setting as it was, the best one, or any other */
-} fli_spot;
+    double x, y;       /* y NaN: it never got there; x NaN: the setting is no number, the dot is a level line */
+    size_t rung;       /* the later, the stronger the dot */
+    fli_dot_mark mark; /* the setting as it was, the best one, or any other */
+} fli_panel_dot;
 
 typedef struct {
     const char *title;        /* above it; "" : none */
@@ -126,7 +126,7 @@ typedef struct {
     int log;                  /* a logarithmic x axis */
     const char *const *words; /* choices instead of numbers: x counts them from 0; NULL: numbers */
     size_t word_count;
-    const fli_spot *dots;
+    const fli_panel_dot *dots;
     size_t count;
 } fli_panel;
 

@@ -289,16 +289,16 @@ static const char model_name[] = "model.safetensors";
 static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_text *, const fl_run *))
 {
     fli_text text;
-    fli_out out;
+    fli_writer out;
     char *path = fli_strf(run->ctx, "%s/%s", run->partial, name);
     if (!path) return FL_ENOMEM;
     fli_text_init(&text, run->ctx);
     write(&text, run);
     fl_status s = fli_text_ok(&text);
-    if (!s) s = fli_out_open(run->ctx, path, &out);
+    if (!s) s = fli_writer_open(run->ctx, path, &out);
     if (!s) {
-        fli_out_text(&out, fli_text_get(&text));
-        s = fli_out_close(&out);
+        fli_writer_text(&out, fli_text_get(&text));
+        s = fli_writer_close(&out);
     }
     fli_text_fini(&text);
     fli_free(path);

@@ -450,7 +450,7 @@ static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange 
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
     check_call(c, "absorb", &x->ask, &s->failure);
-    if (c->spec.between.call) c->spec.between.call(c->spec.between.arg);
+    if (c->spec.after_absorb.call) c->spec.after_absorb.call(c->spec.after_absorb.arg);
 }
 
 void fli_server_state_count(fli_server_state *c, const fli_exchange *x)

@@ -16,7 +16,7 @@ typedef struct fli_server_state fli_server_state;
 typedef struct {
     void (*call)(void *arg);
     void *arg;
-} fli_between;
+} fli_after_absorb;
 
 /* All borrowed; must outlive the server state. */
 typedef struct {
@@ -35,7 +35,7 @@ typedef struct {
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
     size_t slice; /* entries of a slice; 0: what is fast; with a place there is only one */
-    fli_between between;
+    fli_after_absorb after_absorb;
     /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
      * server's is its own as well, for that of the clients here is not known to the others. */
     fli_user_failure *user_failure;

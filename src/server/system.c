@@ -100,7 +100,7 @@ static fl_status trace_value(fl_ctx *ctx, const char *path, size_t number, const
     if (!wrong && !field && !(*out >= 0 && *out <= MOST_SECONDS))
         wrong = "is not a time per step: it must be from 0 to 1e9 seconds";
     if (!wrong) return FL_OK;
-    return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s", path, number, fli_show(text).s, wrong);
+    return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s", path, number, fli_quote(text).s, wrong);
 }
 
 /* Numbers separated by blanks or a comma; what follows a # does not count. *fields 0: nothing on this line. */
@@ -116,7 +116,7 @@ static fl_status trace_line(fl_ctx *ctx, const char *path, size_t number, char *
         *end = 0;
         if (*fields == MOST_FIELDS)
             return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s is one number too many: a line has at most %d", path, number,
-                            fli_show(c).s, MOST_FIELDS);
+                            fli_quote(c).s, MOST_FIELDS);
         fl_status s = trace_value(ctx, path, number, c, *fields, &out->value[*fields]);
         if (s) return s;
         ++*fields;

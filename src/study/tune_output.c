@@ -58,14 +58,14 @@ static fl_status words_of(fl_tune *t, fli_arena *a, const fli_span *r, fli_panel
 
 static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, const fli_span *r, fli_panel *out)
 {
-    fli_spot *dots = fli_arena_alloc(a, c->count, sizeof *dots);
+    fli_panel_dot *dots = fli_arena_alloc(a, c->count, sizeof *dots);
     if (!dots) return FL_ENOMEM;
     *out = (fli_panel){.title = c->method->label, .x_title = r->key, .from = r->from, .to = r->to, .log = r->log};
     fl_status s = r->values ? words_of(t, a, r, out) : FL_OK;
     for (size_t i = 0; i < c->count && !s; i++) {
         const fli_candidate *k = &c->candidates[i];
-        dots[i] = (fli_spot){.y = y_of(t, k), .rung = k->rung};
-        dots[i].mark = k->place == 1 ? FLI_SPOT_WINNER : i ? FLI_SPOT_PLAIN : FLI_SPOT_OWN;
+        dots[i] = (fli_panel_dot){.y = y_of(t, k), .rung = k->rung};
+        dots[i].mark = k->place == 1 ? FLI_DOT_WINNER : i ? FLI_DOT_PLAIN : FLI_DOT_OWN;
         s = x_of(t, c, k, out, &dots[i].x);
     }
     out->dots = dots;

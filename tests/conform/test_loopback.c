@@ -358,7 +358,7 @@ static void damaged_terms(void **state)
 static double weighed[1 + FLI_ASK_LEVELS][2];
 static fli_exec_spec scales;
 
-static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
+static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
 {
     for (size_t i = 0; i < n; i++) {
         fli_wire w;

@@ -70,7 +70,7 @@ static fl_status check_spec(fl_ctx *ctx, const fli_fed_spec *spec)
     return FL_OK;
 }
 
-fl_status fli_joined_look(fl_ctx *ctx, const fli_fed_spec *spec, fli_look *out)
+fl_status fli_joined_shape(fl_ctx *ctx, const fli_fed_spec *spec, fli_data_shape *out)
 {
     const joined_params *p = spec->source_params;
     const int64_t *v = p->shape.v;
@@ -80,7 +80,7 @@ fl_status fli_joined_look(fl_ctx *ctx, const fli_fed_spec *spec, fli_look *out)
         return fli_fail(ctx, FL_ECONFIG,
                         "data.shape has %zu numbers, but should be features, or channels, height and width",
                         p->shape.n);
-    *out = (fli_look){.shape = {1, 1, (size_t)v[0]}, .classes = (size_t)p->classes};
+    *out = (fli_data_shape){.shape = {1, 1, (size_t)v[0]}, .classes = (size_t)p->classes};
     for (size_t k = 0; p->shape.n == 3 && k < 3; k++) out->shape[k] = (size_t)v[k];
     if ((double)out->shape[0] * (double)out->shape[1] * (double)out->shape[2] > 1e9)
         return fli_fail(ctx, FL_ECONFIG, "data.shape has more than 1e9 features");
@@ -97,7 +97,7 @@ static int shape_fits(const size_t all[3], const size_t own[3])
     return features(all) == features(own) && (is_row(own) || !memcmp(all, own, 3 * sizeof *own));
 }
 
-const char *fli_joined_wrong(const fli_look *all, const fli_look *first, const fli_look *client)
+const char *fli_joined_wrong(const fli_data_shape *all, const fli_data_shape *first, const fli_data_shape *client)
 {
     if (!client->samples) return "it has no samples";
     if (!shape_fits(all->shape, client->shape)) return "its samples have another shape";
@@ -133,16 +133,16 @@ static fl_status set_class_names(fl_ctx *ctx, const char *names, fli_dataset *ds
     return FL_OK;
 }
 
-fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *first, fli_dataset **out)
+fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *first, fli_dataset **out)
 {
     const joined_params *p = spec->source_params;
     const fli_array_set file = {{p->test, "x"}, {p->test, "y"}, {"", NULL}},
                         no_file = {{"", NULL}, {"", NULL}, {"", NULL}};
     fli_dataset *none = NULL;
-    fli_look all;
+    fli_data_shape all;
     *out = NULL;
     if (!*p->test) return FL_OK;
-    fl_status s = fli_joined_look(ctx, spec, &all);
+    fl_status s = fli_joined_shape(ctx, spec, &all);
     if (s) return s;
     if (is_sparse(first->kind)) return fli_libsvm_read(ctx, p->test, features(all.shape), all.classes, spec->wide, out);
     int task = all.classes ? FLI_TASK_CLASSIFICATION : FLI_TASK_REGRESSION;
@@ -159,7 +159,7 @@ fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look 
 }
 
 /* A data set without samples, which has all that is known of the clients' ones. */
-static fl_status empty_set(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *all, fli_dataset **out)
+static fl_status empty_set(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *all, fli_dataset **out)
 {
     fli_xkind dense = all->kind == FLI_X_CSR ? FLI_X_F32 : all->kind == FLI_X_CSR64 ? FLI_X_F64 : all->kind;
     const joined_params *p = spec->source_params;
@@ -181,7 +181,7 @@ static fl_status empty_set(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look
     return s;
 }
 
-static fl_status note_sizes(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *clients, fli_fed *fed)
+static fl_status note_sizes(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *clients, fli_fed *fed)
 {
     size_t n = spec->clients;
     fed->part.start = fli_alloc(ctx, n + 1, sizeof *fed->part.start);
@@ -201,12 +201,12 @@ static fl_status note_sizes(fl_ctx *ctx, const fli_fed_spec *spec, const fli_loo
     return FL_OK;
 }
 
-fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *clients, fli_dataset *test,
+fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *clients, fli_dataset *test,
                          fli_fed **out)
 {
-    fli_look all;
+    fli_data_shape all;
     fli_fed *fed = fli_alloc(ctx, 1, sizeof *fed);
-    fl_status s = fed ? fli_joined_look(ctx, spec, &all) : FL_ENOMEM;
+    fl_status s = fed ? fli_joined_shape(ctx, spec, &all) : FL_ENOMEM;
     if (fed)
         *fed = (fli_fed){.test = test,
                          .tests = test ? test->n : 0,
@@ -252,7 +252,7 @@ static void list_names(fli_text *t, char *const *names, size_t n)
 {
     enum { MOST = 10 };
     for (size_t i = 0; i < n && i < MOST; i++) {
-        fli_shown name = fli_show(names[i]);
+        fli_quoted name = fli_quote(names[i]);
         fli_text_addf(t, "%s%.*s", i ? ", " : "", (int)strlen(name.s) - 2, name.s + 1);
     }
     if (n > MOST) fli_text_add(t, ", ...");
@@ -277,7 +277,8 @@ static fl_status unknown_class(fl_ctx *ctx, const fli_common *all, const fli_dat
         fli_text_add(&t, "\"");
     }
     fl_status s = fli_text_ok(&t);
-    if (!s) s = fli_fail(ctx, FL_EMISMATCH, "some samples are labelled %s, but %s", fli_show(name).s, fli_text_get(&t));
+    if (!s)
+        s = fli_fail(ctx, FL_EMISMATCH, "some samples are labelled %s, but %s", fli_quote(name).s, fli_text_get(&t));
     fli_text_fini(&t);
     return s;
 }
@@ -334,7 +335,8 @@ static fl_status map_labels(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
 
 static fl_status fit_to_federation(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
 {
-    fli_look own = {.samples = ds->n, .classes = ds->classes, .kind = ds->kind}, theirs = {.classes = all->classes};
+    fli_data_shape own = {.samples = ds->n, .classes = ds->classes, .kind = ds->kind},
+                   theirs = {.classes = all->classes};
     memcpy(own.shape, ds->shape, sizeof own.shape);
     memcpy(theirs.shape, all->shape, sizeof theirs.shape);
     const char *wrong = fli_joined_wrong(&theirs, NULL, &own);

@@ -11,7 +11,7 @@ typedef struct {
     size_t samples; /* all of them */
     size_t shape[3], classes;
     fli_xkind kind;
-} fli_look;
+} fli_data_shape;
 
 /* What a client is told of the federation's samples. */
 typedef struct {
@@ -23,17 +23,17 @@ typedef struct {
 /* Whether the settings of a server have their samples at clients, and what these look like by them: samples and kind
  * are not set. FL_ECONFIG for settings that need the samples in one place. */
 int fli_is_joined(const fli_fed_spec *spec);
-fl_status fli_joined_look(fl_ctx *ctx, const fli_fed_spec *spec, fli_look *out);
+fl_status fli_joined_shape(fl_ctx *ctx, const fli_fed_spec *spec, fli_data_shape *out);
 /* Why a client with such samples cannot join, as the end of a sentence; NULL: it can. `first`: those of a client that
  * has, NULL if there is none. */
-const char *fli_joined_wrong(const fli_look *all, const fli_look *first, const fli_look *client);
+const char *fli_joined_wrong(const fli_data_shape *all, const fli_data_shape *first, const fli_data_shape *client);
 
 /* The server's test set, in the file that the settings name: NumPy's .npz, or text of LIBSVM's for sparse samples.
  * *out stays NULL if they name none. */
-fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *first, fli_dataset **out);
+fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *first, fli_dataset **out);
 
 /* The server's: sizes alone. One look per client. Takes the test set, which may be NULL, also on failure. */
-fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *clients, fli_dataset *test,
+fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *clients, fli_dataset *test,
                          fli_fed **out);
 
 /* A client's: it is number `client` of spec->clients, and its labels are those of `all`, whose class names may be

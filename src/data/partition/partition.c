@@ -72,18 +72,18 @@ void fli_partition_fini(fli_partition *p)
 
 fl_status fli_partition_write(fl_ctx *ctx, const fli_partition *p, const char *path)
 {
-    fli_out out;
-    fl_status s = fli_out_open(ctx, path, &out);
+    fli_writer out;
+    fl_status s = fli_writer_open(ctx, path, &out);
     if (s) return s;
-    fli_out_text(&out, "{\"clients\": [");
+    fli_writer_text(&out, "{\"clients\": [");
     for (size_t i = 0; i < p->clients; i++) {
-        fli_out_text(&out, i ? ",\n[" : "\n[");
+        fli_writer_text(&out, i ? ",\n[" : "\n[");
         for (size_t k = p->start[i]; k < p->start[i + 1]; k++)
-            fli_out_printf(&out, k > p->start[i] ? ",%u" : "%u", p->index[k]);
-        fli_out_text(&out, "]");
+            fli_writer_printf(&out, k > p->start[i] ? ",%u" : "%u", p->index[k]);
+        fli_writer_text(&out, "]");
     }
-    fli_out_text(&out, "\n]}\n");
-    return fli_out_close(&out);
+    fli_writer_text(&out, "\n]}\n");
+    return fli_writer_close(&out);
 }
 
 /* ==== for partitioners ====================================================================================== */

@@ -63,12 +63,12 @@ static fl_status no_such_name(const reader *r, const char *name, const char *nou
     fli_text names;
     fli_text_init(&names, r->ctx);
     for (size_t c = 0; c < r->columns && c < SHOWN; c++)
-        fli_text_addf(&names, "%s%s", c ? ", " : "", fli_show(field(r, c)).s);
+        fli_text_addf(&names, "%s%s", c ? ", " : "", fli_quote(field(r, c)).s);
     fl_status s = fli_text_ok(&names);
     if (s == FL_OK)
         s = fli_fail(r->ctx, FL_EFORMAT, AT "no column is called %s for the %s, only %s%s%s", r->path, r->line,
-                     fli_show(name).s, noun, fli_text_get(&names), r->columns > SHOWN ? ", ..." : "",
-                     near ? fli_meant(fli_show(near).s, meant) : "");
+                     fli_quote(name).s, noun, fli_text_get(&names), r->columns > SHOWN ? ", ..." : "",
+                     near ? fli_meant(fli_quote(near).s, meant) : "");
     fli_text_fini(&names);
     return s;
 }
@@ -88,7 +88,7 @@ static fl_status find_column(const reader *r, const char *column, const char *no
     }
     if (r->p->header == HEADER_FALSE)
         return fli_fail(r->ctx, FL_ECONFIG, "%s: the %s is called %s, but header is false: give the column's number",
-                        r->path, noun, fli_show(column).s);
+                        r->path, noun, fli_quote(column).s);
     size_t twins = 0;
     for (size_t c = r->columns; c-- > 0;)
         if (!strcmp(field(r, c), column)) {
@@ -97,7 +97,7 @@ static fl_status find_column(const reader *r, const char *column, const char *no
         }
     if (twins > 1)
         return fli_fail(r->ctx, FL_EFORMAT, AT "%zu columns are called %s: give the number of the %s's column", r->path,
-                        r->line, twins, fli_show(column).s, noun);
+                        r->line, twins, fli_quote(column).s, noun);
     return twins ? FL_OK : no_such_name(r, column, noun);
 }
 
@@ -185,7 +185,7 @@ static fl_status check_first_label(const reader *r, const fli_dataset *ds)
     return fli_fail(r->ctx, FL_EFORMAT,
                     "%s:%zu: the label %s is the only word among numbers; if this line is a header, say header: true, "
                     "else header: false",
-                    r->path, r->first, fli_show(r->labels->words.word[0]).s);
+                    r->path, r->first, fli_quote(r->labels->words.word[0]).s);
 }
 
 /* ---- fields into a sample ------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static fl_status read_number(const reader *r, size_t column, double largest, dou
     if (!wrong) return FL_OK;
     int perhaps_header = r->line == r->first && r->p->header == HEADER_AUTO && !strcmp(wrong, FLI_NO_NUMBER);
     return fli_fail(r->ctx, FL_EFORMAT, AT "column %zu: %s %s%s", r->path, r->line, column,
-                    fli_show(field(r, column)).s, wrong, perhaps_header ? HEADER_HINT : "");
+                    fli_quote(field(r, column)).s, wrong, perhaps_header ? HEADER_HINT : "");
 }
 
 static fl_status add_features(reader *r)

@@ -37,23 +37,23 @@ static fl_status add_row(reader *r, const char *user, size_t i, const json_t *ro
     void *room;
     size_t n = json_array_size(row); /* 0 if it is not a list */
     if (!n)
-        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu] is not a list of numbers", r->path, fli_show(user).s,
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu] is not a list of numbers", r->path, fli_quote(user).s,
                         i);
     if (r->dim && n != r->dim)
         return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu] has %zu features where the first sample has %zu",
-                        r->path, fli_show(user).s, i, n, r->dim);
+                        r->path, fli_quote(user).s, i, n, r->dim);
     r->dim = n;
     fl_status s = fli_array_add(r->ctx, &r->x, n, &room);
     for (size_t j = 0; s == FL_OK && j < n; j++) {
         const json_t *v = json_array_get(row, j);
         if (!json_is_number(v))
-            return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu][%zu] is not a number", r->path, fli_show(user).s,
+            return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu][%zu] is not a number", r->path, fli_quote(user).s,
                             i, j);
         double value = json_number_value(v);
         if (fabs(value) > fli_largest_real(r->wide))
             return fli_fail(r->ctx, FL_EFORMAT,
                             "%s: user %s, x[%zu][%zu] is %g, too large for precision f32; precision: f64 keeps it",
-                            r->path, fli_show(user).s, i, j, value);
+                            r->path, fli_quote(user).s, i, j, value);
         fli_store_real(room, r->wide, j, value);
     }
     return s;
@@ -65,12 +65,12 @@ static fl_status add_label(reader *r, const char *user, size_t i, const json_t *
     char unit[80];
     if (!json_is_number(y) && !json_is_string(y))
         return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, y[%zu] is neither a number nor a text", r->path,
-                        fli_show(user).s, i);
+                        fli_quote(user).s, i);
     fl_status s = fli_array_add(r->ctx, &r->label, 1, &label);
     if (s == FL_OK) s = fli_array_add(r->ctx, &r->group, 1, &owner);
     if (s) return s;
     *(int32_t *)owner = (int32_t)group;
-    fli_snprintf(unit, sizeof unit, ": user %s, y ", fli_show(user).s);
+    fli_snprintf(unit, sizeof unit, ": user %s, y ", fli_quote(user).s);
     fli_origin at = {r->path, unit, i};
     return json_is_string(y) ? fli_label_names_read(r->labels, json_string_value(y), at, label)
                              : fli_label_names_read_number(r->labels, json_number_value(y), at, label);
@@ -86,11 +86,11 @@ static fl_status number_user(reader *r, const char *user, uint32_t *number)
     if (!r->is_test)
         s = fli_words_add(r->users, user, number);
     else if (!fli_words_find(r->users, user, number))
-        s = fli_fail(r->ctx, FL_EFORMAT, "%s: user %s does not occur in the training data", r->path, fli_show(user).s);
+        s = fli_fail(r->ctx, FL_EFORMAT, "%s: user %s does not occur in the training data", r->path, fli_quote(user).s);
     if (s == FL_OK && r->users->n > r->seen.n) s = fli_array_add(r->ctx, &r->seen, r->users->n - r->seen.n, &room);
     if (s) return s;
     char *seen = (char *)r->seen.p + *number;
-    if (*seen) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s occurs twice", r->path, fli_show(user).s);
+    if (*seen) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s occurs twice", r->path, fli_quote(user).s);
     *seen = 1;
     return FL_OK;
 }
@@ -104,14 +104,15 @@ static fl_status add_user(reader *r, const char *user, const json_t *count, cons
     if (s) return s;
     if (!json_is_array(x) || !json_is_array(y))
         return fli_fail(r->ctx, FL_EFORMAT, "%s: user_data of %s lacks a list x or a list y", r->path,
-                        fli_show(user).s);
+                        fli_quote(user).s);
     if (json_array_size(y) != n)
-        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has %zu samples, but %zu labels", r->path, fli_show(user).s, n,
-                        json_array_size(y));
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has %zu samples, but %zu labels", r->path, fli_quote(user).s,
+                        n, json_array_size(y));
     if (!json_is_integer(count) || json_integer_value(count) != (json_int_t)n)
         return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has %zu samples, but num_samples says otherwise", r->path,
-                        fli_show(user).s, n);
-    if (!n && !r->is_test) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has no samples", r->path, fli_show(user).s);
+                        fli_quote(user).s, n);
+    if (!n && !r->is_test)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has no samples", r->path, fli_quote(user).s);
     for (size_t i = 0; s == FL_OK && i < n; i++) {
         s = add_row(r, user, i, json_array_get(x, i));
         if (s == FL_OK) s = add_label(r, user, i, json_array_get(y, i), number);
@@ -171,7 +172,7 @@ static fl_status read_file(reader *r, const char *path)
         s = in.status;
     else if (!root)
         s = fli_fail(r->ctx, FL_EFORMAT, "%s:%d:%d: not valid JSON: %s", path, error.line, error.column,
-                     fli_show(error.text).s);
+                     fli_quote(error.text).s);
     else
         s = add_document(r, root);
     json_decref(root);

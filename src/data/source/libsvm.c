@@ -45,7 +45,7 @@ static fl_status add_answer(reader *r, const char *text)
     if (s) return s;
     double v;
     const char *wrong = fli_number_read(text, DBL_MAX, &v);
-    if (wrong) return fli_fail(r->ctx, FL_EFORMAT, AT "the label %s %s", r->path, r->line, fli_show(text).s, wrong);
+    if (wrong) return fli_fail(r->ctx, FL_EFORMAT, AT "the label %s %s", r->path, r->line, fli_quote(text).s, wrong);
     if (r->labels) return fli_label_names_read(r->labels, text, (fli_origin){r->path, FLI_LINE, r->line}, room);
     *(double *)room = v;
     return FL_OK;
@@ -59,7 +59,7 @@ static fl_status read_index(reader *r, const char *token, const char *colon, uin
     while (p < colon && *p >= '0' && *p <= '9' && index <= UINT32_MAX) index = 10 * index + (uint64_t)(*p++ - '0');
     if (p == token || (p < colon && index <= UINT32_MAX))
         return fli_fail(r->ctx, FL_EFORMAT, AT "%s does not start with a whole number and a colon", r->path, r->line,
-                        fli_show(token).s);
+                        fli_quote(token).s);
     if (index < r->base)
         return fli_fail(r->ctx, FL_EFORMAT,
                         AT "index 0, but indices start at 1; if they start at 0 in this file, say index: zero", r->path,
@@ -81,13 +81,13 @@ static fl_status add_feature(reader *r, const char *token, uint32_t *next)
     uint32_t feature = 0;
     double v;
     void *col, *value;
-    if (!colon) return fli_fail(r->ctx, FL_EFORMAT, AT "%s is not index:value", r->path, r->line, fli_show(token).s);
+    if (!colon) return fli_fail(r->ctx, FL_EFORMAT, AT "%s is not index:value", r->path, r->line, fli_quote(token).s);
     fl_status s = read_index(r, token, colon, *next, &feature);
     if (s) return s;
     const char *wrong = fli_number_read(colon + 1, fli_largest_real(r->wide), &v);
     if (wrong)
         return fli_fail(r->ctx, FL_EFORMAT, AT "the value %s of index %" PRIu32 " %s", r->path, r->line,
-                        fli_show(colon + 1).s, feature + r->base, wrong);
+                        fli_quote(colon + 1).s, feature + r->base, wrong);
     if ((s = fli_array_add(r->ctx, &r->col, 1, &col)) || (s = fli_array_add(r->ctx, &r->value, 1, &value))) return s;
     *(uint32_t *)col = feature;
     fli_store_real(value, r->wide, 0, v);

@@ -185,12 +185,12 @@ static fl_status read_header(fl_ctx *ctx, fli_stream *s, fli_numpy *h)
         if (!parse(&c, h) || c.p != text + length)
             status =
                 fli_fail(ctx, FL_EFORMAT, "%s: the NPY header is not understood at offset %" PRIu64 ": %s",
-                         fli_stream_path(s), fli_stream_offset(s) - length + (uint64_t)(c.p - text), fli_show(c.p).s);
+                         fli_stream_path(s), fli_stream_offset(s) - length + (uint64_t)(c.p - text), fli_quote(c.p).s);
         else if (!read_type(h))
             status = fli_fail(ctx, FL_EFORMAT,
                               "%s: holds %s of type %s, but must be an array " FLI_NUMPY_TYPES
                               "; convert it, for instance by %s",
-                              fli_stream_path(s), kind_name(h->type), fli_show(h->type).s,
+                              fli_stream_path(s), kind_name(h->type), fli_quote(h->type).s,
                               strcmp(kind_name(h->type), "texts") ? ".astype(\"float32\")"
                                                                   : "numpy.unique(labels, return_inverse=True)[1]");
     }

@@ -102,7 +102,7 @@ static int read_png_rows(png_reader *r, const fli_picture *out)
 
 static fl_status png_damaged(fl_ctx *ctx, const char *path, const png_reader *r)
 {
-    return fli_fail(ctx, FL_EFORMAT, "%s: the PNG image cannot be read: %s", path, fli_show(r->why).s);
+    return fli_fail(ctx, FL_EFORMAT, "%s: the PNG image cannot be read: %s", path, fli_quote(r->why).s);
 }
 
 static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
@@ -198,7 +198,7 @@ static fl_status check_colours(fl_ctx *ctx, const char *path, J_COLOR_SPACE spac
 
 static fl_status jpeg_damaged(fl_ctx *ctx, const char *path, const jpeg_reader *r)
 {
-    return fli_fail(ctx, FL_EFORMAT, "%s: the JPEG image cannot be read: %s", path, fli_show(r->why).s);
+    return fli_fail(ctx, FL_EFORMAT, "%s: the JPEG image cannot be read: %s", path, fli_quote(r->why).s);
 }
 
 static fl_status decode_jpeg(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)

@@ -61,8 +61,8 @@ const char *fli_peek_card_wrong(fl_ctx *ctx, const void *card, size_t n, const f
 {
     fli_card c;
     if (read_card(ctx, card, n, &c)) return "its card is damaged";
-    fli_look all = {.classes = wanted->classes};
-    fli_look own = {.samples = (size_t)c.samples, .classes = (size_t)c.classes, .kind = (fli_xkind)c.kind};
+    fli_data_shape all = {.classes = wanted->classes};
+    fli_data_shape own = {.samples = (size_t)c.samples, .classes = (size_t)c.classes, .kind = (fli_xkind)c.kind};
     for (size_t k = 0; k < 3; k++) {
         all.shape[k] = wanted->shape[k];
         own.shape[k] = (size_t)c.shape[k];

@@ -272,25 +272,25 @@ static void writes_files(void **state)
 {
     fl_ctx *ctx = *state;
     char dir[] = "/tmp/fedloom-base-XXXXXX", path[64], text[64];
-    fli_out out;
+    fli_writer out;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/f", dir);
-    assert_ok(ctx, fli_out_open(ctx, path, &out));
-    fli_out_text(&out, "text ");
-    fli_out_bytes(&out, "by\0tes", 2);
-    fli_out_bytes(&out, NULL, 0);
-    fli_out_printf(&out, " %d", 42);
-    assert_ok(ctx, fli_out_close(&out));
+    assert_ok(ctx, fli_writer_open(ctx, path, &out));
+    fli_writer_text(&out, "text ");
+    fli_writer_bytes(&out, "by\0tes", 2);
+    fli_writer_bytes(&out, NULL, 0);
+    fli_writer_printf(&out, " %d", 42);
+    assert_ok(ctx, fli_writer_close(&out));
     slurp(path, text, sizeof text);
     assert_string_equal(text, "text by 42");
     assert_int_equal(fli_path_kind(path), 2);
     assert_int_equal(fli_path_kind(dir), 1);
     assert_ok(ctx, fli_remove_folder(ctx, dir));
     assert_int_equal(fli_path_kind(dir), 0);
-    assert_fails(ctx, fli_out_open(ctx, path, &out), FL_EIO, "cannot be written: No such file");
+    assert_fails(ctx, fli_writer_open(ctx, path, &out), FL_EIO, "cannot be written: No such file");
     for (size_t k = 1; k <= 1; k++) {
         fli_ctx_fail_alloc(ctx, k);
-        assert_fails(ctx, fli_out_open(ctx, path, &out), FL_ENOMEM, "out of memory");
+        assert_fails(ctx, fli_writer_open(ctx, path, &out), FL_ENOMEM, "out of memory");
     }
 }
 
@@ -299,7 +299,7 @@ static void notices_full_disk(void **state)
 {
     fl_ctx *ctx = *state;
     char dir[] = "/tmp/fedloom-base-XXXXXX", path[64], block[4096];
-    fli_out out;
+    fli_writer out;
     struct rlimit old, low;
     memset(block, 'x', sizeof block);
     assert_non_null(mkdtemp(dir));
@@ -309,11 +309,11 @@ static void notices_full_disk(void **state)
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
     for (int blocks = 1; blocks < 6; blocks++) {
-        fl_status s = fli_out_open(ctx, path, &out);
+        fl_status s = fli_writer_open(ctx, path, &out);
         if (!s) {
-            for (int i = 0; i < blocks; i++) fli_out_bytes(&out, block, sizeof block);
-            fli_out_printf(&out, "%s", "the end");
-            s = fli_out_close(&out);
+            for (int i = 0; i < blocks; i++) fli_writer_bytes(&out, block, sizeof block);
+            fli_writer_printf(&out, "%s", "the end");
+            s = fli_writer_close(&out);
         }
         int left = fli_path_kind(path);
         if (blocks <= 2)
@@ -331,11 +331,11 @@ static void notices_full_disk(void **state)
 static void notices_full_device(void **state)
 {
     fl_ctx *ctx = *state;
-    fli_out out;
+    fli_writer out;
     if (access("/dev/full", W_OK)) skip();
-    assert_ok(ctx, fli_out_open(ctx, "/dev/full", &out));
-    fli_out_text(&out, "x");
-    assert_fails(ctx, fli_out_close(&out), FL_EIO, "/dev/full: cannot be written: No space left on device");
+    assert_ok(ctx, fli_writer_open(ctx, "/dev/full", &out));
+    fli_writer_text(&out, "x");
+    assert_fails(ctx, fli_writer_close(&out), FL_EIO, "/dev/full: cannot be written: No space left on device");
     assert_int_equal(access("/dev/full", F_OK), 0); /* only plain files are removed */
 }
 

@@ -10,12 +10,12 @@
 static int open_files(fixture *f)
 {
     fli_spill *spill = NULL;
-    fli_out out;
+    fli_writer out;
     for (int fd = 0; fd < 3; fd++) close(fd);
     int a = fli_fd_open(fixture_path(f, "a"), O_WRONLY | O_CREAT, 0600);
     FILE *b = fli_file_open(fixture_path(f, "a"), O_RDONLY);
     if (a < 3 || !b || fileno(b) < 3 || !(fcntl(a, F_GETFD) & FD_CLOEXEC)) return 1;
-    if (fli_out_open(f->ctx, fixture_path(f, "c"), &out) || fileno(out.f) < 3) return 2;
+    if (fli_writer_open(f->ctx, fixture_path(f, "c"), &out) || fileno(out.f) < 3) return 2;
     if (fli_spill_new(f->ctx, f->folder, 8, &spill)) return 3;
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) != -1) return 4; /* all three are as closed as before */

@@ -45,7 +45,7 @@ static void numbers(void **state)
 {
     fixture *f = *state;
     fli_text t;
-    fli_out out;
+    fli_writer out;
     char buf[32], *end;
     needs_locale(f);
     assert_non_null(setlocale(LC_ALL, "comma"));
@@ -62,9 +62,9 @@ static void numbers(void **state)
     fli_fail(f->ctx, FL_EIO, "%g", 2.5);
     assert_string_equal(fl_ctx_error(f->ctx), "2.5");
     fli_clear(f->ctx);
-    assert_ok(f->ctx, fli_out_open(f->ctx, fixture_path(f, "file"), &out));
-    fli_out_printf(&out, "%g", 3.5);
-    assert_ok(f->ctx, fli_out_close(&out));
+    assert_ok(f->ctx, fli_writer_open(f->ctx, fixture_path(f, "file"), &out));
+    fli_writer_printf(&out, "%g", 3.5);
+    assert_ok(f->ctx, fli_writer_close(&out));
     s = read_whole(fixture_path(f, "file"), NULL);
     assert_string_equal(s, "3.5");
     free(s);

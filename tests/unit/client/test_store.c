@@ -25,7 +25,7 @@ static void first_touch_is_zero_then_kept(void **state)
     fixture *f = *state;
     enum { DIM = 13 };
     fli_store *s = store_of(f, &fli_ops_f64, DIM, 5, 2, 3);
-    fli_kept k;
+    fli_client_state k;
     assert_int_equal(fli_store_bytes(s), 0);
     for (size_t round = 0; round < 3; round++)
         for (size_t c = 0; c < 5; c += 2) {
@@ -52,7 +52,7 @@ static void memory_follows_the_touched(void **state)
     fixture *f = *state;
     enum { DIM = 1000 };
     fli_store *s = store_of(f, &fli_ops_f32, DIM, 1000000, 2, 0);
-    fli_kept k;
+    fli_client_state k;
     size_t one = 0;
     for (size_t c = 0; c < 10; c++) {
         assert_ok(f->ctx, fli_store_get(s, c * 99991, &k));
@@ -69,7 +69,7 @@ static void nothing_to_keep(void **state)
 {
     fixture *f = *state;
     fli_store *s = store_of(f, &fli_ops_f32, 10, 3, 0, 0);
-    fli_kept k;
+    fli_client_state k;
     assert_ok(f->ctx, fli_store_get(s, 2, &k));
     assert_int_equal(fli_store_bytes(s), 0);
     fli_store_free(s);
@@ -87,7 +87,7 @@ static void out_of_memory(void **state)
 {
     fixture *f = *state;
     fli_store *s = store_of(f, &fli_ops_f64, 10, 3, 1, 1);
-    fli_kept k;
+    fli_client_state k;
     fli_ctx_fail_alloc(f->ctx, 1);
     assert_fails(f->ctx, fli_store_get(s, 1, &k), FL_ENOMEM, "out of memory");
     assert_int_equal(fli_store_bytes(s), 0);
@@ -129,7 +129,7 @@ static void a_hundred_million_clients(void **state)
         struct rusage before, after;
         fli_store_spec spec = {
             .space = {&fli_ops_f64, 1}, .clients = CLIENTS, .scalars = 1, .budget = budget, .folder = f->folder};
-        fli_kept k;
+        fli_client_state k;
         getrusage(RUSAGE_SELF, &before);
         fli_store *s = store_with(f, spec);
         for (size_t turn = 0; turn < 2; turn++)
@@ -152,7 +152,7 @@ static void peeking(void **state)
 {
     fixture *f = *state;
     fli_store *s = store_of(f, &fli_ops_f64, 10, 3, 2, 0), *none = store_of(f, &fli_ops_f64, 10, 3, 0, 0);
-    fli_kept k;
+    fli_client_state k;
     assert_null(peek(f, s, 1));
     assert_null(peek(f, none, 1));
     assert_int_equal(fli_store_bytes(s), 0);
@@ -168,7 +168,7 @@ enum { MANY = 2000 };
 
 static void touch(void *arg, size_t item, size_t worker)
 {
-    fli_kept k;
+    fli_client_state k;
     (void)worker;
     if (fli_store_get(arg, item, &k)) return;
     ((double *)k.vectors[0])[0] += (double)item;
@@ -186,7 +186,7 @@ static void many_threads_with(fixture *f, size_t budget)
                                                   .budget = budget,
                                                   .folder = f->folder});
     fli_pool *pool = NULL;
-    fli_kept k;
+    fli_client_state k;
     assert_ok(f->ctx, fli_pool_new(f->ctx, 4, &pool));
     for (int i = 0; i < 3; i++) fli_pool_run(pool, MANY, touch, s);
     for (size_t c = 0; c < MANY; c++) {
@@ -229,7 +229,7 @@ static fli_store *small_store(fixture *f, leavers *l)
                            .left = leave,
                            .arg = l};
     fli_store *s = store_with(f, spec);
-    fli_kept k;
+    fli_client_state k;
     assert_ok(f->ctx, fli_store_get(s, 0, &k)); /* to see how large an entry is */
     spec.budget = HELD * fli_store_bytes(s) + 100;
     fli_store_free(s);
@@ -239,7 +239,7 @@ static fli_store *small_store(fixture *f, leavers *l)
 /* One client's turn: what it finds must be what it left. */
 static void turn(fixture *f, fli_store *s, size_t client, size_t *visits)
 {
-    fli_kept k;
+    fli_client_state k;
     assert_ok(f->ctx, fli_store_get(s, client, &k));
     assert_int_equal(k.first, visits[client] == 0);
     for (size_t v = 0; v < 2; v++)
@@ -285,7 +285,7 @@ static void the_longest_unseen_goes(void **state)
     leavers l = {{0}};
     size_t visits[CLIENTS] = {0};
     fli_store *s = small_store(f, &l);
-    fli_kept k[HELD + 2];
+    fli_client_state k[HELD + 2];
     for (size_t c = 0; c < HELD; c++) turn(f, s, c, visits);
     turn(f, s, 0, visits); /* now 1 is the oldest */
     turn(f, s, 10, visits);
@@ -313,7 +313,7 @@ static void full_disk(void **state)
     size_t visits[CLIENTS] = {0};
     struct rlimit before, small = {4000, 0};
     fli_store *s = small_store(f, &l);
-    fli_kept k;
+    fli_client_state k;
     for (size_t c = 0; c < HELD; c++) turn(f, s, c, visits);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small.rlim_max = before.rlim_max;

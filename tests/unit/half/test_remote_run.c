@@ -30,10 +30,10 @@ static const char *said_of(fixture *f, fl_config *cfg, fli_xkind kind, size_t sa
     fli_arena arena;
     fli_settings s;
     fli_remote_run j;
-    fli_look clients[N];
+    fli_data_shape clients[N];
     const fli_digest cards = {{1}};
     for (size_t i = 0; i < N; i++)
-        clients[i] = (fli_look){.samples = samples, .shape = {1, 4, 4}, .classes = 2, .kind = kind};
+        clients[i] = (fli_data_shape){.samples = samples, .shape = {1, 4, 4}, .classes = 2, .kind = kind};
     fli_clear(f->ctx);
     fli_arena_init(&arena, f->ctx);
     assert_ok(f->ctx, fli_settings_bind(f->ctx, &arena, cfg->root, &s));

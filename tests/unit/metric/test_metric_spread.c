@@ -7,7 +7,7 @@
 
 static double spread_of(const double *sorted, size_t n)
 {
-    fli_moment m = {.own_accuracies = {sorted, n}};
+    fli_measurement m = {.own_accuracies = {sorted, n}};
     return fli_metric_local_std.measure(&m);
 }
 

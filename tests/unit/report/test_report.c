@@ -584,12 +584,12 @@ static const char evil[] = "</script><b>\"'&\x01\xff\xc3(\xed\xa0\x80]]>";
 static void draws_panels(void **state)
 {
     static const char *const words[] = {"<b>&\"", "\xff\x01", "a word that is far too long to be shown"};
-    const fli_spot dots[] = {{0.1, 0.5, 0, FLI_SPOT_OWN},
-                             {NAN, 0.7, 1, FLI_SPOT_OWN},
-                             {1, NAN, 0, FLI_SPOT_PLAIN},
-                             {-INFINITY, INFINITY, 1, FLI_SPOT_PLAIN},
-                             {DBL_MAX, -DBL_MAX, 1, FLI_SPOT_WINNER},
-                             {0, 1e-300, 0, FLI_SPOT_PLAIN}};
+    const fli_panel_dot dots[] = {{0.1, 0.5, 0, FLI_DOT_OWN},
+                                  {NAN, 0.7, 1, FLI_DOT_OWN},
+                                  {1, NAN, 0, FLI_DOT_PLAIN},
+                                  {-INFINITY, INFINITY, 1, FLI_DOT_PLAIN},
+                                  {DBL_MAX, -DBL_MAX, 1, FLI_DOT_WINNER},
+                                  {0, 1e-300, 0, FLI_DOT_PLAIN}};
     const fli_panel panels[] = {
         {.title = "<A&>", .x_title = "x", .from = 0.01, .to = 1, .log = 1, .dots = dots, .count = 6},
         {.title = "", .x_title = "y", .from = -1, .to = 1, .dots = dots, .count = 6},
