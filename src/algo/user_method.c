@@ -3,10 +3,47 @@
 #include "algo/user_method.h"
 
 #include "base/number.h"
+#include "base/user_registry.h"
 #include "solver/user_solver.h"
 
 #include <math.h>
 #include <string.h>
+
+/* ==== what a registered method is made of ================================================================= */
+
+enum { USER_VECTORS = 64, USER_SCALARS = 256 }; /* at most this many of a kind */
+
+/* What the user gave beside tables. */
+typedef struct {
+    void *arg;
+    unsigned traits;
+    size_t work, phases, buffer;
+    int (*start)(const fl_coordinator *s);
+    int (*pose)(const fl_turn *t, fl_problem *p);
+    int (*answer)(const fl_turn *t, const fl_answer *a);
+    int (*absorb)(const fl_coordinator *s, const fl_upload *u);
+    int (*advance)(const fl_coordinator *s);
+    void *(*begin)(void *arg, const double *params, fl_failure *f);
+    void (*end)(void *begun);
+} user_calls;
+
+typedef struct {
+    fli_algo algo;   /* first: a pointer to it is one to the method */
+    fli_arena arena; /* in which all of it lies, this struct too */
+    user_calls does;
+    size_t server;                                                /* its vectors, */
+    unsigned char sent[USER_VECTORS], sent_scalars[USER_SCALARS]; /* and what clients ever get of the server's */
+    int hides;                                                    /* there are server vectors that they never get */
+    const char *solver[FLI_STAGES];                               /* of every phase */
+} user_method;
+
+/* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
+typedef struct {
+    const user_method *self;
+    void *arg; /* what the functions are handed */
+    int begun; /* that is the run's own, and `end` is still to be called */
+    double value[];
+} user_params;
 
 /* ==== the copy ============================================================================================ */
 
@@ -81,7 +118,7 @@ static const fli_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status 
 }
 
 /* Values come after the head of the parameters, and what is bound after the values: eight bytes each. */
-static size_t place_of(size_t count, size_t k) { return sizeof(fli_user_params) + (count + k) * sizeof(double); }
+static size_t place_of(size_t count, size_t k) { return sizeof(user_params) + (count + k) * sizeof(double); }
 
 /* Its rows for those parameters. */
 static fl_status user_keys(fli_arena *a, const fl_key *keys, fli_key **out)
@@ -105,8 +142,8 @@ static fl_status user_keys(fli_arena *a, const fl_key *keys, fli_key **out)
 /* fli_algo.bound: the values as the user's functions see them. */
 static void bound(const fli_algo *algo, void *params)
 {
-    fli_user_params *p = params;
-    p->self = (const fli_user_method *)algo;
+    user_params *p = params;
+    p->self = (const user_method *)algo;
     p->arg = p->self->does.arg;
     size_t k = 0;
     for (const fli_key *key = algo->keys; key->name; key++, k++) {
@@ -135,7 +172,7 @@ static unsigned traits_of(unsigned given)
 }
 
 /* What clients are ever sent of the server's. */
-static void note_sent(fli_user_method *o)
+static void note_sent(user_method *o)
 {
     for (const fli_part *p = o->algo.down; p->name; p++) {
         if (p->what == FLI_WHOLE) o->sent[p->at] = 1;
@@ -151,14 +188,14 @@ static size_t own_model(const fl_method *m)
     return m->own_model ? i + 1 : 0;
 }
 
-static fl_status fill(const fl_method *m, fli_user_method *o)
+static fl_status fill(const fl_method *m, user_method *o)
 {
     fli_arena *a = &o->arena;
     fl_status s = FL_OK;
     fli_key *keys = NULL;
-    o->does = (fli_user_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
-                               m->buffer, m->start,   m->pose,  m->answer,
-                               m->absorb, m->advance, m->begin, m->end};
+    o->does = (user_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
+                           m->buffer, m->start,   m->pose,  m->answer,
+                           m->absorb, m->advance, m->begin, m->end};
     o->server = fli_names_count(m->server);
     o->algo = (fli_algo){
         .name = copy_text(a, m->name, &s),
@@ -190,16 +227,16 @@ static fl_status fill(const fl_method *m, fli_user_method *o)
 
 static void method_free(void *method)
 {
-    fli_arena arena = ((fli_user_method *)method)->arena;
+    fli_arena arena = ((user_method *)method)->arena;
     fli_arena_fini(&arena);
 }
 
 /* A copy, its descriptor filled but for what it does; to be freed by method_free. */
-static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **out)
+static fl_status method_copy(fl_ctx *ctx, const fl_method *m, user_method **out)
 {
     fli_arena arena;
     fli_arena_init(&arena, ctx);
-    fli_user_method *o = fli_arena_alloc(&arena, 1, sizeof *o);
+    user_method *o = fli_arena_alloc(&arena, 1, sizeof *o);
     if (!o) return FL_ENOMEM;
     o->arena = arena;
     fl_status s = fill(m, o);
@@ -221,9 +258,9 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, fli_user_method **
 static fl_status check_names(fl_ctx *ctx, const fl_method *m, const char *what, const char *const *names)
 {
     size_t n = fli_names_count(names);
-    if (n > FLI_USER_VECTORS)
+    if (n > USER_VECTORS)
         return fli_fail(ctx, FL_ECONFIG, "method '%s' has %zu %s vectors, but may have at most %d", m->name, n, what,
-                        FLI_USER_VECTORS);
+                        USER_VECTORS);
     for (size_t i = 0; i < n; i++) {
         if (!*names[i]) return fli_fail(ctx, FL_ECONFIG, "method '%s': %s vector %zu has no name", m->name, what, i);
         for (size_t k = 0; k < i; k++)
@@ -250,7 +287,7 @@ static fl_status check_vectors(fl_ctx *ctx, const fl_method *m)
         (s = check_names(ctx, m, "sum", m->sums)))
         return s;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        size_t most = i < 3 ? FLI_USER_SCALARS : FLI_USER_VECTORS;
+        size_t most = i < 3 ? USER_SCALARS : USER_VECTORS;
         if (counts[i].n > most)
             return fli_fail(ctx, FL_ECONFIG, "method '%s': %s is %zu, but at most %zu are allowed", m->name,
                             counts[i].what, counts[i].n, most);
@@ -313,7 +350,7 @@ static fl_status check_down(fl_ctx *ctx, const fl_method *m, const fl_part *p)
 
 static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
 {
-    size_t most = p->what == FL_PART_VECTOR ? FLI_USER_VECTORS : FLI_USER_SCALARS;
+    size_t most = p->what == FL_PART_VECTOR ? USER_VECTORS : USER_SCALARS;
     if (p->what == FL_PART_START)
         return fli_fail(ctx, FL_ECONFIG, "method '%s', up, part '%s': the start model is only sent down", m->name,
                         p->name);
@@ -324,7 +361,7 @@ static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
     if (p->at >= most || p->count > most - p->at)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', up, part '%s' goes beyond what an upload may have: %d vectors and %d scalars",
-                        m->name, p->name, FLI_USER_VECTORS, FLI_USER_SCALARS);
+                        m->name, p->name, USER_VECTORS, USER_SCALARS);
     return FL_OK;
 }
 
@@ -386,7 +423,7 @@ static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *ke
     fli_arena arena;
     fli_key *row = NULL;
     fl_key only[2] = {*key, {NULL}};
-    double room[sizeof(fli_user_params) / sizeof(double) + 2] = {0}; /* their head, a value and what is bound */
+    double room[sizeof(user_params) / sizeof(double) + 2] = {0}; /* their head, a value and what is bound */
     fl_ctx *aside = fl_ctx_new();
     if (!aside) return fli_fail(ctx, FL_ENOMEM, "out of memory");
     fli_arena_init(&arena, aside);
@@ -498,7 +535,7 @@ static fl_status user_check(fl_ctx *ctx, const fl_method *m)
 
 static fli_registry methods = FLI_REGISTRY_INIT(method_free);
 
-static const fli_user_method *self_of(const void *params) { return ((const fli_user_params *)params)->self; }
+static const user_method *self_of(const void *params) { return ((const user_params *)params)->self; }
 static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
 
 /* ---- a client's turn ------------------------------------------------------------------------------------- */
@@ -522,11 +559,11 @@ static fl_ask ask_of(const fli_ask *a)
 
 /* What a client has of the server, numbered as there. What it is never sent is NaN. */
 typedef struct {
-    const void *vec[FLI_USER_VECTORS];
-    double num[FLI_USER_SCALARS];
+    const void *vec[USER_VECTORS];
+    double num[USER_SCALARS];
 } received;
 
-static void receive(const fli_user_method *o, const fli_turn *t, received *r)
+static void receive(const user_method *o, const fli_turn *t, received *r)
 {
     void *nothing = o->hides ? t->work[o->does.work] : NULL;
     for (size_t i = 0; i < o->server; i++) r->vec[i] = o->sent[i] ? t->down[i] : nothing;
@@ -535,13 +572,13 @@ static void receive(const fli_user_method *o, const fli_turn *t, received *r)
         if (o->sent_scalars[i]) r->num[i] = t->down_scalars[i];
 }
 
-static fl_turn turn_of(const fli_user_method *o, const fli_turn *t, received *r)
+static fl_turn turn_of(const user_method *o, const fli_turn *t, received *r)
 {
     receive(o, t, r);
     return (fl_turn){
         .space = space_of(t->space),
-        .arg = ((const fli_user_params *)t->params)->arg,
-        .params = ((const fli_user_params *)t->params)->value,
+        .arg = ((const user_params *)t->params)->arg,
+        .params = ((const user_params *)t->params)->value,
         .ask = ask_of(t->ask),
         .clients = t->clients,
         .first = t->is_first_turn,
@@ -568,7 +605,7 @@ static void check_posed(const fl_problem *p, fl_failure *f)
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
-    const fli_user_method *o = self_of(t->params);
+    const user_method *o = self_of(t->params);
     received r;
     if (o->hides) memset(t->work[o->does.work], 0xff, fli_bytes(t->space));
     fl_turn turn = turn_of(o, t, &r);
@@ -589,7 +626,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    const fli_user_method *o = self_of(t->params);
+    const user_method *o = self_of(t->params);
     received r;
     fl_turn turn = turn_of(o, t, &r);
     fl_answer got = {a->z, a->gradient, a->weight, a->steps, a->missed};
@@ -610,8 +647,8 @@ static fl_coordinator coordinator_of(const fli_server_step *s, const engine *e)
 {
     return (fl_coordinator){
         .space = space_of(s->space),
-        .arg = ((const fli_user_params *)s->params)->arg,
-        .params = ((const fli_user_params *)s->params)->value,
+        .arg = ((const user_params *)s->params)->arg,
+        .params = ((const user_params *)s->params)->value,
         .clients = s->clients,
         .cohort = s->cohort,
         .cohort_weight = s->cohort_weight,
@@ -643,7 +680,7 @@ static void advance(const fli_server_step *s) { step(s, self_of(s->params)->does
 
 static void absorb(const fli_server_step *s, const fli_upload *u)
 {
-    const fli_user_method *o = self_of(s->params);
+    const user_method *o = self_of(s->params);
     engine e = {s, 0};
     fl_coordinator c = coordinator_of(s, &e);
     fl_upload up = {ask_of(u->ask), (const void *const *)u->up, u->up_scalars, u->staleness};
@@ -677,7 +714,7 @@ static const fli_solver *solver(const void *params, size_t stage)
 
 static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
 {
-    const fli_user_method *o = self_of(params);
+    const user_method *o = self_of(params);
     (void)clients;
     for (size_t i = 0; i < o->does.phases; i++)
         if (!fli_user_solver_named(o->solver[i]))
@@ -689,8 +726,8 @@ static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
 /* fli_algo.begin */
 static fl_status begin_method(fl_ctx *ctx, void *params)
 {
-    fli_user_params *p = params;
-    const fli_user_calls *does = &p->self->does;
+    user_params *p = params;
+    const user_calls *does = &p->self->does;
     fl_failure f = {{0}};
     fli_registry_enter(does->traits);
     void *made = does->begin(does->arg, p->value, &f);
@@ -708,8 +745,8 @@ static fl_status begin_method(fl_ctx *ctx, void *params)
 /* fli_algo.end */
 static void end_method(void *params)
 {
-    fli_user_params *p = params;
-    const fli_user_calls *does = &p->self->does;
+    user_params *p = params;
+    const user_calls *does = &p->self->does;
     if (!p->begun) return;
     fli_registry_enter(does->traits);
     does->end(p->arg);
@@ -771,7 +808,7 @@ int fli_user_method_forget(const char *name) { return fli_registry_forget(&metho
 
 fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m)
 {
-    fli_user_method *copy = NULL;
+    user_method *copy = NULL;
     fl_status s = user_check(ctx, m);
     if (!s) s = method_copy(ctx, m, &copy);
     if (s) return s;

@@ -15,44 +15,4 @@ const fli_solver *fli_user_solver_named(const char *name);
 /* Takes a user's method out of the list; 0: there was none of that name. */
 int fli_user_method_forget(const char *name);
 
-/* ==== internals =========================================================================================== */
-
-/* What a registered method is made of. For user_check.c, which checks it, and user_method.c, which copies it and calls
- * its functions. */
-
-enum { FLI_USER_VECTORS = 64, FLI_USER_SCALARS = 256 }; /* at most this many of a kind */
-
-/* What the user gave beside tables. */
-typedef struct {
-    void *arg;
-    unsigned traits;
-    size_t work, phases, buffer;
-    int (*start)(const fl_coordinator *s);
-    int (*pose)(const fl_turn *t, fl_problem *p);
-    int (*answer)(const fl_turn *t, const fl_answer *a);
-    int (*absorb)(const fl_coordinator *s, const fl_upload *u);
-    int (*advance)(const fl_coordinator *s);
-    void *(*begin)(void *arg, const double *params, fl_failure *f);
-    void (*end)(void *begun);
-} fli_user_calls;
-
-typedef struct {
-    fli_algo algo;   /* first: a pointer to it is one to the method */
-    fli_arena arena; /* in which all of it lies, this struct too */
-    fli_user_calls does;
-    size_t server; /* its vectors, */
-    unsigned char sent[FLI_USER_VECTORS],
-        sent_scalars[FLI_USER_SCALARS]; /* and what clients ever get of the server's */
-    int hides;                          /* there are server vectors that they never get */
-    const char *solver[FLI_STAGES];     /* of every phase */
-} fli_user_method;
-
-/* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
-typedef struct {
-    const fli_user_method *self;
-    void *arg; /* what the functions are handed */
-    int begun; /* that is the run's own, and `end` is still to be called */
-    double value[];
-} fli_user_params;
-
 #endif

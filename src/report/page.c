@@ -367,7 +367,7 @@ static fl_status draw_data(fli_text *t, const fli_report *r, const picture *p, c
     return FL_OK;
 }
 
-/* The charts of client_labels.c, as members of "charts"; `after`: others come before them. */
+/* The charts of this part, as members of "charts"; `after`: others come before them. */
 static fl_status add_clients_data(fli_text *t, const fli_report *r, int after)
 {
     view v = {.r = r};

@@ -231,7 +231,7 @@ static void check_refusals(void)
     free(at);
 }
 
-/* A message that is longer than expected, in one of two orders. What Open MPI does not notice is in messages.c. */
+/* A message that is longer than expected, in one of two orders. What Open MPI does not notice is in mpi_ranks.c. */
 static void send_too_much(int expected_first)
 {
     char three[3] = {1, 2, 3}, room[2] = {0};

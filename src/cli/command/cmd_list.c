@@ -91,7 +91,7 @@ static void put_blocks(const char *s)
     }
 }
 
-/* Prints the manual page fedloom(1), made from all of that (manual.c). */
+/* Prints the manual page fedloom(1), made from the overview and all help texts. */
 static void print_manual(void)
 {
     fputs(".\\\" Printed by `fedloom list --man 1`; `make docs` renews it.\n"
