@@ -88,7 +88,8 @@ typedef struct fli_model_desc {
     /* Models that can fail at work: whether it has. `why` unless NULL receives the sentence, see fli_model_why. NULL:
      * it cannot. */
     int (*failed)(const fli_model *m, const char *where, fl_failure *why);
-    /* n x outputs for a batch, row by row. NULL: the probabilities that belong to `logits`; without those, too, it cannot. */
+    /* n x outputs for a batch, row by row. NULL: the probabilities that belong to `logits`; without those, too, it
+     * cannot. */
     void (*predict)(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch);
     /* What it computes, for devices (network.h); returns 0 where it has no words for that. NULL: never. */
     int (*network)(const fli_model *m, struct fli_network *out);
