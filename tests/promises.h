@@ -6,6 +6,8 @@
 #include "runs.h"
 #include "twin.h"
 
+#include "algo/theory.h"
+
 /* ---- how many -------------------------------------------------------------------------------------------- */
 
 /* FEDLOOM_PROBLEMS=N: N problems per theorem instead of `usual`. */
@@ -20,6 +22,7 @@ static size_t problems(size_t usual)
 typedef struct {
     const char *theorem;
     size_t drawn, yes, mended; /* mended: of the yes, those after `check --fix` */
+    size_t left;               /* those of which `check --fix` leaves conditions that fail */
     size_t runs, states;       /* that the promise was held against: runs, and states with all their cohorts */
     size_t untrue;             /* yes, but a condition is false with the true constants */
     size_t broken;             /* yes, but what is promised was not seen */
@@ -70,9 +73,10 @@ static int tally_rise(tally *t, double before, double after)
  * promised, of 50 or more: then nothing was tested. */
 static void tally_end(const tally *t, size_t least)
 {
-    printf("%s: %zu problems, %zu yes (%zu after --fix), %zu runs, %zu states with all cohorts, %zu conditions untrue, "
-           "%zu promises broken, largest rise %.2g\n",
-           t->theorem, t->drawn, t->yes, t->mended, t->runs, t->states, t->untrue, t->broken, fmax(t->worst, 0));
+    printf("%s: %zu problems, %zu yes (%zu after --fix, which leaves %zu), %zu runs, %zu states with all cohorts, "
+           "%zu conditions untrue, %zu promises broken, largest rise %.2g\n",
+           t->theorem, t->drawn, t->yes, t->mended, t->left, t->runs, t->states, t->untrue, t->broken,
+           fmax(t->worst, 0));
     if (t->drawn >= 50 && t->yes * 100 < least * t->drawn)
         fail_msg("%s: only %zu of %zu are promised", t->theorem, t->yes, t->drawn);
     if (t->untrue || t->broken) fail_msg("%s, %s", t->theorem, t->first);
@@ -294,6 +298,43 @@ static char *mended(fixture *f, const char *text)
     return file.s;
 }
 
+/* A condition that holds or fails, and how many times too large its left side is: at most 1 where it holds. */
+typedef struct {
+    char name[80];
+    double excess;
+} judged;
+
+/* The first one from `at` on; NULL: there is none. */
+static const char *next_judged(const char *at, judged *out)
+{
+    static const char key[] = "\"name\": \"";
+    while ((at = strstr(at, key))) {
+        at += sizeof key - 1;
+        const char *next = strstr(at, key), *said = behind(at, "verdict"), *have = behind(at, "have");
+        if (!said || (said[1] != 'h' && said[1] != 'f')) continue;
+        snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(at, "\""), at);
+        out->excess = said[1] == 'h' ? 1 : INFINITY;
+        if (said[1] == 'f' && have && (!next || have < next) && *have != 'n')
+            out->excess = fli_condition_excess(strtod(have, NULL), strtod(behind(at, "most"), NULL));
+        return at;
+    }
+    return NULL;
+}
+
+/* Whether a problem is farther from a condition after `check --fix` than before, and from which. Conditions that are
+ * asked for only before or only after it are not compared: others take their place. */
+static int farther(const char *before, const char *after, judged *worse)
+{
+    for (const char *at = after; (at = next_judged(at, worse));) {
+        judged was;
+        const char *from = before;
+        do from = next_judged(from, &was);
+        while (from && strcmp(was.name, worse->name));
+        if (from && worse->excess > fmax(was.excess, 1) * (1 + 1e-9)) return 1;
+    }
+    return 0;
+}
+
 /* Checks a problem, and again once it is mended if `mend`. Returns the text that is promised, to be freed; NULL: there
  * is no promise. */
 static char *promised(tally *t, fixture *f, const char *text, int mend, verdict *v)
@@ -302,11 +343,15 @@ static char *promised(tally *t, fixture *f, const char *text, int mend, verdict 
     *v = check_text(f, text);
     char *is = strdup(text);
     if (!v->applies && mend) {
-        free(v->json);
+        judged worse;
+        char *before = v->json;
         free(is);
         is = mended(f, text);
         *v = check_text(f, is);
         t->mended += v->applies;
+        t->left += !v->applies;
+        if (farther(before, v->json, &worse)) tally_add(t, &t->untrue, t->drawn, is, worse.name);
+        free(before);
     }
     t->yes += v->applies;
     if (v->applies) return is;

@@ -203,9 +203,9 @@ static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     if (((const params *)p)->sigma > 0)
         fli_fix_least(out, "Theorem IV.1", "algorithm.sigma", 6.6 * worst->smoothness / (double)worst->clients,
-                      "Theorem IV.1, 10% above 6 r/N");
+                      "10% above 6 r/N");
     else
-        fli_fix_word(out, "Theorem IV.1", "algorithm.t", "6.1", "Theorem IV.1");
+        fli_fix_word(out, "Theorem IV.1", "algorithm.t", "6.1", "just above 6");
 }
 
 static const fli_tune_range tune[] = {{"algorithm.t", 0.01, 10, 1}, {NULL}};

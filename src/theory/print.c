@@ -83,7 +83,11 @@ static void print_sides(fli_text *t, const fli_condition_seen *s)
     fli_text_add(t, "         ");
     if (!s->whole) fli_text_addf(t, "tightest at client %u: ", s->client);
     fli_text_addf(t, "%.4g %s %.4g", s->have, s->strict ? "<" : "<=", s->most);
-    if (s->failing) fli_text_addf(t, ", too large by a factor of %.3g", fli_condition_excess(s->have, s->most));
+    double excess = fli_condition_excess(s->have, s->most);
+    if (s->failing && excess < 1.0005) /* "a factor of 1" says nothing */
+        fli_text_add(t, s->strict && excess == 1 ? ", and the two are equal" : ", just too large");
+    else if (s->failing)
+        fli_text_addf(t, ", too large by a factor of %.3g", excess);
 }
 
 /* "holds", "fails", "assumed", "printed" or "left out". */

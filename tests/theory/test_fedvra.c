@@ -485,6 +485,55 @@ static void identities(void **state)
     engine_fini(&e);
 }
 
+/* x + beta lam after a round of this cohort, which follows two rounds of everyone; `before`: x ahead of it. */
+static void after_cohort(fixture *f, const char *params, double beta, const uint32_t *cohort, size_t m, double *out,
+                         double *before)
+{
+    static const uint32_t everyone[N] = {0, 1, 2, 3, 4, 5};
+    const demand ask = {.q = {1, 2, 3, 4, 5, 6}, .lr = {0.01, 0.02, 0.03, 0.04, 0.05, 0.02}};
+    quadratics p;
+    engine e;
+    start_watched(&e, f, "fedvra", params, &p);
+    for (size_t r = 0; r < 2; r++) round_of(&e, everyone, N, &ask);
+    memcpy(before, server(&e, 0), sizeof(double[DIM]));
+    round_of(&e, cohort, m, &ask);
+    for (size_t j = 0; j < DIM; j++) out[j] = server(&e, 0)[j] + beta * server(&e, 1)[j];
+    engine_fini(&e);
+}
+
+/* (16): what d does to the mean of the global model over all cohorts of m clients. With d = N/m the mean is that of the
+ * local models, as if everyone took part; with d = 1 it lags behind with the share of those who do not. */
+static void mean_over_cohorts(void **state)
+{
+    enum { M = 2 };
+    static const uint32_t everyone[N] = {0, 1, 2, 3, 4, 5};
+    static const double gamma[N] = {1, 2, 3, 1.5, 0.7, 4};
+    double lag = 0;
+    for (size_t way = 0; way < 2; way++) {
+        double d = way ? (double)N / M : 1, beta = 0, mean[DIM] = {0}, local[DIM] = {0}, x[DIM], one[DIM], w[N];
+        char params[100];
+        size_t cohorts = 0;
+        snprintf(params, sizeof params, "gamma=[1,2,3,1.5,0.7,4];a=1.5;d=%.17g", d);
+        for (size_t i = 0; i < N; i++) w[i] = (double)sizes[i] / 94;
+        for (size_t i = 0; i < N; i++) beta += w[i] * gamma[i];
+        beta = 1 / beta;
+        after_cohort(*state, params, beta, everyone, N, one, x);
+        for (size_t i = 0; i < N; i++)
+            for (size_t j = 0; j < DIM; j++) local[j] += beta * w[i] * gamma[i] * seen_x[i][j];
+        for (uint32_t i = 0; i < N; i++)
+            for (uint32_t k = i + 1; k < N; k++, cohorts++) {
+                after_cohort(*state, params, beta, (uint32_t[M]){i, k}, M, one, x);
+                for (size_t j = 0; j < DIM; j++) mean[j] += one[j] / 15;
+            }
+        assert_int_equal(cohorts, 15);
+        for (size_t j = 0; j < DIM; j++) {
+            assert_near(mean[j], way ? local[j] : (1 - (double)M / N) * x[j] + (double)M / N * local[j], 1e-12);
+            lag = fmax(lag, fabs(x[j] - local[j]));
+        }
+    }
+    assert_true(lag > 0.01); /* the two are not the same */
+}
+
 /* Remark 1: d_i = 1/p_i; a_i as large as (a_i + d_i) lr gamma_i Qt_i <= 1 lets it be, but not below 0. */
 static void automatic(void **state)
 {
@@ -933,6 +982,7 @@ int main(void)
         FIXTURE_TEST(runs_do_not_tend_to_scaffolds),
         FIXTURE_TEST(posed_problem_tends_to_scaffolds),
         FIXTURE_TEST(identities),
+        FIXTURE_TEST(mean_over_cohorts),
         FIXTURE_TEST(automatic),
         FIXTURE_TEST(balanced),
         FIXTURE_TEST(settled_by_the_plan),

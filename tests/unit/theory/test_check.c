@@ -833,6 +833,25 @@ static void what_cannot_be_said(void **state)
     free(text);
 }
 
+/* "Too large by a factor of 1" would say nothing. */
+static void close_to_the_bound(void **state)
+{
+    static const char dr[] = "algorithm={kind: feddr, solver: exact, init: exact, alpha: 1, eta: %s}";
+    static const struct {
+        const char *eta, *said;
+    } ways[] = {{"0.0555", "0.0555 < 0.05556\n"}, {"0.05556", ", just too large;"}, {"0.056", " by a factor of 1.01;"}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char set[200];
+        snprintf(set, sizeof set, dr, ways[i].eta); /* the largest L_i is 9 */
+        char *text = checked(*state, set);
+        assert_says(text, ways[i].said);
+        free(text);
+    }
+    char *text = checked(*state, "algorithm={kind: fedgia, t: 6}");
+    assert_says(text, "6 < 6, and the two are equal;");
+    free(text);
+}
+
 static void wrong_settings_are_refused(void **state)
 {
     fixture *f = *state;
@@ -1095,6 +1114,7 @@ int main(void)
         FIXTURE_TEST(asyncfeddr_advice),
         FIXTURE_TEST(asyncfeddr_not_convex),
         FIXTURE_TEST(what_cannot_be_said),
+        FIXTURE_TEST(close_to_the_bound),
         FIXTURE_TEST(wrong_settings_are_refused),
         FIXTURE_TEST(checks_keep_no_memory),
         FIXTURE_TEST(memory_may_run_out),
