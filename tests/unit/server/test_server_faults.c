@@ -17,6 +17,7 @@ enum { HEADER = 80, CHECKED_AT = 16 };
 #define PLAIN                                                                                                          \
     "model=softmax;metrics.train=false;metrics.test=false;metrics.clients=false;metrics.gradient=false;"               \
     "participation=everyone"
+#define UNEVEN PLAIN ";partition={kind: dirichlet, clients: 6, alpha: 0.3, min_size: 8}"
 
 /* ---- small things ------------------------------------------------------------------------------------------ */
 
@@ -887,13 +888,11 @@ static void weights_of(halves *h, double *weight)
 /* Sizes are uneven: some are above the share at once, some only when what those lose is given to the others. */
 static void largest_share(void **state)
 {
-    static const char text[] = PLAIN ";partition={kind: dirichlet, clients: 6, alpha: 0.3, min_size: 8};"
-                                     "server.largest_share=0.22";
     fixture *f = *state;
     halves h;
     double plain[MOST], weight[MOST], sum = 0, scale = 0;
     size_t bound = 0, lifted = 0;
-    begin(f, text, &h);
+    begin(f, UNEVEN ";server.largest_share=0.22", &h);
     weights_of(&h, weight);
     for (size_t i = 0; i < h.clients; i++) {
         plain[i] = fli_plan_weight(&h.like->plan, i);
@@ -907,7 +906,13 @@ static void largest_share(void **state)
     assert_true(fabs(sum - 1) < 1e-12);
     assert_true(scale > 1 && bound >= 1 && bound < h.clients);
     if (!lifted) fail_msg("no client came to the bound by what others lost: another alpha shows more");
-    assert_non_null(strstr(said, "more samples than server.largest_share allows, such as client"));
+    end(&h);
+    assert_ok(f->ctx, begin_with_claim(f, PLAIN ";server.largest_share=0.4", 200, &h));
+    assert_non_null(strstr(said, "client 2 claims more samples than server.largest_share allows: its weight is 0.4 and "
+                                 "not 0.5"));
+    end(&h);
+    begin(f, UNEVEN ";server.largest_share=0.18", &h);
+    assert_non_null(strstr(said, "2 clients claim more samples than server.largest_share allows, such as client"));
     end(&h);
     like_simulated(f, PLAIN, &h);
     fl_config *cfg = joined(&h, PLAIN ";server.largest_share=0.1");
