@@ -149,6 +149,7 @@ check:
 	@tools/check-layers.sh
 	@tools/check-packaging.sh
 	@tools/check-programs.sh
+	@tests/mutants/run.py --names
 
 # What the program prints about itself; tools/check-docs.sh holds the files to it.
 docs: build

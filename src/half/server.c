@@ -97,10 +97,15 @@ static fl_status bound_weights(fl_ctx *ctx, const fli_settings *s, fli_fed *fed)
         fli_free(weight);
         return FL_OK;
     }
-    fli_log(ctx, FL_LOG_WARNING,
-            "%zu clients claim more samples than server.largest_share allows, such as client %zu, whose weight is %g "
-            "and not %g",
-            above, first, share, weight[first]);
+    if (above == 1)
+        fli_log(ctx, FL_LOG_WARNING,
+                "client %zu claims more samples than server.largest_share allows: its weight is %g and not %g", first,
+                share, weight[first]);
+    else
+        fli_log(ctx, FL_LOG_WARNING,
+                "%zu clients claim more samples than server.largest_share allows, such as client %zu, whose weight is "
+                "%g and not %g",
+                above, first, share, weight[first]);
     cap_weights(weight, n, share);
     fed->weight = weight;
     return FL_OK;

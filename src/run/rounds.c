@@ -184,12 +184,17 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
 }
 
 /* Clients that are other programs may all be cut off, or unable to go on: a run that went on without them would end
- * with the model of long ago, as if all were well. */
-static fl_status check_empty(const fl_run *run)
+ * with the model of long ago, as if all were well. A last round to which chance invites nobody would be the same again. */
+static fl_status check_empty(const fl_run *run, size_t invited)
 {
     enum { MOST = 10 };
     size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
-    if (!run->plan.remote_queue || run->empty_row < most) return FL_OK;
+    if (!run->plan.remote_queue || !run->empty_row) return FL_OK;
+    if (invited && run->round == rounds)
+        return fli_fail(run->ctx, FL_EIO,
+                        "round %zu: no answer has come that counts, and it is the last one, so the run does not end",
+                        run->round);
+    if (run->empty_row < most) return FL_OK;
     return fli_fail(run->ctx, FL_EIO,
                     "round %zu: in %zu rounds in a row no answer has come that counts, so the run does not go on",
                     run->round, run->empty_row);
@@ -242,7 +247,7 @@ static fl_status run_round(fl_run *run)
     run->broadcast_is_new = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
-    return check_empty(run);
+    return check_empty(run, invited);
 }
 
 /* ==== asynchronous methods: from one upload to the next ===================================================== */

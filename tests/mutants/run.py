@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """run.py [--minutes M] [--count N] [--seed S] [--only TEXT] [--again] [--table] [FOLDER]
+run.py --names
 
 Changes one thing at a time in src, and looks whether a test notices. Everything happens in FOLDER (build-mutants), in
 a copy of the tree; the checkout is only read. A mutant is compiled as one object, which is linked before the libraries,
@@ -10,7 +11,8 @@ Mutants come from list.txt, and from operators that a seed applies to all of src
 FILE.FUNCTION OPERATOR NUMBER, without folders and lines, so that what is known about one survives most edits. Results
 are kept in FOLDER/results.json: what has a result is not tried again unless its function has changed, or --again asks
 for it. --only TEXT: those whose name has it. --table: prints what is known and tries nothing. known.txt says which
-mutants change nothing that can be seen, and why others survive. $JOBS is for the builds, $CMAKE_FLAGS for cmake."""
+mutants change nothing that can be seen, and why others survive. --names: builds and tries nothing, but fails where a
+name of list.txt or known.txt is not in src any more. $JOBS is for the builds, $CMAKE_FLAGS for cmake."""
 import argparse, hashlib, json, os, re, resource, shlex, shutil, signal, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -198,6 +200,18 @@ def known():
             sys.exit(f"known.txt:{number}: this is not NAME | equivalent or survives | why")
         found[parts[0]] = (parts[1], parts[2])
     return found
+
+
+def wrong_names():
+    """Those of both files that src does not have."""
+    names = subprocess.run(["find", "src", "-name", "*.c"], cwd=ROOT, check=True, capture_output=True, text=True)
+    by_name = named(sources(ROOT, names.stdout.split()))
+    listed = list(listed_mutants(by_name))
+    there, wrong = {n for n, m in listed if m}, ["list.txt: " + n for n, m in listed if not m]
+    for name, (s, f) in by_name.items():
+        body = s.mask[f[1]:f[2]]
+        there |= {f"{name} {o} {k + 1}" for o, apply in OPERATORS.items() for k, _ in enumerate(apply(body))}
+    return wrong + ["known.txt: " + n for n in known() if n not in there]
 
 
 # ---- the copy and its build ----------------------------------------------------------------------------------------
@@ -471,8 +485,14 @@ def main():
     a.add_argument("--only", default="")
     a.add_argument("--again", action="store_true")
     a.add_argument("--table", action="store_true")
+    a.add_argument("--names", action="store_true")
     a.add_argument("folder", nargs="?", default=os.path.join(ROOT, "build-mutants"))
     o = a.parse_args()
+    if o.names:
+        wrong = wrong_names()
+        for name in wrong: print(f"mutants: {name}: its function or text is not in src, or not once", file=sys.stderr)
+        if not wrong: print("mutants: every name is in src")
+        return len(wrong)
     os.nice(5)
     folder = os.path.abspath(o.folder)
     os.makedirs(folder, exist_ok=True)

@@ -17,6 +17,7 @@ enum { HEADER = 80, CHECKED_AT = 16 };
 #define PLAIN                                                                                                          \
     "model=softmax;metrics.train=false;metrics.test=false;metrics.clients=false;metrics.gradient=false;"               \
     "participation=everyone"
+#define UNEVEN PLAIN ";partition={kind: dirichlet, clients: 6, alpha: 0.3, min_size: 8}"
 
 /* ---- small things ------------------------------------------------------------------------------------------ */
 
@@ -130,7 +131,7 @@ static void drops_alike(fixture *f, const char *assignments)
     forget_time(&got);
     double came = 0;
     for (size_t i = 1; i < want.count; i++) came += *metric(&want.rows[i], "cohort");
-    if (!(came > 0 && came < 6 * 5)) fail_msg("%s: %g clients came, which shows nothing", assignments, came);
+    if (!(came > 0 && came < 7 * 5)) fail_msg("%s: %g clients came, which shows nothing", assignments, came);
     if (!same(&want, &got)) fail_msg("%s: who is dropped here is not as if it had not been invited", assignments);
     outcome_free(&want);
     outcome_free(&got);
@@ -140,7 +141,7 @@ static void drops_alike(fixture *f, const char *assignments)
 
 static void dropped_as_simulated(void **state)
 {
-    static const char rest[] = "model={kind: mlp, hidden: [5]};rounds=6;participation={kind: uniform, count: 5}";
+    static const char rest[] = "model={kind: mlp, hidden: [5]};rounds=7;participation={kind: uniform, count: 5}";
     static const char *const more[] = {
         "fedavg, aggregation: unbiased",        "fedvra, preset: fedavg",  "fedvra, preset: feddyn, gamma: 0.1",
         "fedvra, preset: scaffold, gamma: 0.1", "fedvra, preset: fednova",
@@ -208,7 +209,8 @@ static void quorum(void **state)
     begin(*state, PLAIN ";rounds=1;server={deadline: 1, quorum: 0.6};algorithm=scaffold", &h);
     size_t n = fl_run_model(h.like, start, 64);
     assert_int_equal(carry(&h, half_ignore), FL_EIO); /* none of its rounds counts */
-    assert_non_null(strstr(fl_server_error(h.server), "round 1: in 1 rounds in a row no answer has come that counts"));
+    assert_non_null(
+        strstr(fl_server_error(h.server), "round 1: no answer has come that counts, and it is the last one"));
     assert_int_equal(fl_run_model(fl_server_run(h.server), model, 64), n);
     assert_memory_equal(start, model, n * sizeof *model);
     assert_non_null(strstr(said, "round 1 does not count: 3 of 6 clients have answered, and server.quorum asks for 4"));
@@ -230,9 +232,13 @@ static void empty_rounds(void **state)
     assert_fails(h.f->ctx, carry(&h, at_times), FL_EIO,
                  "round 22: in 10 rounds in a row no answer has come that counts");
     end(&h);
-    begin(*state, PLAIN ";rounds=20", &h); /* eight are the last ones: too few to tell */
+    begin(*state, PLAIN ";rounds=20", &h); /* eight are the last ones */
+    assert_fails(h.f->ctx, carry(&h, at_times), FL_EIO,
+                 "round 20: no answer has come that counts, and it is the last one, so the run does not end");
+    end(&h);
+    begin(*state, PLAIN ";rounds=12", &h);
     assert_int_equal(carry(&h, at_times), FL_EDONE);
-    assert_non_null(strstr(said, "in 13 of 20 rounds nobody took part or answered in time"));
+    assert_non_null(strstr(said, "in 5 of 12 rounds nobody took part or answered in time"));
     end(&h);
 }
 
@@ -887,13 +893,11 @@ static void weights_of(halves *h, double *weight)
 /* Sizes are uneven: some are above the share at once, some only when what those lose is given to the others. */
 static void largest_share(void **state)
 {
-    static const char text[] = PLAIN ";partition={kind: dirichlet, clients: 6, alpha: 0.3, min_size: 8};"
-                                     "server.largest_share=0.22";
     fixture *f = *state;
     halves h;
     double plain[MOST], weight[MOST], sum = 0, scale = 0;
     size_t bound = 0, lifted = 0;
-    begin(f, text, &h);
+    begin(f, UNEVEN ";server.largest_share=0.22", &h);
     weights_of(&h, weight);
     for (size_t i = 0; i < h.clients; i++) {
         plain[i] = fli_plan_weight(&h.like->plan, i);
@@ -907,7 +911,13 @@ static void largest_share(void **state)
     assert_true(fabs(sum - 1) < 1e-12);
     assert_true(scale > 1 && bound >= 1 && bound < h.clients);
     if (!lifted) fail_msg("no client came to the bound by what others lost: another alpha shows more");
-    assert_non_null(strstr(said, "more samples than server.largest_share allows, such as client"));
+    end(&h);
+    assert_ok(f->ctx, begin_with_claim(f, PLAIN ";server.largest_share=0.4", 200, &h));
+    assert_non_null(strstr(said, "client 2 claims more samples than server.largest_share allows: its weight is 0.4 and "
+                                 "not 0.5"));
+    end(&h);
+    begin(f, UNEVEN ";server.largest_share=0.18", &h);
+    assert_non_null(strstr(said, "2 clients claim more samples than server.largest_share allows, such as client"));
     end(&h);
     like_simulated(f, PLAIN, &h);
     fl_config *cfg = joined(&h, PLAIN ";server.largest_share=0.1");
