@@ -490,7 +490,7 @@ static fl_status take_answer(fli_async *a, flight *f)
 /* Ranks go on, or end, together. They look at each other when nothing has come, or so much that all had a turn. */
 static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
 {
-    const fl_ranks *r = fli_exec_spec_of(a->spec.exec)->ranks;
+    const fl_ranks *r = fli_exec_setup(a->spec.exec)->ranks;
     *on = fli_ranked(r) ? a->version < a->until : goes_on(a);
     if (!*on || !fli_ranked(r) || (came && ++a->since_agreed < a->spec.at_work)) return FL_OK;
     a->since_agreed = 0;
@@ -590,7 +590,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->end = INFINITY;
     a->by = fli_exec_carried_by(spec->exec);
     a->space = *fli_exec_space(spec->exec);
-    a->algo = fli_exec_spec_of(spec->exec)->algo;
+    a->algo = fli_exec_setup(spec->exec)->algo;
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
     a->bytes = fli_server_state_broadcast_bytes(fli_exec_server_state(spec->exec));

@@ -333,7 +333,7 @@ static fl_status name_folder(fl_run *run)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints) return FL_OK;
-    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.remote_queue)
+    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.setup.remote_queue)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
     run->checkpoints = checkpoint_folder(run->ctx, output);
@@ -598,7 +598,7 @@ fl_status fli_checkpoint_take(fl_run *run)
     if (!s && number) {
         if (!(s = find_whole(run, &number, &parts))) s = read_files(run, number, parts);
         /* asks to clients that are other programs have new numbers from here on, and the next start must know them */
-        if (!run->plan.remote_queue) run->checkpoint_round = run->round;
+        if (!run->plan.setup.remote_queue) run->checkpoint_round = run->round;
     }
     run->checkpoint = number; /* 0: it ended before the first one, and begins again */
     run->checkpoints_ready = !s;

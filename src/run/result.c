@@ -90,9 +90,9 @@ static void add_origin(notes *n, const fl_run *run)
 {
     char digest[FLI_DIGEST_TEXT];
     fli_digest_print(&run->plan.data, digest);
-    fli_text_add(add(n, "algorithm"), run->plan.algo->name);
+    fli_text_add(add(n, "algorithm"), run->plan.setup.algo->name);
     fli_text_addf(add(n, "round"), "%zu", run->round);
-    fli_text_addf(add(n, "seed"), "%llu", (unsigned long long)run->plan.exec.seed);
+    fli_text_addf(add(n, "seed"), "%llu", (unsigned long long)run->plan.setup.seed);
     fli_text_add(add(n, "data"), digest);
 }
 

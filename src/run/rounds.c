@@ -36,13 +36,13 @@ static double seconds_of(const fl_run *run, const fli_ask *set_asks)
 }
 
 /* Whether those outside the cohort take a turn as well. */
-static int bystanders(const fl_run *run) { return (run->plan.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
+static int bystanders(const fl_run *run) { return (run->plan.setup.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
 
 /* How often the round's cohort and the server meet; 0: not at all. */
 static size_t exchanges(const fl_run *run)
 {
-    const fli_algo *a = run->plan.algo;
-    const void *params = run->plan.params;
+    const fli_algo *a = run->plan.setup.algo;
+    const void *params = run->plan.setup.params;
     double coin = fli_ask_params_coin(&run->plan.ask_params, run->round);
     if (a->rounds.exchanges && !a->rounds.exchanges(params, run->round, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
@@ -189,7 +189,7 @@ static fl_status check_empty(const fl_run *run)
 {
     enum { MOST = 10 };
     size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
-    if (!run->plan.remote_queue || run->empty_row < most) return FL_OK;
+    if (!run->plan.setup.remote_queue || run->empty_row < most) return FL_OK;
     return fli_fail(run->ctx, FL_EIO,
                     "round %zu: in %zu rounds in a row no answer has come that counts, so the run does not go on",
                     run->round, run->empty_row);
@@ -218,7 +218,7 @@ static fl_status run_cohort(fl_run *run, fli_round *r, size_t *invited, size_t *
     double begin = fli_clock_now(), lost;
     const fli_plan *p = &run->plan;
     size_t m = fli_participation_pick(p->participation, seed_of(run, r->from), run->round, run->cohort);
-    r->until = fli_algo_cohort_end(p->algo, p->params, r->from, r->phases);
+    r->until = fli_algo_cohort_end(p->setup.algo, p->setup.params, r->from, r->phases);
     set_asks(run, m, r);
     double simulated = drop_late(run, r, &lost);
     fl_status s = fli_exec_round(run->exec, r);
@@ -239,7 +239,7 @@ static fl_status run_round(fl_run *run)
     for (; !s && r.from < r.phases; r.from = r.until) s = run_cohort(run, &r, &invited, &came);
     if (s) return s;
     /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
-    run->broadcast_is_new = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
+    run->broadcast_is_new = meetings > 0 || !(run->plan.setup.algo->traits & FLI_ALGO_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
     return check_empty(run);
@@ -283,7 +283,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask_next,
         .duration = duration,
-        .save = p->remote_queue && p->settings.top.checkpoint_every ? save : NULL,
+        .save = p->setup.remote_queue && p->settings.top.checkpoint_every ? save : NULL,
         .arg = run,
     };
     if (spec.real) run->counts.simulated_seconds = NAN;
@@ -316,7 +316,7 @@ static fl_status run_arrivals(fl_run *run)
     size_t every = (size_t)s->metrics.every, until = run->round + 1;
     int real = s->top.clock == FLI_CLOCK_REAL;
     /* Stopping the threads after every server step would make them wait for each other. */
-    if (real && !run->plan.remote_queue) until = (run->round / every + 1) * every;
+    if (real && !run->plan.setup.remote_queue) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
@@ -344,7 +344,7 @@ static double watched_loss(const fl_run *run, const fl_row *row)
 
 static fl_status diverged(fl_run *run, double loss, double start)
 {
-    const fli_algo *a = run->plan.algo;
+    const fli_algo *a = run->plan.setup.algo;
     const char *which = run->plan.settings.metrics.train ? "training" : "test";
     if (!isfinite(loss) && !run->round)
         return fli_fail(run->ctx, FL_EDIVERGED,
@@ -366,7 +366,7 @@ static fl_status check_loss(fl_run *run)
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows[0]);
     if (!fli_measure_heard(run->measure)) return FL_OK;
-    if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
+    if (run->plan.setup.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
         start = fmax(start, watched_loss(run, &run->rows[1]));
     int measured = run->plan.settings.metrics.train || (run->row_count > 1 && !isnan(start));
     if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
@@ -375,7 +375,7 @@ static fl_status check_loss(fl_run *run)
     if (!(loss > FAR * start)) return FL_OK;
     if (!run->loss_warned)
         fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
-                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
+                run->round, loss, loss / start, run->plan.setup.algo->name, fli_algo_remedy(run->plan.setup.algo));
     run->loss_warned = 1;
     return FL_OK;
 }
@@ -405,9 +405,9 @@ static int falls_surely(const fli_plan *p, const fli_measured *facts)
     int falls = facts->measured == p->fed->clients;
     for (size_t i = 0; i < facts->measured; i++) {
         falls &= facts->client[i].bounded;
-        fli_ask_theory(p, p->algo->theory.potential.falls, &facts->client[i], &found);
+        fli_ask_theory(p, p->setup.algo->theory.potential.falls, &facts->client[i], &found);
     }
-    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
+    if (p->setup.algo->theory.check_all) p->setup.algo->theory.check_all(p->setup.params, &facts->all, &found);
     for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
     return falls && !found.full;
 }
@@ -418,7 +418,7 @@ static fl_status potential_falls(const fli_plan *p, int *falls)
 {
     fli_measured facts;
     *falls = 0;
-    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
+    if (!p->setup.algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
     fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
     if (!s) *falls = falls_surely(p, &facts);
     fli_measured_free(&facts);
@@ -429,8 +429,9 @@ static fl_status potential_falls(const fli_plan *p, int *falls)
 static fl_status potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
-    if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are at the clients */
-    if (!run->plan.exec.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
+    if (run->plan.setup.remote_queue)
+        return FL_OK; /* constants are measured on samples, and those are at the clients */
+    if (!run->plan.setup.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
     fl_status s = potential_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;
     return s;
@@ -448,7 +449,7 @@ static double rounding(const fl_run *run, double scale)
 static void potential_note(fl_run *run, const fl_row *before)
 {
     const fli_metric *m = &fli_metric_potential;
-    size_t after = run->plan.algo->theory.potential.after;
+    size_t after = run->plan.setup.algo->theory.potential.after;
     if (isnan(run->counts.potential_rise)) return;
     run->counts.potential_rise = before ? fli_row_get(before, &fli_metric_potential_rise) : 0;
     if (before && fl_row_round(before) >= after) {
@@ -469,7 +470,7 @@ static void potential_report(const fl_run *run)
     fli_log(run->ctx, FL_LOG_WARNING,
             "the potential, %s, first rose in round %zu, and by %.3g at most, although theory promises that it never "
             "does with these settings and the constants that `fedloom check` measures",
-            run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
+            run->plan.setup.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
 }
 
 /* What the method's optimality gap is made of besides what clients measure (metric/global_rows.c), before the first
@@ -477,7 +478,7 @@ static void potential_report(const fl_run *run)
 static fl_status gap_begin(fl_run *run)
 {
     double smoothness = NAN;
-    if (run->plan.remote_queue || !fli_plan_needs_smoothness(&run->plan))
+    if (run->plan.setup.remote_queue || !fli_plan_needs_smoothness(&run->plan))
         return FL_OK; /* samples are at the clients, or no matter */
     fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
     fli_measure_smooth(run->measure, smoothness);
@@ -680,7 +681,8 @@ static fl_status agree_on_stop(fl_run *run)
  * first round. */
 static int is_due(const fl_run *run)
 {
-    return run->plan.remote_queue || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
+    return run->plan.setup.remote_queue ||
+           (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
 }
 
 /* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
@@ -692,7 +694,7 @@ static fl_status write_if_due(fl_run *run, int asked)
     int never = !top->checkpoint_every || run->checkpoint_round == run->round;
     if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
     fl_status s = fl_run_checkpoint(run);
-    if (s != FL_EIO || run->plan.remote_queue) return s;
+    if (s != FL_EIO || run->plan.setup.remote_queue) return s;
     fli_log(run->ctx, FL_LOG_WARNING, "no checkpoint after round %zu: %s", run->round, fl_ctx_error(run->ctx));
     fli_clear(run->ctx);
     return FL_OK;

@@ -116,7 +116,7 @@ static void check_same(const fl_run *const r[2], const char *what)
     }
     if (memcmp(fli_exec_server(r[0]->exec)[0], fli_exec_server(r[1]->exec)[0], bytes))
         fail_msg("%s: the model depends on hidden labels", what);
-    for (size_t i = 0; i < CLIENTS && !r[0]->plan.algo->async.pace; i++) {
+    for (size_t i = 0; i < CLIENTS && !r[0]->plan.setup.algo->async.pace; i++) {
         void *own[2];
         double mix[2];
         for (size_t k = 0; k < 2; k++) {
