@@ -596,7 +596,7 @@ static fl_status make_run(fl_server *s)
     const fli_digest cards = digest_cards(s);
     fl_status status = fli_remote_run_init(s->cfg, &s->settings, s->looks, &cards, &s->remote);
     if (status) return status;
-    s->remote.run->lock = s->output_lock;
+    s->remote.run->saving.lock = s->output_lock;
     s->output_lock = NULL;
     fl_run_on_checkpoint(s->remote.run, s->on_checkpoint, s->on_checkpoint_arg);
     if (s->settings.top.checkpoint_every) status = find_place(s->remote.run);

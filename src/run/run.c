@@ -91,7 +91,7 @@ const char *fl_run_output(const fl_run *run) { return run->plan.settings.top.out
 const char *fl_run_algorithm(const fl_run *run) { return run->plan.setup.algo->name; }
 size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.rounds; }
 size_t fl_run_round(const fl_run *run) { return run->round; }
-int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
+int fl_run_checkpointed(const fl_run *run) { return run->checkpoints.newest && run->checkpoints.round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
 double fl_run_memory(const fl_run *run) { return run->plan.memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
@@ -103,12 +103,12 @@ const char *fl_stop_text(fl_stop stop)
     return (size_t)stop < sizeof text / sizeof *text ? text[stop] : "unknown";
 }
 
-const fl_row *fl_run_row(const fl_run *run) { return run->row_count ? &run->rows[run->row_count - 1] : NULL; }
+const fl_row *fl_run_row(const fl_run *run) { return run->rows.count ? &run->rows.at[run->rows.count - 1] : NULL; }
 
 size_t fl_run_rows(const fl_run *run, const fl_row **rows)
 {
-    *rows = run->rows;
-    return run->row_count;
+    *rows = run->rows.at;
+    return run->rows.count;
 }
 
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
@@ -240,7 +240,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     fl_run *run = fli_alloc(cfg->ctx, 1, sizeof *run);
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
-    run->checkpoint_round = SIZE_MAX;
+    run->checkpoints.round = SIZE_MAX;
     /* ranks may have other files, or less memory, than each other */
     fl_status s = fli_ranks_agree(cfg->ctx, &cfg->ranks, fli_plan_make(cfg, data, &run->plan));
     if (!s) s = fli_ranks_agree(cfg->ctx, &cfg->ranks, set_up(run));
@@ -263,14 +263,14 @@ void fl_run_free(fl_run *run)
     fli_device_free(run->device);
     fli_plan_fini(&run->plan);
     fli_free(run->peek_buffer);
-    fli_free(run->cohort);
-    fli_free(run->asks);
-    fli_free(run->durations);
+    fli_free(run->under_way.cohort);
+    fli_free(run->under_way.asks);
+    fli_free(run->under_way.durations);
     fli_free(run->times_spent);
-    fli_free(run->rows);
+    fli_free(run->rows.at);
     fli_free(run->target_round);
     fli_folder_unlock(run);
-    fli_free(run->checkpoints);
+    fli_free(run->checkpoints.folder);
     fli_free(run->command);
     fli_free(run);
 }
