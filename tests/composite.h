@@ -165,16 +165,11 @@ static void start(engine *e, fixture *f, const char *method, const char *params,
     engine_init(e, f->ctx, fed, "least_squares", &fli_ops_f64, l2, &spy, params, 0, (fli_sgd_spec){0}, threads);
     fli_exec_free(e->exec); /* the one with a regulariser instead */
     e->exec = NULL;
-    fli_exec_spec spec = {.model = e->model,
-                          .fed = fed,
-                          .algo = &spy,
-                          .params = bound(f->ctx, &e->arena, spy.keys, spy.params_size, params),
-                          .uniform = 1,
-                          .regularizer = reg,
-                          .regularizer_params = bound(f->ctx, &e->arena, reg->keys, reg->params_size, g->params),
-                          .seed = 7,
-                          .threads = threads,
-                          .measure_potential = spy.theory.potential.name != NULL};
+    e->setup = setup_of(e->model, fed, &spy, bound(f->ctx, &e->arena, spy.keys, spy.params_size, params));
+    e->setup.regularizer = reg;
+    e->setup.regularizer_params = bound(f->ctx, &e->arena, reg->keys, reg->params_size, g->params);
+    e->setup.measure_potential = spy.theory.potential.name != NULL;
+    fli_exec_spec spec = {.setup = &e->setup, .threads = threads};
     assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e->exec));
     double *x = fli_exec_server(e->exec)[0];
     for (size_t k = 0; k < DIM; k++) x[k] = x0 ? x0[k] : 0;

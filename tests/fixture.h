@@ -226,11 +226,26 @@ typedef struct {
     fli_fed *fed;
     fli_model *model;
     fli_semi semi;
+    fli_setup setup;
     fli_exec *exec;
     uint32_t *everyone;
     size_t *steps; /* one per client */
     size_t round;
 } engine;
+
+/* With uniform weights, and a seed; what else there is may be added. */
+UNUSED static fli_setup setup_of(const fli_model *model, const fli_fed *fed, const fli_algo *algo, const void *params)
+{
+    return (fli_setup){.model = model,
+                       .algo = algo,
+                       .params = params,
+                       .solvers = fli_algo_solvers(algo, params, model, NULL),
+                       .fed = fed,
+                       .clients = fed->clients,
+                       .classes = fed->classes,
+                       .seed = 7,
+                       .uniform = 1};
+}
 
 /* Takes the federation. Uniform client weights if the method or `uniform` asks for them. With pseudo labels as `semi`
  * says. */
@@ -247,15 +262,11 @@ UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const 
     const void *mp = bound(ctx, &e->arena, d->keys, d->params_size, strcmp(model, "mlp") ? "" : "hidden=[5]");
     assert_ok(ctx, fli_model_new(ctx, d, mp, ops, fed->dim, fed->classes, weight_decay, &e->model));
     assert_ok(ctx, fli_model_use_semi(ctx, e->model, &e->semi));
-    fli_exec_spec spec = {.model = e->model,
-                          .fed = fed,
-                          .algo = algo,
-                          .params = bound(ctx, &e->arena, algo->keys, algo->params_size, params),
-                          .uniform = uniform || algo->traits & FLI_ALGO_UNIFORM,
-                          .seed = 7,
-                          .sgd = sgd,
-                          .threads = threads,
-                          .measure_potential = algo->theory.potential.name != NULL};
+    e->setup = setup_of(e->model, fed, algo, bound(ctx, &e->arena, algo->keys, algo->params_size, params));
+    e->setup.uniform = uniform || algo->traits & FLI_ALGO_UNIFORM;
+    e->setup.sgd = sgd;
+    e->setup.measure_potential = algo->theory.potential.name != NULL;
+    fli_exec_spec spec = {.setup = &e->setup, .threads = threads};
     assert_ok(ctx, fli_exec_new(ctx, &spec, &e->exec));
     assert_ok(ctx, fli_model_start(ctx, e->model, 7, fli_exec_server(e->exec)[0]));
     e->everyone = fli_alloc(ctx, fed->clients, sizeof *e->everyone);
@@ -301,7 +312,7 @@ UNUSED static void engine_ask(engine *e, size_t round, const uint32_t *clients, 
 /* One round in which everything is exchanged. */
 UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count, double lr)
 {
-    const fli_exec_spec *s = fli_exec_spec_of(e->exec);
+    const fli_setup *s = fli_exec_setup(e->exec);
     size_t phases = s->algo->rounds.phases ? s->algo->rounds.phases(s->params, 0) : 1;
     engine_ask(e, e->round++, clients, count, lr, phases, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
 }

@@ -120,14 +120,10 @@ UNUSED static void levels_init(engine *e, fl_ctx *ctx, fli_fed *fed, double l2, 
     *e = (engine){.ctx = ctx, .fed = fed};
     fli_arena_init(&e->arena, ctx);
     e->model = quadratic_model(ctx, &e->arena, l2);
-    fli_exec_spec spec = {.model = e->model,
-                          .fed = fed,
-                          .algo = a,
-                          .params = bound(ctx, &e->arena, a->keys, a->params_size, params),
-                          .uniform = 1,
-                          .seed = seed,
-                          .sgd = {batch, 0, 0},
-                          .threads = 1};
+    e->setup = setup_of(e->model, fed, a, bound(ctx, &e->arena, a->keys, a->params_size, params));
+    e->setup.seed = seed;
+    e->setup.sgd = (fli_sgd_spec){batch, 0, 0};
+    fli_exec_spec spec = {.setup = &e->setup, .threads = 1};
     assert_ok(ctx, fli_exec_new(ctx, &spec, &e->exec));
     e->everyone = fli_alloc(ctx, fed->clients, sizeof *e->everyone);
     e->steps = fli_alloc(ctx, fed->clients, sizeof *e->steps);

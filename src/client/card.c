@@ -59,17 +59,17 @@ fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c)
 
 /* ---- what a client is told ------------------------------------------------------------------------------- */
 
-void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *out)
+void fli_terms_make(const fli_setup *setup, uint32_t client, fli_terms *out)
 {
-    const fli_model *m = spec->model;
-    const fli_dataset *ds = spec->fed->train; /* NULL: samples are made on demand, as they are */
-    int elsewhere = ds && !spec->fed->part.index;
+    const fli_model *m = setup->model;
+    const fli_dataset *ds = setup->fed->train; /* NULL: samples are made on demand, as they are */
+    int elsewhere = ds && !setup->fed->part.index;
     int numbered = ds && (ds->augment != FLI_AUGMENT_NONE ||
                           m->desc->traits & FLI_MODEL_USER); /* what uses the numbers of samples */
-    const size_t *start = spec->fed->part.start;
+    const size_t *start = setup->fed->part.start;
     *out = (fli_terms){
-        .seed = spec->seed,
-        .clients = spec->clients,
+        .seed = setup->seed,
+        .clients = setup->clients,
         .shape = {m->shape[0], m->shape[1], m->shape[2]},
         .classes = m->classes,
         .parameters = m->space.n,
@@ -80,8 +80,8 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
         .precision = (uint32_t)m->space.ops->size,
         .sparse = ds && fli_dataset_sparse(ds),
         .model = m->desc->name,
-        .method = spec->algo->name,
-        .settings = spec->settings ? spec->settings : "",
+        .method = setup->algo->name,
+        .settings = setup->settings ? setup->settings : "",
     };
     if (ds && ds->classes == m->classes) out->class_name = ds->class_name;
     if (!ds || !ds->scale) return;

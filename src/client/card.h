@@ -44,8 +44,8 @@ typedef struct {
     void *memory;                /* what the pointers lead to, of terms that were read */
 } fli_terms;
 
-/* Points to what the spec leads to. */
-void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *out);
+/* Points to what the setup leads to. */
+void fli_terms_make(const fli_setup *setup, uint32_t client, fli_terms *out);
 size_t fli_terms_bytes(const fli_terms *t);
 void fli_terms_write(const fli_terms *t, unsigned char *out);
 /* Own memory; FL_EFORMAT for terms that are cut short, too long, or cannot be. To be given back in either case. */
@@ -54,10 +54,10 @@ void fli_terms_fini(fli_terms *t);
 
 /* How a client makes its part of a run from the terms. It needs the settings, so it is defined in
  * plan/client_setup.h. */
-struct fli_builder {
-    /* Fills model, algo, params, solver, seed, sgd and clients; *own keeps them until `free`. */
-    fl_status (*make)(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own);
+typedef struct fli_builder {
+    /* Fills model, algo, params, solvers, seed, sgd, clients and measure_potential; *own keeps them until `free`. */
+    fl_status (*make)(fl_ctx *ctx, const fli_terms *t, fli_setup *out, void **own);
     void (*free)(void *own);
-};
+} fli_builder;
 
 #endif

@@ -36,7 +36,7 @@ typedef struct {
 
 static double decay(const measurement *c, const void *x)
 {
-    const fli_model *m = c->side->model;
+    const fli_model *m = c->side->setup->model;
     if (m->weight_decay == 0) return 0;
     if (c->squared_norm->of != x) *c->squared_norm = (squared_norm){x, fli_dot(&c->side->space, x, x)};
     return 0.5 * fli_model_decay(m, c->view.n_train) * c->squared_norm->value;
@@ -58,8 +58,10 @@ static void on_test(measurement *c, const void *x, size_t at)
 static fli_objective_at point_of(const measurement *c, const void *x, const void *own)
 {
     void *const *kept = c->side->kept;
-    return (fli_objective_at){
-        .x = x, .own = own, .mix = c->mix, .kept = kept ? &kept[fli_fed_place(c->side->fed, c->ask->client)] : NULL};
+    return (fli_objective_at){.x = x,
+                              .own = own,
+                              .mix = c->mix,
+                              .kept = kept ? &kept[fli_fed_place(c->side->setup->fed, c->ask->client)] : NULL};
 }
 
 /* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */
@@ -75,7 +77,7 @@ static fli_objective on_train(measurement *c, const void *x, const void *own, vo
 static double labels_move(measurement *c)
 {
     fli_objective_at where = point_of(c, c->x, NULL);
-    const fli_latent *latent = c->side->model->latent;
+    const fli_latent *latent = c->side->setup->model->latent;
     if (!latent || !latent->kept) return 0;
     return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
 }
@@ -99,7 +101,7 @@ static fl_status plain_init(const measurement *c, plain *p)
     const fli_evaluate_side *s = c->side;
     size_t bytes = fli_bytes(&s->space);
     *p = (plain){.x = fli_alloc(s->ctx, bytes, 1), .own = fli_alloc(s->ctx, bytes, 1)};
-    fl_status status = p->x && p->own ? fli_eval_init(s->ctx, s->model, &p->eval) : FL_ENOMEM;
+    fl_status status = p->x && p->own ? fli_eval_init(s->ctx, s->setup->model, &p->eval) : FL_ENOMEM;
     if (status) {
         plain_fini(p);
         return status;
@@ -140,12 +142,12 @@ static fl_status look_ahead(measurement *c)
 static fl_status own_gradient_in(measurement *c, fli_eval *eval, const fli_space *s, const void *x, const void *own)
 {
     const fli_evaluate_side *side = c->side;
-    int mixes = side->algo->personal.mix != NULL;
+    int mixes = side->setup->algo->personal.mix != NULL;
     fli_objective_at where = point_of(c, mixes ? x : own, mixes ? own : NULL);
     void *g = fli_vector_alloc(side->ctx, s, fli_bytes(s));
     if (!g) return FL_ENOMEM;
     (void)fli_eval_objective(eval, &c->view, &where, g);
-    fli_axpy(s, fli_model_decay(side->model, c->view.n_train), own, g);
+    fli_axpy(s, fli_model_decay(side->setup->model, c->view.n_train), own, g);
     c->num[FLI_FIGURE_OWN_GRADIENT2] = fli_dot(s, g, g);
     fli_vector_free(s, g);
     return FL_OK;
@@ -155,11 +157,11 @@ static fl_status own_gradient(measurement *c)
 {
     const fli_evaluate_side *side = c->side;
     plain p;
-    if (!(side->algo->personal.mix && c->mix < 1 && c->eval->elsewhere))
+    if (!(side->setup->algo->personal.mix && c->mix < 1 && c->eval->elsewhere))
         return own_gradient_in(c, c->eval, &side->space, c->x, c->own);
     fl_status s = plain_init(c, &p);
     if (s) return s;
-    s = own_gradient_in(c, &p.eval, &side->model->space, p.x, p.own);
+    s = own_gradient_in(c, &p.eval, &side->setup->model->space, p.x, p.own);
     plain_fini(&p);
     return s;
 }
@@ -206,7 +208,7 @@ static void mixed_on_test(measurement *c)
  * belongs to x, also with nothing of x in the mixture; else it belongs to the own model. */
 static void own_model(measurement *c)
 {
-    int mixes = c->side->algo->personal.mix != NULL;
+    int mixes = c->side->setup->algo->personal.mix != NULL;
     wanted w = wants(c);
     if (c->own == c->x) memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
     if (w.own_train) (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
@@ -221,19 +223,19 @@ static void own_model(measurement *c)
 /* A sample with these logits gets a pseudo label, or is too uncertain for one. */
 static void pseudo_label(measurement *c, const void *logits, uint32_t sample)
 {
-    const fli_model *m = c->side->model;
+    const fli_model *m = c->side->setup->model;
     const fli_semi *semi = m->latent_params;
     double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
     size_t best = fli_likeliest(m, logits, &p);
     if (p < least) return;
     c->num[FLI_FIGURE_PSEUDO_N]++;
-    c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, sample);
+    c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->setup->fed, sample);
 }
 
 /* The model is elsewhere: logits come from there. */
 static fl_status pseudo_labels_at_site(measurement *c)
 {
-    const fli_model *m = c->side->model;
+    const fli_model *m = c->side->setup->model;
     const fli_device_eval *there = c->eval->elsewhere;
     size_t n = c->view.n_unlabelled;
     double *logits = fli_alloc(c->side->ctx, n, m->classes * sizeof *logits);
@@ -252,7 +254,7 @@ static fl_status pseudo_labels_at_site(measurement *c)
 /* How many of the labels that x gives to the client's unlabelled samples are right. */
 static fl_status pseudo_labels(measurement *c)
 {
-    const fli_model *m = c->side->model;
+    const fli_model *m = c->side->setup->model;
     fli_eval *e = c->eval;
     c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
     if (e->elsewhere) return pseudo_labels_at_site(c);
@@ -267,15 +269,15 @@ static fl_status pseudo_labels(measurement *c)
 
 static int32_t truth(const measurement *c, uint32_t sample)
 {
-    return c->side->fed->train ? fli_fed_truth(c->side->fed, sample) : c->view.ds->label[sample];
+    return c->side->setup->fed->train ? fli_fed_truth(c->side->setup->fed, sample) : c->view.ds->label[sample];
 }
 
 static void clusters(measurement *c)
 {
-    const fli_model *m = c->side->model;
+    const fli_model *m = c->side->setup->model;
     uint32_t found[FLI_PIECE_MOST];
     fli_eval *e = c->eval;
-    size_t classes = c->side->fed->classes;
+    size_t classes = c->side->setup->fed->classes;
     double *count = c->num + FLI_FIGURES_CLUSTERS_AT;
     memset(count, 0, fli_figures_cells(m, classes) * sizeof *count);
     fli_pieces p = fli_pieces_of(e, c->view.ds, c->view.train, c->view.n_train);
@@ -289,9 +291,9 @@ static void clusters(measurement *c)
  * keeps none, or where it is hidden. */
 static double potential_value(measurement *c, const void *at, void *gradient)
 {
-    const fli_latent *latent = c->side->model->latent;
+    const fli_latent *latent = c->side->setup->model->latent;
     fli_objective_at where = point_of(c, at, NULL);
-    if (!latent || !(c->side->algo->traits & FLI_ALGO_BLOCKS))
+    if (!latent || !(c->side->setup->algo->traits & FLI_ALGO_BLOCKS))
         return fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
     double f = fli_eval_objective(c->eval, &c->view, &where, gradient).value + decay(c, at);
     return latent->kept && !latent->every && where.kept ? f : NAN;
@@ -303,22 +305,22 @@ static fl_status potential(measurement *c)
     const fli_evaluate_side *s = c->side;
     const fli_space *space = &s->space;
     const fli_message *sent = c->exchange->down;
-    const fli_potential *p = &s->algo->theory.potential;
+    const fli_potential *p = &s->setup->algo->theory.potential;
     fli_turn t = {.space = space,
-                  .params = s->params,
+                  .params = s->setup->params,
                   .ask = c->ask,
-                  .clients = s->fed->clients,
+                  .clients = s->setup->clients,
                   .start_model = c->start,
                   .down = (const void *const *)sent->vec,
                   .down_scalars = sent->num,
                   .state = c->kept,
                   .scalars = (double *)c->scalars, /* to be read */
-                  .watched = s->measure_potential};
+                  .watched = s->setup->measure_potential};
     void *gradient = fli_vector_alloc(s->ctx, space, fli_bytes(space));
     if (!gradient) return FL_ENOMEM;
     const void *at = p->point(&t);
     double f = potential_value(c, at, gradient);
-    fli_axpy(space, fli_model_decay(s->model, c->view.n_train), at, gradient);
+    fli_axpy(space, fli_model_decay(s->setup->model, c->view.n_train), at, gradient);
     p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
     fli_vector_free(space, gradient);
     return FL_OK;
@@ -331,12 +333,13 @@ static fl_status measure(measurement *c)
     c->num[FLI_FIGURE_TRAIN_N] = (double)c->view.n_train;
     c->num[FLI_FIGURE_TEST_N] = (double)c->view.n_test;
     fl_status status = global_model(c);
-    if (!status && c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth)
+    if (!status && c->ask->flags & FLI_FIGURES_PSEUDO && s->setup->model->latent_params && s->setup->fed->truth)
         status = pseudo_labels(c);
     if (c->ask->flags & FLI_FIGURES_OWN) own_model(c);
     if (!status && c->ask->flags & FLI_FIGURES_OWN_GRADIENT) status = own_gradient(c);
-    if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->model, s->fed->classes)) clusters(c);
-    if (!status && c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.client) status = potential(c);
+    if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->setup->model, s->setup->fed->classes)) clusters(c);
+    if (!status && c->ask->flags & FLI_FIGURES_POTENTIAL && s->setup->algo->theory.potential.client)
+        status = potential(c);
     return status;
 }
 
@@ -356,12 +359,12 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
                         .z = x->down->vec[0],
                         .v = flags & FLI_LEVELS_PRODUCT ? x->down->vec[1] : NULL,
                         .value = flags & FLI_LEVELS_UPPER ? x->up.num : NULL,
-                        .seed = side->seed,
+                        .seed = side->setup->seed,
                         .client = x->ask.client};
     fli_view view;
-    if (!side->model->bilevel)
+    if (!side->setup->model->bilevel)
         return fli_fail(side->ctx, FL_EFORMAT, "client %u: it is asked for two levels, but there is one", d.client);
-    fl_status s = fli_view_open(side->ctx, side->fed, d.client, &view);
+    fl_status s = fli_view_open(side->ctx, side->setup->fed, d.client, &view);
     if (s) return s;
     s = fli_derivative_over(side->ctx, eval, &view, &d, x->up.vec[0]);
     fli_view_close(&view);
@@ -373,7 +376,7 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
 static fl_status begin(measurement *c)
 {
     const fli_evaluate_side *side = c->side;
-    const fli_algo *a = side->algo;
+    const fli_algo *a = side->setup->algo;
     const fli_exchange *x = c->exchange;
     uint32_t client = x->ask.client;
     int wants_own = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
@@ -384,10 +387,10 @@ static fl_status begin(measurement *c)
     c->start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
     c->own = !a->personal.model ? c->x : c->kept ? c->kept[a->personal.model - 1] : c->start ? c->start : c->x;
     c->mix = a->personal.mix && wants_own
-                 ? a->personal.mix(side->params, client, fli_store_scalars(side->store, client))
+                 ? a->personal.mix(side->setup->params, client, fli_store_scalars(side->store, client))
                  : 1;
     if (x->ask.kind == FLI_ASK_OWN_MODEL) return FL_OK;
-    s = fli_view_open(side->ctx, side->fed, client, &c->view);
+    s = fli_view_open(side->ctx, side->setup->fed, client, &c->view);
     c->viewed = !s;
     return s;
 }

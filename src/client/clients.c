@@ -39,6 +39,7 @@ typedef struct {
 struct fli_clients {
     fl_ctx *ctx;
     fli_clients_spec spec;
+    const fli_setup *setup;
     fli_space space;
     fli_solvers solvers;       /* of the method's stages, each once, */
     void **caches[FLI_STAGES]; /* and what each keeps, per client that is here; NULL: nothing */
@@ -59,7 +60,7 @@ static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
     for (; w->ready < n; w->ready++) {
         turn_slot *t = &w->slots[w->ready];
         fl_status s = fli_task_init(c->ctx, roomiest, &c->space, &t->task);
-        if (!s && (s = fli_message_init(c->ctx, &c->space, c->spec.algo->work, 0, &t->work))) fli_task_fini(&t->task);
+        if (!s && (s = fli_message_init(c->ctx, &c->space, c->setup->algo->work, 0, &t->work))) fli_task_fini(&t->task);
         if (s) return s;
     }
     return FL_OK;
@@ -84,7 +85,7 @@ static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
     c->spaces = fli_alloc(c->ctx, c->count, sizeof *c->spaces);
     if (!c->spaces) return FL_ENOMEM;
     for (size_t i = 0; !s && i < c->count; i++) {
-        fli_open how = {c->spec.model, c->spec.sgd, c->spec.fed->largest, &evals[i], c->spec.halt};
+        fli_open how = {c->setup->model, c->setup->sgd, c->setup->fed->largest, &evals[i], c->spec.halt};
         c->spaces[i].eval = &evals[i];
         for (size_t k = 0; !s && k < c->solvers.count; k++)
             s = c->solvers.at[k]->open(c->ctx, c->solvers.at[k], &how, &c->spaces[i].instances[k]);
@@ -99,7 +100,7 @@ static void left_memory(void *clients, size_t client)
     fli_clients *c = clients;
     for (size_t k = 0; k < c->solvers.count; k++) {
         if (!c->caches[k] || c->solvers.at[k]->save) continue;
-        void **cache = &c->caches[k][fli_fed_place(c->spec.fed, client)];
+        void **cache = &c->caches[k][fli_fed_place(c->setup->fed, client)];
         c->solvers.at[k]->forget(*cache);
         *cache = NULL;
     }
@@ -108,17 +109,17 @@ static void left_memory(void *clients, size_t client)
 /* fli_store_spec.here: where several ranks make a run, each has its own part of the clients. */
 static int is_here(const void *clients, size_t client)
 {
-    const fli_clients_spec *spec = &((const fli_clients *)clients)->spec;
-    return !spec->rank_owner || spec->rank_owner->owner[client] == spec->ranks->rank;
+    const fli_setup *setup = ((const fli_clients *)clients)->setup;
+    return !setup->rank_owner || setup->rank_owner->owner[client] == setup->ranks->rank;
 }
 
 static fl_status state_new(fli_clients *c)
 {
     fli_store_spec spec = {
         .space = c->space,
-        .clients = c->spec.clients,
-        .vectors = fli_algo_client_vectors(c->spec.algo, c->spec.measure_potential),
-        .scalars = fli_algo_client_scalars(c->spec.algo, c->spec.measure_potential),
+        .clients = c->setup->clients,
+        .vectors = fli_algo_client_vectors(c->setup->algo, c->setup->measure_potential),
+        .scalars = fli_algo_client_scalars(c->setup->algo, c->setup->measure_potential),
         .budget = c->spec.memory,
         .folder = c->spec.folder,
         .left = left_memory,
@@ -126,7 +127,7 @@ static fl_status state_new(fli_clients *c)
         .arg = c,
     };
     for (size_t k = 0; k < c->solvers.count; k++)
-        if (c->solvers.at[k]->forget && !(c->caches[k] = fli_alloc(c->ctx, c->spec.fed->here, sizeof **c->caches)))
+        if (c->solvers.at[k]->forget && !(c->caches[k] = fli_alloc(c->ctx, c->setup->fed->here, sizeof **c->caches)))
             return FL_ENOMEM;
     return fli_store_new(c->ctx, &spec, &c->store);
 }
@@ -135,7 +136,7 @@ static fl_status state_new(fli_clients *c)
  * looked at, so nobody looks there. */
 static void *const *second_block(const fli_clients *c)
 {
-    if (c->spec.algo->async.pace) return NULL;
+    if (c->setup->algo->async.pace) return NULL;
     for (size_t k = 0; k < c->solvers.count; k++)
         if (c->solvers.at[k]->second_block) return c->caches[k];
     return NULL;
@@ -148,7 +149,7 @@ static fl_status solvers_there(fli_clients *c)
         const fli_solver *there = c->spec.site->solver(c->solvers.at[k]);
         if (!there)
             return fli_fail(c->ctx, FL_ECONFIG, "algorithm %s: there is no %s solver where the run is computed",
-                            c->spec.algo->name, c->solvers.at[k]->name);
+                            c->setup->algo->name, c->solvers.at[k]->name);
         c->solvers.at[k] = there;
     }
     return FL_OK;
@@ -162,27 +163,20 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
+    c->setup = spec->setup;
     c->failure = spec->user_failure ? spec->user_failure : &c->own_failure;
     if (spec->site) c->spec.together = spec->site->lanes;
     if (!c->spec.together) c->spec.together = 1;
-    c->space = spec->model->space;
+    c->space = spec->setup->model->space;
     c->space.place = spec->site ? spec->site->place : NULL;
-    c->solvers = spec->solvers;
+    c->solvers = spec->setup->solvers;
     c->count = workspaces;
     if ((s = solvers_there(c)) || (s = workspaces_new(c, evals)) || (s = state_new(c))) {
         fli_clients_free(c);
         return s;
     }
-    c->evaluates = (fli_evaluate_side){.ctx = ctx,
-                                       .model = spec->model,
-                                       .space = c->space,
-                                       .fed = spec->fed,
-                                       .algo = spec->algo,
-                                       .params = spec->params,
-                                       .store = c->store,
-                                       .seed = spec->seed,
-                                       .kept = second_block(c),
-                                       .measure_potential = spec->measure_potential};
+    c->evaluates = (fli_evaluate_side){
+        .ctx = ctx, .setup = spec->setup, .space = c->space, .store = c->store, .kept = second_block(c)};
     *out = c;
     return FL_OK;
 }
@@ -208,7 +202,7 @@ void fli_clients_free(fli_clients *c)
     for (size_t i = 0; c->spaces && i < c->count; i++) workspace_free(c, &c->spaces[i]);
     fli_free(c->spaces);
     for (size_t k = 0; k < c->solvers.count; k++) {
-        for (size_t i = 0; c->caches[k] && i < c->spec.fed->here; i++) c->solvers.at[k]->forget(c->caches[k][i]);
+        for (size_t i = 0; c->caches[k] && i < c->setup->fed->here; i++) c->solvers.at[k]->forget(c->caches[k][i]);
         fli_free(c->caches[k]);
     }
     fli_store_free(c->store);
@@ -220,13 +214,13 @@ void fli_clients_free(fli_clients *c)
 /* Which of the solvers an ask is for. */
 static size_t solver_of(const fli_clients *c, const fli_ask *ask)
 {
-    return c->solvers.of[fli_algo_stage(c->spec.algo, c->spec.params, ask)];
+    return c->solvers.of[fli_algo_stage(c->setup->algo, c->setup->params, ask)];
 }
 
 /* The mini-batches of a turn. Every phase of a round has its own. */
 static fli_rng batches(const fli_clients *c, const fli_ask *ask)
 {
-    uint64_t seed = c->spec.seed;
+    uint64_t seed = c->setup->seed;
     fli_rng rng;
     if (ask->phase) {
         fli_rng_init(&rng, seed, FLI_RNG_ALGO, ask->phase, 1);
@@ -243,10 +237,10 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
     const fli_message *down = t->exchange->down;
     return (fli_turn){
         .space = &c->space,
-        .params = c->spec.params,
+        .params = c->setup->params,
         .ask = ask,
-        .clients = c->spec.clients,
-        .stage = fli_algo_stage(c->spec.algo, c->spec.params, ask),
+        .clients = c->setup->clients,
+        .stage = fli_algo_stage(c->setup->algo, c->setup->params, ask),
         .is_first_turn = t->kept.first,
         .start_model = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
         .down = (const void *const *)down->vec,
@@ -254,7 +248,7 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .history = down->history,
         .state = t->kept.vectors,
         .scalars = t->kept.scalars,
-        .watched = c->spec.measure_potential,
+        .watched = c->setup->measure_potential,
         .work = t->work.vec,
         .up = t->exchange->up.vec,
         .up_scalars = t->exchange->up.num,
@@ -268,7 +262,7 @@ static fl_status check_call(fli_clients *c, turn_slot *t, const char *call)
     fli_exchange *x = t->exchange;
     if (!fli_has_failed(&t->failure)) return FL_OK;
     x->why = t->failure;
-    fli_user_failure_word(&x->why, c->spec.algo, call, &x->ask, (size_t)x->ask.round);
+    fli_user_failure_word(&x->why, c->setup->algo, call, &x->ask, (size_t)x->ask.round);
     fli_user_failure_note(c->failure, &x->why);
     return FL_ECALLBACK;
 }
@@ -298,7 +292,7 @@ static fl_status begin_turn(fli_clients *c, turn_slot *t, fli_exchange *x)
     x->why.text[0] = 0;
     fl_status s = fli_store_get(c->store, client, &t->kept);
     if (s) return s;
-    s = fli_view_open(c->ctx, c->spec.fed, client, &t->view);
+    s = fli_view_open(c->ctx, c->setup->fed, client, &t->view);
     if (s && t->kept.scalars) fli_store_release(c->store, client);
     return s;
 }
@@ -307,20 +301,20 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
 {
     fli_exchange *x = t->exchange;
     uint32_t client = x->ask.client;
-    for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++) fli_fill(&c->space, NAN, t->work.vec[i]);
+    for (size_t i = 0; c->spec.poison && i < c->setup->algo->work; i++) fli_fill(&c->space, NAN, t->work.vec[i]);
     t->turn = turn_of(c, t);
     memset(&t->task.problem, 0, sizeof t->task.problem); /* every variant of its union */
     t->task.problem.lr = x->ask.lr;
     t->task.problem.steps = (size_t)x->ask.steps;
     t->task.view = &t->view;
     t->task.rng = batches(c, &x->ask);
-    t->task.cache = caches ? &caches[fli_fed_place(c->spec.fed, client)] : NULL;
+    t->task.cache = caches ? &caches[fli_fed_place(c->setup->fed, client)] : NULL;
     t->task.taken = x->ask.round * x->ask.steps;
     t->task.round = x->ask.round;
-    t->task.seed = c->spec.seed;
+    t->task.seed = c->setup->seed;
     t->task.client = client;
     if (!(x->status = may_call(c, t))) {
-        c->spec.algo->pose(&t->turn, &t->task.problem);
+        c->setup->algo->pose(&t->turn, &t->task.problem);
         x->status = check_call(c, t, "pose");
     }
     if (x->status) end_turn(c, t);
@@ -330,7 +324,7 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
 static fl_status solver_status(fli_clients *c, turn_slot *t)
 {
     fli_exchange *x = t->exchange;
-    fl_status s = fli_model_why(c->spec.model, &x->why, " at client %" PRIu32 ", round %" PRIu64, x->ask.client,
+    fl_status s = fli_model_why(c->setup->model, &x->why, " at client %" PRIu32 ", round %" PRIu64, x->ask.client,
                                 x->ask.round + 1);
     if (s || !(s = t->task.status)) return s;
     if (s == FL_ECALLBACK) x->why = t->task.why;
@@ -395,7 +389,7 @@ static fl_status check(fli_clients *c, turn_slot *t)
 
 static void warn_of_weight(fli_clients *c, const turn_slot *t)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     if (!t->task.answer.guessed || !(a->traits & (FLI_ALGO_PLAIN_SGD | FLI_ALGO_NORMALISES))) return;
     if (!atomic_flag_test_and_set(&c->warned))
         fli_log(c->ctx, FL_LOG_WARNING,
@@ -410,7 +404,7 @@ static void answer(fli_clients *c, turn_slot *t)
     fli_exchange *x = t->exchange;
     if (!(x->status = check(c, t)) && !(x->status = may_call(c, t))) {
         warn_of_weight(c, t);
-        c->spec.algo->answer(&t->turn, &t->task.answer);
+        c->setup->algo->answer(&t->turn, &t->task.answer);
         x->status = check_call(c, t, "answer");
         x->spent = t->task.answer.steps;
         x->missed = t->task.answer.missed;
@@ -488,7 +482,7 @@ static void measure(fli_clients *c, fli_exchange *const *list, size_t n, fli_eva
         fli_exchange *x = list[i];
         x->why.text[0] = 0;
         if (x->status) continue;
-        x->status = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client);
+        x->status = fli_model_why(c->setup->model, &x->why, " when client %" PRIu32 " was measured", x->ask.client);
         if (x->status) fli_user_failure_note(c->failure, &x->why);
     }
 }
@@ -516,11 +510,11 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
 
 double fli_clients_effort(const fli_clients *c, const fli_ask *ask)
 {
-    size_t n = fli_fed_size(c->spec.fed, ask->client);
+    size_t n = fli_fed_size(c->setup->fed, ask->client);
     if (ask->kind != FLI_ASK_TURN) return (double)n;
-    size_t per_epoch = fli_epoch_steps(&c->spec.sgd, n);
+    size_t per_epoch = fli_epoch_steps(&c->setup->sgd, n);
     size_t cost = fli_solver_cost(c->solvers.at[solver_of(c, ask)], (size_t)ask->steps, per_epoch);
-    return (double)cost * (double)fli_batch_size(&c->spec.sgd, n);
+    return (double)cost * (double)fli_batch_size(&c->setup->sgd, n);
 }
 
 size_t fli_clients_state(const fli_clients *c, size_t *spilled)
@@ -536,7 +530,7 @@ fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vect
     *there = !s && kept;
     if (!*there) return s;
     if (vector) fli_vector_read(&c->space, fli_bytes(&c->space), kept[k], vector);
-    if (scalars) memcpy(scalars, fli_store_scalars(c->store, client), c->spec.algo->client_scalars * sizeof *scalars);
+    if (scalars) memcpy(scalars, fli_store_scalars(c->store, client), c->setup->algo->client_scalars * sizeof *scalars);
     fli_store_release(c->store, client);
     return FL_OK;
 }
@@ -547,13 +541,13 @@ static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
 {
     const fli_solver *solver = c->solvers.at[which];
     void *const *caches = c->caches[which];
-    size_t count = 0, clients = caches && solver->save ? c->spec.fed->here : 0;
+    size_t count = 0, clients = caches && solver->save ? c->setup->fed->here : 0;
     for (size_t i = 0; i < clients; i++) count += caches[i] != NULL;
     fli_save_part(out, "solver");
     fli_save_count(out, count);
     for (size_t i = 0; i < clients; i++) {
         if (!caches[i]) continue;
-        fli_save_count(out, fli_fed_at(c->spec.fed, i));
+        fli_save_count(out, fli_fed_at(c->setup->fed, i));
         solver->save(caches[i], out);
     }
 }
@@ -563,7 +557,7 @@ static fl_status load_cache(fli_clients *c, size_t which, size_t client, fli_loa
 {
     const fli_solver *solver = c->solvers.at[which];
     void *other = NULL, **cache = &other;
-    if (is_here(c, client)) cache = &c->caches[which][fli_fed_place(c->spec.fed, client)];
+    if (is_here(c, client)) cache = &c->caches[which][fli_fed_place(c->setup->fed, client)];
     if (*cache) return fli_loader_refuse(in, "does not fit this run: a client is in it twice");
     fl_status s = solver->load(c->ctx, in, cache);
     if (other) solver->forget(other);
@@ -572,9 +566,9 @@ static fl_status load_cache(fli_clients *c, size_t which, size_t client, fli_loa
 
 static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
 {
-    const fli_fed *fed = c->spec.fed;
+    const fli_fed *fed = c->setup->fed;
     int saved = c->caches[which] && c->solvers.at[which]->load;
-    size_t first = c->spec.rank_owner ? 0 : fed->first, clients = c->spec.rank_owner ? fed->clients : fed->here;
+    size_t first = c->setup->rank_owner ? 0 : fed->first, clients = c->setup->rank_owner ? fed->clients : fed->here;
     fl_status s = FL_OK;
     fli_load_part(in, "solver");
     for (uint64_t left = fli_load_count(in, saved ? clients : 0); left && !s; left--) {

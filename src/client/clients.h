@@ -6,36 +6,21 @@
 #include "client/store.h"
 #include "data/federation/federation.h"
 #include "message/exchange.h"
+#include "message/setup.h"
 #include "ranks/rank_owner.h"
 #include "ranks/ranks.h"
 
 typedef struct fli_clients fli_clients;
-typedef struct fli_builder fli_builder; /* card.h */
-struct fli_remote_queue;                /* remote/remote_queue.h */
-
-/* What a client must know before its first turn. All borrowed; must outlive the clients. */
+/* How clients work, beside what they work on. All borrowed; must outlive the clients. */
 typedef struct {
-    const fli_model *model;
-    const fli_fed *fed; /* the samples of those that live here */
-    const fli_algo *algo;
-    const void *params;
-    fli_solvers solvers;                   /* of local problems */
-    const char *settings;                  /* all that model and method are made from, as text; NULL: not known */
-    const fli_builder *builder;            /* how clients elsewhere make them from it; NULL: not known */
-    struct fli_remote_queue *remote_queue; /* of clients that are elsewhere; NULL: they are here */
-    size_t clients;                        /* N */
-    uint64_t seed;
-    fli_sgd_spec sgd;
-    size_t memory;                    /* bytes of client state in memory (store.h); 0: no limit */
-    const char *folder;               /* for what is beyond that */
-    const fli_site *site;             /* where turns are computed, as many together as it likes; NULL: here */
-    size_t together;                  /* tasks that a workspace poses and solves together; 0 counts as 1 */
-    int measure_potential;            /* the method's potential will be asked for: see fli_turn.watched */
-    fli_user_failure *user_failure;   /* that of the server, where it is in this process; NULL: the clients' own */
-    const fli_halt *halt;             /* how turns under way are ended; NULL: they are not */
-    const fl_ranks *ranks;            /* that make this run together, */
-    const fli_rank_owner *rank_owner; /* and which of them has which clients; NULL: there is one process */
-    int poison;                       /* scratch vectors are filled with NaN before every turn */
+    const fli_setup *setup;
+    size_t memory;                  /* bytes of client state in memory (store.h); 0: no limit */
+    const char *folder;             /* for what is beyond that */
+    const fli_site *site;           /* where turns are computed, as many together as it likes; NULL: here */
+    size_t together;                /* tasks that a workspace poses and solves together; 0 counts as 1 */
+    fli_user_failure *user_failure; /* that of the server, where it is in this process; NULL: the clients' own */
+    const fli_halt *halt;           /* how turns under way are ended; NULL: they are not */
+    int poison;                     /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 
 /* With this many workspaces, each on its own evals[i], which are borrowed. */
@@ -67,15 +52,10 @@ fl_status fli_clients_load(fli_clients *c, fli_loader *in);
 /* The clients' side of figures (message/exchange.h): models on a client's samples. All borrowed. */
 typedef struct {
     fl_ctx *ctx;
-    const fli_model *model;
+    const fli_setup *setup;
     fli_space space; /* of vectors in messages and state */
-    const fli_fed *fed;
-    const fli_algo *algo;
-    const void *params;
     fli_store *store;
-    uint64_t seed;
-    void *const *kept;     /* per client that is here: where a solver keeps the second block; NULL: hidden */
-    int measure_potential; /* see fli_clients_spec */
+    void *const *kept; /* per client that is here: where a solver keeps the second block; NULL: hidden */
 } fli_evaluate_side;
 
 /* Answers asks that are no turns; each has its status then. */

@@ -10,7 +10,7 @@
 double fli_ask_params_coin(const fli_ask_params *a, size_t round)
 {
     fli_rng rng;
-    fli_rng_init(&rng, a->seed, FLI_RNG_ALGO, (uint32_t)round, 0);
+    fli_rng_init(&rng, a->setup->seed, FLI_RNG_ALGO, (uint32_t)round, 0);
     return fli_rng_uniform(&rng);
 }
 
@@ -18,13 +18,14 @@ double fli_ask_params_coin(const fli_ask_params *a, size_t round)
 static fli_epochs epochs_of(const fli_ask_params *a, const fli_card *card)
 {
     size_t unlabelled = (size_t)card->unlabelled;
-    return fli_epochs_of(a->model, &a->sgd, (size_t)card->samples - unlabelled, unlabelled);
+    return fli_epochs_of(a->setup->model, &a->setup->sgd, (size_t)card->samples - unlabelled, unlabelled);
 }
 
 static size_t steps_of(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
-    if (a->algo->rounds.steps) return a->algo->rounds.steps(a->params, fli_ask_params_coin(a, round));
-    return fli_local_steps(&a->local->work, a->seed, turn, client, epochs_of(a, card).all);
+    if (a->setup->algo->rounds.steps)
+        return a->setup->algo->rounds.steps(a->setup->params, fli_ask_params_coin(a, round));
+    return fli_local_steps(&a->local->work, a->setup->seed, turn, client, epochs_of(a, card).all);
 }
 
 fli_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
@@ -46,16 +47,16 @@ enum { DRAWS = 1000 };
 double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t client)
 {
     const fli_local_work *e = &a->local->work;
-    double (*work)(const void *params, size_t client, size_t steps) = a->algo->levels.work;
+    double (*work)(const void *params, size_t client, size_t steps) = a->setup->algo->levels.work;
     int64_t low = e->range.v[0], most = e->range.v[1] - low, sum_of = most < DRAWS ? most + 1 : DRAWS;
     double sum = 0;
-    if (e->uneven != FLI_UNEVEN_RANGE || a->algo->rounds.steps)
-        return work(a->params, client, steps_of(a, card, 0, 0, client));
+    if (e->uneven != FLI_UNEVEN_RANGE || a->setup->algo->rounds.steps)
+        return work(a->setup->params, client, steps_of(a, card, 0, 0, client));
     for (int64_t k = 0; k < sum_of; k++) {
         fli_local_work drawn = *e;
         drawn.uneven = FLI_UNEVEN_FIXED;
         *(e->steps ? &drawn.steps : &drawn.epochs) = low + (sum_of > 1 ? k * most / (sum_of - 1) : 0);
-        sum += work(a->params, client, fli_local_steps(&drawn, 0, 0, client, epochs_of(a, card).all));
+        sum += work(a->setup->params, client, fli_local_steps(&drawn, 0, 0, client, epochs_of(a, card).all));
     }
     return sum / (double)sum_of;
 }
@@ -63,11 +64,12 @@ double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t clie
 double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fli_ask *ask)
 {
     fli_epochs e = epochs_of(a, card);
-    size_t cost = fli_algo_cost(a->algo, a->params, a->solvers, ask, &e);
+    size_t cost = fli_algo_cost(a->setup->algo, a->setup->params, &a->setup->solvers, ask, &e);
     fli_wire w;
-    fli_wire_of(a->model, a->classes, a->algo, a->params, ask, &w);
-    return fli_system_turn(a->system, (size_t)ask->stream, ask->client, cost, (double)fli_wire_down(&w, a->model, ask),
-                           (double)fli_wire_up(&w, a->model, ask));
+    fli_wire_of(a->setup->model, a->setup->classes, a->setup->algo, a->setup->params, ask, &w);
+    return fli_system_turn(a->system, (size_t)ask->stream, ask->client, cost,
+                           (double)fli_wire_down(&w, a->setup->model, ask),
+                           (double)fli_wire_up(&w, a->setup->model, ask));
 }
 
 /* ==== the configuration ==================================================================================== */

@@ -6,6 +6,7 @@
 #include "client/card.h"
 #include "config/settings.h"
 #include "data/federation/in_memory.h"
+#include "message/setup.h"
 #include "server/server_state.h"
 
 /* ==== asks of turns ======================================================================================== */
@@ -13,16 +14,10 @@
 /* What an ask tells a client to do in a turn, and how long that takes. All of it follows from the settings and from
  * what clients said when they joined, so it is part of the plan. All borrowed. */
 typedef struct {
+    const fli_setup *setup;
     const fli_local_settings *local;
-    const fli_algo *algo;
-    const void *params;
-    const fli_model *model;
-    const fli_solvers *solvers;
     const fli_participation *participation;
     const fli_system *system; /* NULL: durations are not known */
-    fli_sgd_spec sgd;
-    size_t classes;
-    uint64_t seed;
 } fli_ask_params;
 
 /* What a client that said this when it joined is asked to do in a turn that begins after `round` server steps: its

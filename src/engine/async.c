@@ -112,6 +112,28 @@ typedef struct flight {
     int taken; /* real clock: a thread works on it; remote clients: it was sent */
 } flight;
 
+/* On the virtual clock: when answers arrive. */
+typedef struct {
+    double clock;
+    flight **queue; /* heap: earliest arrival first */
+    size_t queued;
+    fli_exchange **todo;
+} virtual_clock;
+
+/* On the real clock: what its threads share, or where answers of remote clients come in. */
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t moved; /* the server, or the end of the run */
+    int lockable;
+    fli_latest *latest;
+    size_t until;
+    size_t lost;         /* remote clients: turns in a row that have failed */
+    size_t since_agreed; /* ranks: answers since they last looked at each other */
+    double idle;         /* see fli_async_idle */
+    double end;          /* of fli_clock_now() */
+    const atomic_int *stop_requested;
+} real_clock;
+
 struct fli_async {
     fl_ctx *ctx;
     fli_async_spec spec;
@@ -131,22 +153,8 @@ struct fli_async {
     sent_model *spare, *current;
     size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
     fli_async_count count;
-    /* virtual clock */
-    double clock;
-    flight **queue; /* heap: earliest arrival first */
-    size_t queued;
-    fli_exchange **todo;
-    /* real clock */
-    pthread_mutex_t lock;
-    pthread_cond_t moved; /* the server, or the end of the run */
-    int lockable;
-    fli_latest *latest;
-    size_t until;
-    size_t lost;         /* remote clients: turns in a row that have failed */
-    size_t since_agreed; /* ranks: answers since they last looked at each other */
-    double idle;         /* see fli_async_idle */
-    double end;          /* of fli_clock_now() */
-    const atomic_int *stop_requested;
+    virtual_clock arrivals;
+    real_clock real;
     fl_status status; /* what ended it, on either clock */
 };
 
@@ -273,29 +281,29 @@ static int sooner(const flight *f, const flight *g)
 
 static void put(fli_async *a, flight *f, size_t place)
 {
-    a->queue[place] = f;
+    a->arrivals.queue[place] = f;
     f->place = place;
 }
 
 /* Puts f where it belongs, at `place` or above or below it. */
 static void place_in_queue(fli_async *a, flight *f, size_t place)
 {
-    for (; place && sooner(f, a->queue[(place - 1) / 2]); place = (place - 1) / 2)
-        put(a, a->queue[(place - 1) / 2], place);
-    for (size_t child; (child = 2 * place + 1) < a->queued; place = child) {
-        if (child + 1 < a->queued && sooner(a->queue[child + 1], a->queue[child])) child++;
-        if (!sooner(a->queue[child], f)) break;
-        put(a, a->queue[child], place);
+    for (; place && sooner(f, a->arrivals.queue[(place - 1) / 2]); place = (place - 1) / 2)
+        put(a, a->arrivals.queue[(place - 1) / 2], place);
+    for (size_t child; (child = 2 * place + 1) < a->arrivals.queued; place = child) {
+        if (child + 1 < a->arrivals.queued && sooner(a->arrivals.queue[child + 1], a->arrivals.queue[child])) child++;
+        if (!sooner(a->arrivals.queue[child], f)) break;
+        put(a, a->arrivals.queue[child], place);
     }
     put(a, f, place);
 }
 
 /* Into the queue of the virtual clock. */
-static void enqueue(fli_async *a, flight *f) { place_in_queue(a, f, a->queued++); }
+static void enqueue(fli_async *a, flight *f) { place_in_queue(a, f, a->arrivals.queued++); }
 
 static void dequeue(fli_async *a, flight *f)
 {
-    flight *last = a->queue[--a->queued];
+    flight *last = a->arrivals.queue[--a->arrivals.queued];
     if (last != f) place_in_queue(a, last, f->place);
 }
 
@@ -342,7 +350,7 @@ static void begin_now(fli_async *a, flight *f, uint32_t client)
 static void send(fli_async *a, flight *f, uint32_t client)
 {
     begin_now(a, f, client);
-    f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
+    f->arrival = a->arrivals.clock + a->spec.duration(a->spec.arg, &f->x.ask);
     enqueue(a, f);
 }
 
@@ -352,18 +360,18 @@ static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
     for (flight *f = a->oldest; f; f = f->after)
-        if (!f->worked) a->todo[n++] = &f->x;
-    fl_status s = save_before_sending(a, a->todo, n);
+        if (!f->worked) a->arrivals.todo[n++] = &f->x;
+    fl_status s = save_before_sending(a, a->arrivals.todo, n);
     if (s) return s;
-    fli_exec_run(a->spec.exec, a->todo, n);
+    fli_exec_run(a->spec.exec, a->arrivals.todo, n);
     for (flight *f = a->oldest; f; f = f->after) {
         if (!f->worked) note_answer(a, f);
         f->worked = 1;
     }
     /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
     for (size_t i = 0; i < n; i++)
-        if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED)
-            return fli_server_state_failed(fli_exec_server_state(a->spec.exec), a->todo[i]);
+        if (a->arrivals.todo[i]->status && a->arrivals.todo[i]->status != FL_EDIVERGED)
+            return fli_server_state_failed(fli_exec_server_state(a->spec.exec), a->arrivals.todo[i]);
     return FL_OK;
 }
 
@@ -371,10 +379,10 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *stop_
 {
     while (a->version < steps && !*stop_requested) {
         /* The server waits for the oldest when somebody else's answer would make it too old. */
-        flight *f = may_absorb(a, a->queue[0]) ? a->queue[0] : a->oldest;
+        flight *f = may_absorb(a, a->arrivals.queue[0]) ? a->arrivals.queue[0] : a->oldest;
         fl_status s = f->worked ? FL_OK : work_all(a);
         if (s) return s;
-        a->clock = fmax(a->clock, f->arrival);
+        a->arrivals.clock = fmax(a->arrivals.clock, f->arrival);
         dequeue(a, f);
         if ((s = absorb_answer(a, f))) return s;
         release_model(a, f->from);
@@ -387,7 +395,7 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *stop_
 
 static int goes_on(const fli_async *a)
 {
-    return !a->status && a->version < a->until && !*a->stop_requested && fli_clock_now() < a->end;
+    return !a->status && a->version < a->real.until && !*a->real.stop_requested && fli_clock_now() < a->real.end;
 }
 
 /* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
@@ -407,33 +415,33 @@ static void real_client(void *arg, size_t item, size_t worker)
 {
     fli_async *a = arg;
     (void)item;
-    pthread_mutex_lock(&a->lock);
+    pthread_mutex_lock(&a->real.lock);
     while (goes_on(a)) {
         flight *f = flight_for(a);
         f->taken = 1;
         if (!f->worked) {
-            pthread_mutex_unlock(&a->lock);
-            f->read = fli_latest_read(a->latest, f->from->model.vec[0]);
+            pthread_mutex_unlock(&a->real.lock);
+            f->read = fli_latest_read(a->real.latest, f->from->model.vec[0]);
             a->by.executor->one(a->by.self, &f->x, worker);
-            pthread_mutex_lock(&a->lock);
+            pthread_mutex_lock(&a->real.lock);
             f->worked = 1;
         }
-        while (goes_on(a) && !may_absorb(a, f)) pthread_cond_wait(&a->moved, &a->lock);
+        while (goes_on(a) && !may_absorb(a, f)) pthread_cond_wait(&a->real.moved, &a->real.lock);
         size_t before = a->version;
         if (goes_on(a)) {
             a->status = absorb_answer(a, f);
-            if (a->version > before) fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], a->version);
+            if (a->version > before) fli_latest_write(a->real.latest, fli_exec_server(a->spec.exec)[0], a->version);
         }
         f->taken = 0;
-        pthread_cond_broadcast(&a->moved);
+        pthread_cond_broadcast(&a->real.moved);
     }
-    pthread_mutex_unlock(&a->lock);
+    pthread_mutex_unlock(&a->real.lock);
 }
 
 static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
-    a->until = steps;
-    a->stop_requested = stop_requested;
+    a->real.until = steps;
+    a->real.stop_requested = stop_requested;
     fli_pool_run(fli_exec_workers(a->spec.exec)->pool, a->spec.at_work, real_client, a);
     /* the thread that ended it may only have seen that a function of the user failed on another one */
     fl_status s = fli_server_state_status(fli_exec_server_state(a->spec.exec));
@@ -468,7 +476,8 @@ static void replace(fli_async *a, flight *f)
 static fl_status drop_client(fli_async *a, flight *f)
 {
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
-    if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_server_state_failed(server, &f->x);
+    if (f->x.status != FL_EREFUSED && ++a->real.lost >= 2 * a->spec.at_work)
+        return fli_server_state_failed(server, &f->x);
     fli_server_state_forget(server, &f->x.ask);
     end_flight(a, f);
     replace(a, f);
@@ -483,18 +492,18 @@ static fl_status take_answer(fli_async *a, flight *f)
     if (f->x.status && !a->by.executor->gather) return absorb_answer(a, f); /* which names it */
     if (f->x.status) return drop_client(a, f);
     note_answer(a, f);
-    a->lost = 0;
+    a->real.lost = 0;
     return FL_OK;
 }
 
 /* Ranks go on, or end, together. They look at each other when nothing has come, or so much that all had a turn. */
 static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
 {
-    const fl_ranks *r = fli_exec_spec_of(a->spec.exec)->ranks;
-    *on = fli_ranked(r) ? a->version < a->until : goes_on(a);
-    if (!*on || !fli_ranked(r) || (came && ++a->since_agreed < a->spec.at_work)) return FL_OK;
-    a->since_agreed = 0;
-    double end = *a->stop_requested || (fli_ranks_first(r) && fli_clock_now() >= a->end);
+    const fl_ranks *r = fli_exec_setup(a->spec.exec)->ranks;
+    *on = fli_ranked(r) ? a->version < a->real.until : goes_on(a);
+    if (!*on || !fli_ranked(r) || (came && ++a->real.since_agreed < a->spec.at_work)) return FL_OK;
+    a->real.since_agreed = 0;
+    double end = *a->real.stop_requested || (fli_ranks_first(r) && fli_clock_now() >= a->real.end);
     fl_status s = fli_ranks_most(a->ctx, r, &end, 1);
     *on = end == 0;
     return s;
@@ -520,8 +529,8 @@ static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_r
     const double patience = 0.1; /* to notice a request to end */
     fli_exchange *x = NULL;
     int on;
-    a->until = steps;
-    a->stop_requested = stop_requested;
+    a->real.until = steps;
+    a->real.stop_requested = stop_requested;
     fl_status s = go_on(a, x, &on);
     while (!s && on) {
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
@@ -529,7 +538,7 @@ static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_r
         if (!s && x) s = take_answer(a, (flight *)((char *)x - offsetof(flight, x)));
         if (!s) s = go_on(a, x, &on);
     }
-    a->idle = a->by.executor->rest ? a->by.executor->rest(a->by.self) : 0;
+    a->real.idle = a->by.executor->rest ? a->by.executor->rest(a->by.self) : 0;
     return s ? s : fli_server_state_agree(fli_exec_server_state(a->spec.exec));
 }
 
@@ -553,21 +562,21 @@ static fl_status clock_new(fli_async *a)
     size_t m = a->spec.at_work;
     if (is_remote(a)) return FL_OK;
     if (!a->spec.real) {
-        a->queue = fli_alloc(a->ctx, m, sizeof *a->queue);
-        a->todo = fli_alloc(a->ctx, m, sizeof *a->todo);
-        return a->queue && a->todo ? FL_OK : FL_ENOMEM;
+        a->arrivals.queue = fli_alloc(a->ctx, m, sizeof *a->arrivals.queue);
+        a->arrivals.todo = fli_alloc(a->ctx, m, sizeof *a->arrivals.todo);
+        return a->arrivals.queue && a->arrivals.todo ? FL_OK : FL_ENOMEM;
     }
     for (size_t i = 0; i < m; i++) {
         a->flights[i].from = &a->copies[i];
         a->flights[i].x.down = &a->copies[i].model;
     }
-    if (pthread_mutex_init(&a->lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be created");
-    if (pthread_cond_init(&a->moved, NULL)) {
-        pthread_mutex_destroy(&a->lock);
+    if (pthread_mutex_init(&a->real.lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be created");
+    if (pthread_cond_init(&a->real.moved, NULL)) {
+        pthread_mutex_destroy(&a->real.lock);
         return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be created");
     }
-    a->lockable = 1;
-    return fli_latest_new(a->ctx, a->bytes, m, &a->latest);
+    a->real.lockable = 1;
+    return fli_latest_new(a->ctx, a->bytes, m, &a->real.latest);
 }
 
 fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work)
@@ -587,10 +596,10 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     if (!a) return FL_ENOMEM;
     a->ctx = ctx;
     a->spec = *spec;
-    a->end = INFINITY;
+    a->real.end = INFINITY;
     a->by = fli_exec_carried_by(spec->exec);
     a->space = *fli_exec_space(spec->exec);
-    a->algo = fli_exec_spec_of(spec->exec)->algo;
+    a->algo = fli_exec_setup(spec->exec)->algo;
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
     a->bytes = fli_server_state_broadcast_bytes(fli_exec_server_state(spec->exec));
@@ -617,17 +626,17 @@ void fli_async_free(fli_async *a)
     if (is_remote(a)) a->by.executor->withdraw(a->by.self);
     for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
     for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
-    if (a->lockable) {
-        pthread_mutex_destroy(&a->lock);
-        pthread_cond_destroy(&a->moved);
+    if (a->real.lockable) {
+        pthread_mutex_destroy(&a->real.lock);
+        pthread_cond_destroy(&a->real.moved);
     }
-    fli_latest_free(a->latest);
+    fli_latest_free(a->real.latest);
     fli_free(a->flights);
     fli_free(a->busy);
     fli_free(a->answered);
     fli_free(a->copies);
-    fli_free(a->queue);
-    fli_free(a->todo);
+    fli_free(a->arrivals.queue);
+    fli_free(a->arrivals.todo);
     fli_free(a);
 }
 
@@ -636,8 +645,8 @@ static void send_first_models(fli_async *a)
 {
     fli_step step = step_of(a);
     fli_server_state_begin(fli_exec_server_state(a->spec.exec), &step);
-    if (a->latest) {
-        fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
+    if (a->real.latest) {
+        fli_latest_write(a->real.latest, fli_exec_server(a->spec.exec)[0], 0);
         for (size_t i = 0; i < a->copy_count; i++) copy_scalars(a, &a->copies[i]);
         return;
     }
@@ -662,11 +671,11 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_reque
     return site ? a->status = site : a->status;
 }
 
-void fli_async_begin_at(fli_async *a, double seconds) { a->clock = seconds; }
-void fli_async_limit(fli_async *a, double end) { a->end = end; }
+void fli_async_begin_at(fli_async *a, double seconds) { a->arrivals.clock = seconds; }
+void fli_async_limit(fli_async *a, double end) { a->real.end = end; }
 size_t fli_async_steps(const fli_async *a) { return a->version; }
-double fli_async_clock(const fli_async *a) { return a->clock; }
-double fli_async_idle(const fli_async *a) { return a->idle; }
+double fli_async_clock(const fli_async *a) { return a->arrivals.clock; }
+double fli_async_idle(const fli_async *a) { return a->real.idle; }
 
 int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn)
 {
@@ -720,7 +729,7 @@ void fli_async_save(fli_async *a, fli_saver *out)
     fli_save_count(out, a->version);
     fli_save_count(out, a->sent);
     fli_save_count(out, a->held);
-    fli_save_real(out, a->clock);
+    fli_save_real(out, a->arrivals.clock);
     fli_save_bytes(out, &a->count, sizeof a->count);
     fli_save_count(out, flying);
     for (const flight *f = a->oldest; f; f = f->after) save_flight(a, f, out);
@@ -799,7 +808,7 @@ fl_status fli_async_load(fli_async *a, fli_loader *in)
     a->version = (size_t)fli_load_count(in, SIZE_MAX);
     a->sent = (size_t)fli_load_count(in, SIZE_MAX);
     a->held = (size_t)fli_load_count(in, a->spec.pace.buffer - 1);
-    a->clock = fli_load_real(in);
+    a->arrivals.clock = fli_load_real(in);
     fli_load_bytes(in, &a->count, sizeof a->count);
     size_t flying = (size_t)fli_load_count(in, a->spec.at_work);
     if (flying != (a->sent ? a->spec.at_work : 0))

@@ -10,6 +10,7 @@
 struct fli_exec {
     fl_ctx *ctx;
     fli_exec_spec spec;
+    const fli_setup *setup;
     fli_space space;
     void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
     fli_workers workers;
@@ -44,31 +45,18 @@ fli_card fli_exec_card(const fli_exec *e, uint32_t client)
 static size_t size_of(const void *exec, size_t client)
 {
     const fli_exec *e = exec;
-    return e->spec.site ? fli_fed_size(e->spec.fed, client) : (size_t)fli_exec_card(e, (uint32_t)client).samples;
+    return e->spec.site ? fli_fed_size(e->setup->fed, client) : (size_t)fli_exec_card(e, (uint32_t)client).samples;
 }
 
 static fl_status clients_new(fli_exec *e)
 {
     const fli_exec_spec *s = &e->spec;
     fli_clients_spec spec = {
-        .model = s->model,
-        .fed = s->fed,
-        .algo = s->algo,
-        .params = s->params,
-        .solvers = s->solvers,
-        .settings = s->settings,
-        .builder = s->builder,
-        .remote_queue = s->remote_queue,
-        .clients = s->fed->clients,
-        .seed = s->seed,
-        .sgd = s->sgd,
+        .setup = s->setup,
         .memory = s->memory,
         .folder = s->folder,
         .site = s->site,
-        .measure_potential = s->measure_potential,
         .user_failure = &e->user_failure,
-        .ranks = s->ranks,
-        .rank_owner = s->rank_owner,
     };
     return e->executor->open(e->ctx, &spec, &e->workers, &e->clients);
 }
@@ -77,28 +65,18 @@ static fl_status server_new(fli_exec *e)
 {
     const fli_exec_spec *s = &e->spec;
     fli_server_state_spec spec = {
-        .model = s->model,
+        .setup = s->setup,
         .place = e->space.place,
-        .algo = s->algo,
-        .params = s->params,
-        .solvers = s->solvers,
-        .clients = s->fed->clients,
-        .samples = s->fed->samples,
-        .uniform = s->uniform,
-        .weights = s->weights,
+        .samples = s->setup->fed->samples,
         .size = size_of,
         .arg = e,
-        .momentum = s->sgd.momentum,
-        .regularizer = s->regularizer,
-        .regularizer_params = s->regularizer_params,
         .slice = s->slice,
         .after_absorb = s->after_absorb,
         .user_failure = &e->user_failure,
-        .ranks = s->ranks,
-        .measure_potential = s->measure_potential,
         .partial = e->partial,
     };
-    if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
+    if (s->setup->algo->traits & FLI_ALGO_BYSTANDERS &&
+        !(e->places = fli_alloc(e->ctx, s->setup->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
     return fli_server_state_new(e->ctx, &spec, &e->server);
 }
@@ -115,16 +93,16 @@ static size_t turns_at_a_time(const fli_exec_spec *s)
 enum { UPLOADS = 128 << 20 };
 static size_t room_for_uploads(const fli_exec_spec *s)
 {
-    size_t vectors = fli_parts_vectors(s->algo->up) * fli_vector_stride(&s->model->space);
+    size_t vectors = fli_parts_vectors(s->setup->algo->up) * fli_vector_stride(&s->setup->model->space);
     return UPLOADS / (sizeof(fli_exchange) + vectors);
 }
 
 /* Each rank should have this many turns in a block. */
 static size_t block_of(const fli_exec_spec *s, size_t each)
 {
-    size_t all = fli_ranked(s->ranks) ? each * s->ranks->count : each;
-    if (fli_ranked(s->ranks) && !s->site && all < room_for_uploads(s)) all = room_for_uploads(s);
-    return all > LEAST || (s->site && !fli_ranked(s->ranks)) ? all : LEAST;
+    size_t all = fli_ranked(s->setup->ranks) ? each * s->setup->ranks->count : each;
+    if (fli_ranked(s->setup->ranks) && !s->site && all < room_for_uploads(s)) all = room_for_uploads(s);
+    return all > LEAST || (s->site && !fli_ranked(s->setup->ranks)) ? all : LEAST;
 }
 
 /* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
@@ -135,14 +113,14 @@ static size_t block_size(const fli_exec_spec *spec) { return block_of(spec, turn
 static fl_status agree_on_block(fli_exec *e)
 {
     double each = (double)turns_at_a_time(&e->spec);
-    fl_status s = fli_ranks_most(e->ctx, e->spec.ranks, &each, 1);
+    fl_status s = fli_ranks_most(e->ctx, e->setup->ranks, &each, 1);
     e->block = block_of(&e->spec, (size_t)each);
     return s;
 }
 
 static fl_status ranges_new(fli_exec *e)
 {
-    const fl_ranks *r = e->spec.ranks;
+    const fl_ranks *r = e->setup->ranks;
     if (!fli_ranked(r)) return FL_OK;
     if (!(e->ranges = fli_alloc(e->ctx, r->count, sizeof *e->ranges))) return FL_ENOMEM;
     if (e->partial) return FL_OK; /* nothing of anything */
@@ -158,7 +136,7 @@ static fl_status block_new(fli_exec *e)
 
 static fl_status mirror_new(fli_exec *e)
 {
-    size_t vectors = fli_names_count(e->spec.algo->server), stride = fli_vector_stride(&e->space);
+    size_t vectors = fli_names_count(e->setup->algo->server), stride = fli_vector_stride(&e->space);
     if (!e->space.place) return FL_OK;
     e->mirror = fli_alloc(e->ctx, vectors, sizeof *e->mirror);
     if (!e->mirror || !(e->mirror[0] = fli_alloc(e->ctx, vectors, stride))) return FL_ENOMEM;
@@ -204,7 +182,7 @@ static fl_status workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *s
 static fl_status sides_new(fli_exec *e)
 {
     const fli_exec_spec *spec = &e->spec;
-    fl_status s = workers_init(e->ctx, spec->model, spec->site, spec->threads, &e->workers);
+    fl_status s = workers_init(e->ctx, spec->setup->model, spec->site, spec->threads, &e->workers);
     if (!s) s = clients_new(e);
     if (!s) s = server_new(e);
     return s ? s : ranges_new(e);
@@ -216,12 +194,12 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     if (!e) return FL_ENOMEM;
     e->ctx = ctx;
     e->spec = *spec;
-    if (!spec->solvers.count) e->spec.solvers = fli_algo_solvers(spec->algo, spec->params, spec->model, NULL);
+    e->setup = spec->setup;
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
-    e->space = spec->model->space;
+    e->space = spec->setup->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
-    e->partial = spec->inexact && fli_ranked(spec->ranks) && spec->algo->traits & FLI_ALGO_ADDS;
-    fl_status s = fli_ranks_agree(ctx, spec->ranks, sides_new(e)); /* from here on they do things together */
+    e->partial = spec->inexact && fli_ranked(spec->setup->ranks) && spec->setup->algo->traits & FLI_ALGO_ADDS;
+    fl_status s = fli_ranks_agree(ctx, spec->setup->ranks, sides_new(e)); /* from here on they do things together */
     if (s || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
         return s;
@@ -249,6 +227,7 @@ void fli_exec_free(fli_exec *e)
     fli_free(e);
 }
 
+const fli_setup *fli_exec_setup(const fli_exec *e) { return e->setup; }
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
 fli_server_state *fli_exec_server_state(fli_exec *e) { return e->server; }
 fli_workers *fli_exec_workers(fli_exec *e) { return &e->workers; }
@@ -257,7 +236,7 @@ const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
 /* The mirror lies as the vectors do: in one piece. */
 static size_t mirror_bytes(const fli_exec *e)
 {
-    return fli_names_count(e->spec.algo->server) * fli_vector_stride(&e->space);
+    return fli_names_count(e->setup->algo->server) * fli_vector_stride(&e->space);
 }
 
 void *const *fli_exec_server(fli_exec *e)
@@ -286,7 +265,7 @@ fl_status fli_exec_status(const fli_exec *e)
 
 fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
 {
-    return fli_upload_init(e->ctx, &e->space, e->spec.algo, up);
+    return fli_upload_init(e->ctx, &e->space, e->setup->algo, up);
 }
 
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n, NULL); }
@@ -310,21 +289,21 @@ fli_carried_by fli_exec_carried_by(const fli_exec *e) { return (fli_carried_by){
 
 static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
 {
-    fli_wire_of(e->spec.model, e->spec.fed->classes, e->spec.algo, e->spec.params, ask, out);
+    fli_wire_of(e->setup->model, e->setup->fed->classes, e->setup->algo, e->setup->params, ask, out);
 }
 
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask)
 {
     fli_wire w;
     wire_of(e, ask, &w);
-    return fli_wire_down(&w, e->spec.model, ask);
+    return fli_wire_down(&w, e->setup->model, ask);
 }
 
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask)
 {
     fli_wire w;
     wire_of(e, ask, &w);
-    return fli_wire_up(&w, e->spec.model, ask);
+    return fli_wire_up(&w, e->setup->model, ask);
 }
 
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix)
@@ -427,7 +406,7 @@ static void open_intake(fli_exec *e, size_t count)
         e->executor->assign(e->clients, e->list, count);
         for (size_t i = 0; i < count; i++) {
             e->place[i] = mine;
-            if (e->list[i]->rank == e->spec.ranks->rank) e->mine[mine++] = e->list[i];
+            if (e->list[i]->rank == e->setup->ranks->rank) e->mine[mine++] = e->list[i];
         }
     }
     fli_intake_open(e->intake, e->partial ? e->mine : e->list, e->partial ? mine : count);
@@ -439,7 +418,7 @@ static void filled(void *exec, size_t i)
     fli_exec *e = exec;
     if (!e->partial)
         fli_intake_filled(e->intake, i);
-    else if (e->list[i]->rank == e->spec.ranks->rank)
+    else if (e->list[i]->rank == e->setup->ranks->rank)
         fli_intake_filled(e->intake, e->place[i]);
 }
 
@@ -465,9 +444,9 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
 static size_t note_places(fli_exec *e, const fli_round *r)
 {
     if (!e->places) return r->count;
-    memset(e->places, 0, e->spec.fed->clients * sizeof *e->places);
+    memset(e->places, 0, e->setup->fed->clients * sizeof *e->places);
     for (size_t i = 0; i < r->count; i++) e->places[r->asks[i].client] = (uint32_t)i + 1;
-    return e->spec.fed->clients;
+    return e->setup->fed->clients;
 }
 
 /* One exchange with the cohort. */
@@ -488,7 +467,7 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
 static int may_go_on_without_some(const fli_exec *e, const fli_round *r)
 {
     const unsigned needed = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS;
-    return e->executor->gather && r->phases <= 1 && !(e->spec.algo->traits & needed) && !(r->flags & FLI_ASK_WARM_UP);
+    return e->executor->gather && r->phases <= 1 && !(e->setup->algo->traits & needed) && !(r->flags & FLI_ASK_WARM_UP);
 }
 
 /* Puts those that have come to the front, in the cohort's order, and makes the step that of their cohort. Returns how
@@ -548,7 +527,7 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 
 int fli_exec_warms_up(const fli_exec *e)
 {
-    return e->spec.algo->rounds.warms_up && e->spec.algo->rounds.warms_up(e->spec.params);
+    return e->setup->algo->rounds.warms_up && e->setup->algo->rounds.warms_up(e->setup->params);
 }
 fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
 
@@ -559,9 +538,9 @@ size_t fli_exec_state(const fli_exec *e, size_t *spilled) { return e->executor->
 fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, double *scalars, int *there)
 {
     *there = 0;
-    if (client >= e->spec.fed->clients)
+    if (client >= e->setup->fed->clients)
         return fli_fail(e->ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client,
-                        e->spec.fed->clients);
+                        e->setup->fed->clients);
     if (!e->executor->peek)
         return fli_fail(e->ctx, FL_ECONFIG, "executor %s: what clients keep is not known here", e->executor->name);
     return e->executor->peek(e->clients, (uint32_t)client, k, vector, scalars, there);
@@ -592,12 +571,12 @@ fl_status fli_exec_load(fli_exec *e, fli_loader *in)
 
 static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
 {
-    const fli_algo *a = spec->algo;
+    const fli_algo *a = spec->setup->algo;
     int apart = spec->executor && spec->executor->apart;
-    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
-    int remembers = fli_server_state_remembers(a, spec->params, spec->measure_potential) > 0;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->setup->params, 0) : 1;
+    int remembers = fli_server_state_remembers(a, spec->setup->params, spec->setup->measure_potential) > 0;
     return fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
-           (remembers ? 1 : 0) + fli_broadcast_cache_vectors(a, spec->params, phases) * (apart ? cohort : 1);
+           (remembers ? 1 : 0) + fli_broadcast_cache_vectors(a, spec->setup->params, phases) * (apart ? cohort : 1);
 }
 
 /* Of a client at work. */
@@ -608,8 +587,8 @@ static size_t turn_vectors(const fli_algo *a, int async)
 
 static double state_bytes(const fli_exec_spec *spec, size_t cohort)
 {
-    double all = (double)(cohort * fli_algo_client_vectors(spec->algo, spec->measure_potential)) *
-                 (double)fli_bytes(&spec->model->space);
+    double all = (double)(cohort * fli_algo_client_vectors(spec->setup->algo, spec->setup->measure_potential)) *
+                 (double)fli_bytes(&spec->setup->model->space);
     return spec->memory ? fmin(all, (double)spec->memory) : all;
 }
 
@@ -624,17 +603,18 @@ static double solving_bytes(const fli_model *m, const fli_solvers *all, const fl
 
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async)
 {
-    const fli_algo *a = spec->algo;
-    double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
+    const fli_algo *a = spec->setup->algo;
+    double vector = (double)fli_bytes(&spec->setup->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = block_size(spec);
     /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
-    double solving =
-        spec->remote_queue ? 0 : solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
+    double solving = spec->setup->remote_queue ? 0
+                                               : solving_bytes(spec->setup->model, &spec->setup->solvers,
+                                                               &spec->setup->sgd, spec->setup->fed->largest);
     double at_work = (double)(async || cohort < block ? cohort : block);
     fli_footprint f = {
         .server = (double)server_vectors(spec, cohort) * vector +
-                  (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
-        .workers = threads * (fli_eval_bytes(spec->model) + solving + (double)a->work * vector),
+                  (spec->setup->regularizer ? 2 * (double)spec->setup->model->space.n * sizeof(double) : 0),
+        .workers = threads * (fli_eval_bytes(spec->setup->model) + solving + (double)a->work * vector),
         .turns = at_work * (double)turn_vectors(a, async) * vector,
         .state = state_bytes(spec, cohort),
     };
@@ -645,22 +625,22 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
 /* A site takes at most as many turns at a time as it has lanes, but their number is not known yet. */
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
 {
-    const fli_algo *a = spec->algo;
-    const fli_solvers *all = &spec->solvers;
-    double vector = (double)fli_vector_stride(&spec->model->space);
-    double turn = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->model) +
+    const fli_algo *a = spec->setup->algo;
+    const fli_solvers *all = &spec->setup->solvers;
+    double vector = (double)fli_vector_stride(&spec->setup->model->space);
+    double turn = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->setup->model) +
                   (double)(a->work + turn_vectors(a, async)) * vector;
     return (double)server_vectors(spec, cohort) * vector + (double)cohort * turn + state_bytes(spec, cohort);
 }
 
 double fli_footprint_client(const fli_clients_spec *spec, size_t samples)
 {
-    const fli_algo *a = spec->algo;
-    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
-    size_t kept =
-        fli_algo_client_vectors(a, spec->measure_potential) + fli_broadcast_cache_vectors(a, spec->params, phases);
+    const fli_algo *a = spec->setup->algo;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->setup->params, 0) : 1;
+    size_t kept = fli_algo_client_vectors(a, spec->setup->measure_potential) +
+                  fli_broadcast_cache_vectors(a, spec->setup->params, phases);
     /* what it keeps is there as often as it may go back; the start model comes beside what is sent */
     size_t vectors = 3 * kept + a->work + turn_vectors(a, 1) + 1;
-    return (double)vectors * (double)fli_bytes(&spec->model->space) + fli_eval_bytes(spec->model) +
-           solving_bytes(spec->model, &spec->solvers, &spec->sgd, samples);
+    return (double)vectors * (double)fli_bytes(&spec->setup->model->space) + fli_eval_bytes(spec->setup->model) +
+           solving_bytes(spec->setup->model, &spec->setup->solvers, &spec->setup->sgd, samples);
 }

@@ -11,31 +11,14 @@ typedef struct fli_exec fli_exec;
 
 /* All borrowed; must outlive the federation. */
 typedef struct {
-    const fli_model *model;
-    const fli_fed *fed;
-    const fli_algo *algo;
-    const void *params;
-    fli_solvers solvers;                /* of local problems; none: what fli_algo_solvers says */
-    int uniform;                        /* w_i = 1/N instead of n_i/n */
-    const double *weights;              /* w_i given; NULL: by the rule above */
-    const fli_regularizer *regularizer; /* NULL: none */
-    const void *regularizer_params;
-    uint64_t seed;
-    fli_sgd_spec sgd;
+    const fli_setup *setup;
     size_t threads;                /* 0: one per processor */
     size_t memory;                 /* bytes of client state in memory (client/store.h); 0: no limit */
     const char *folder;            /* for what is beyond that */
     size_t slice;                  /* see fli_server_state_spec */
     fli_after_absorb after_absorb; /* see fli_server_state_spec */
     const fli_executor *executor;  /* NULL: threads */
-    int measure_potential;         /* see fli_clients_spec */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
-    const char *settings; /* for clients that are elsewhere, and how they read them (client/card.h); NULL: not known */
-    const fli_builder *builder;
-    struct fli_remote_queue
-        *remote_queue;     /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
-    const fl_ranks *ranks; /* see fli_clients_spec */
-    const fli_rank_owner *rank_owner;
     int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FLI_ALGO_ADDS */
 } fli_exec_spec;
 
@@ -44,7 +27,8 @@ void fli_exec_free(fli_exec *e);
 
 /* What a client said when it joined, without a digest. */
 fli_card fli_exec_card(const fli_exec *e, uint32_t client);
-const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
+const fli_setup *fli_exec_setup(const fli_exec *e); /* what it was made for, */
+const fli_exec_spec *fli_exec_spec_of(const fli_exec *e);
 fli_server_state *fli_exec_server_state(fli_exec *e);
 fli_workers *fli_exec_workers(fli_exec *e);
 /* The space of all vectors in messages and state. */

@@ -23,10 +23,10 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    fli_clients_spec server_spec; /* as the server has it */
-    fli_clients_spec spec;        /* what the clients made of it */
-    void *built;                  /* by the builder */
-    fli_fed fed;                  /* the clients' samples, without the server's test set */
+    const fli_setup *server; /* as the server has it */
+    fli_setup setup;         /* what the clients made of it */
+    void *built;             /* by the builder */
+    fli_fed fed;             /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
     fli_broadcast_cache **caches; /* one per client in the middle of a round, where clients keep something */
@@ -38,7 +38,7 @@ typedef struct {
 static fl_status send_terms(loopback *l, uint32_t client, fli_terms *received)
 {
     fli_terms sent;
-    fli_terms_make(&l->server_spec, client, &sent);
+    fli_terms_make(l->server, client, &sent);
     size_t n = fli_terms_bytes(&sent);
     unsigned char *wire = fli_alloc(l->ctx, 2, n);
     if (!wire) return FL_ENOMEM;
@@ -56,11 +56,10 @@ static fl_status send_terms(loopback *l, uint32_t client, fli_terms *received)
 static fl_status exchange_terms(loopback *l)
 {
     fl_status s = FL_OK;
-    for (size_t i = 0; !s && i < l->server_spec.clients; i++) {
+    for (size_t i = 0; !s && i < l->server->clients; i++) {
         fli_terms received = {0};
         s = send_terms(l, (uint32_t)i, &received);
-        if (!s && !i && l->server_spec.builder)
-            s = l->server_spec.builder->make(l->ctx, &received, &l->spec, &l->built);
+        if (!s && !i && l->server->builder) s = l->server->builder->make(l->ctx, &received, &l->setup, &l->built);
         fli_terms_fini(&received);
     }
     return s;
@@ -71,7 +70,7 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
     loopback *l = executor;
     unsigned char wire[FLI_CARD_BYTES];
     fli_card own;
-    fl_status s = fli_card_make(l->ctx, l->spec.fed, client, digest, &own);
+    fl_status s = fli_card_make(l->ctx, l->setup.fed, client, digest, &own);
     if (s) return s;
     fli_card_write(&own, wire);
     return fli_card_read(l->ctx, wire, out);
@@ -83,9 +82,9 @@ static void close_loopback(void *executor)
     if (!l) return;
     fli_clients_free(l->clients);
     fli_eval_fini(&l->eval);
-    for (size_t i = 0; l->caches && i < l->spec.clients; i++) fli_broadcast_cache_free(l->caches[i]);
+    for (size_t i = 0; l->caches && i < l->setup.clients; i++) fli_broadcast_cache_free(l->caches[i]);
     fli_free(l->caches);
-    if (l->built) l->server_spec.builder->free(l->built);
+    if (l->built) l->server->builder->free(l->built);
     fli_free(l);
 }
 
@@ -95,16 +94,19 @@ static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_wo
     (void)workers;
     if (!l) return FL_ENOMEM;
     l->ctx = ctx;
-    l->server_spec = l->spec = *spec;
-    l->fed = *spec->fed;
+    l->server = spec->setup;
+    l->setup = *spec->setup;
+    l->fed = *spec->setup->fed;
     l->fed.test = NULL;
-    l->spec.fed = &l->fed;
-    l->spec.together = TOGETHER;
-    l->spec.poison = 1;
+    l->setup.fed = &l->fed;
+    fli_clients_spec own = *spec;
+    own.setup = &l->setup;
+    own.together = TOGETHER;
+    own.poison = 1;
     fl_status s = exchange_terms(l);
-    if (!s) s = fli_eval_init(ctx, l->spec.model, &l->eval);
-    if (!s) s = fli_clients_new(ctx, &l->spec, 1, &l->eval, &l->clients);
-    if (!s && !(l->caches = fli_alloc(ctx, spec->clients, sizeof *l->caches))) s = FL_ENOMEM;
+    if (!s) s = fli_eval_init(ctx, l->setup.model, &l->eval);
+    if (!s) s = fli_clients_new(ctx, &own, 1, &l->eval, &l->clients);
+    if (!s && !(l->caches = fli_alloc(ctx, spec->setup->clients, sizeof *l->caches))) s = FL_ENOMEM;
     if (s)
         close_loopback(l);
     else
@@ -124,7 +126,7 @@ static void *take(delivery *d, size_t bytes)
 /* A message in the region, all of it NaN. */
 static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t numbers)
 {
-    size_t stride = fli_vector_stride(&l->spec.model->space);
+    size_t stride = fli_vector_stride(&l->setup.model->space);
     fli_message m = {.vec = take(d, vectors * sizeof *m.vec), .num = take(d, numbers * sizeof *m.num)};
     for (size_t i = 0; i < vectors; i++) m.vec[i] = take(d, stride);
     return m;
@@ -133,15 +135,15 @@ static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t nu
 /* With room for the tables, each part of it rounded up. */
 static size_t message_bytes(const loopback *l, const fli_part *parts)
 {
-    size_t vectors = fli_parts_vectors(parts), stride = fli_vector_stride(&l->spec.model->space);
+    size_t vectors = fli_parts_vectors(parts), stride = fli_vector_stride(&l->setup.model->space);
     return vectors * stride + (vectors + 8) * sizeof(void *) + (fli_parts_numbers(parts) + 8) * sizeof(double) + 128;
 }
 
 static fl_status map_region(loopback *l, delivery *d)
 {
     d->used = 0;
-    d->bytes =
-        message_bytes(l, d->parts.down) + message_bytes(l, d->parts.up) + fli_vector_stride(&l->spec.model->space) + 64;
+    d->bytes = message_bytes(l, d->parts.down) + message_bytes(l, d->parts.up) +
+               fli_vector_stride(&l->setup.model->space) + 64;
     d->region = mmap(NULL, d->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (d->region == MAP_FAILED) {
         d->region = NULL;
@@ -165,7 +167,7 @@ static fl_status use_cache(loopback *l, delivery *d)
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!l->caches[client]) {
         fl_status s =
-            fli_broadcast_cache_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->caches[client]);
+            fli_broadcast_cache_new(l->ctx, l->setup.model, NULL, l->setup.algo, l->setup.params, &l->caches[client]);
         if (s || !l->caches[client]) return s; /* nothing is kept */
     }
     d->own.down = fli_broadcast_cache_view(l->caches[client]);
@@ -175,17 +177,17 @@ static fl_status use_cache(loopback *l, delivery *d)
 /* The ask and the message down, as bytes and back. */
 static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
 {
-    const fli_model *m = l->spec.model;
+    const fli_model *m = l->setup.model;
     unsigned char ask[FLI_ASK_BYTES];
     *d = (delivery){0};
-    fli_ask sent = fli_algo_tell(l->spec.algo, &x->ask);
+    fli_ask sent = fli_algo_tell(l->setup.algo, &x->ask);
     fli_ask_write(&sent, ask);
     fli_ask_read(ask, &d->own.ask);
-    const char *wrong = fli_ask_wrong(&d->own.ask, l->spec.clients);
+    const char *wrong = fli_ask_wrong(&d->own.ask, l->setup.clients);
     if (wrong)
         return fli_fail(l->ctx, FL_EFORMAT, "client %u: it is asked for something impossible: %s", x->ask.client,
                         wrong);
-    fli_wire_of(m, l->spec.fed->classes, l->spec.algo, l->spec.params, &d->own.ask, &d->parts);
+    fli_wire_of(m, l->setup.fed->classes, l->setup.algo, l->setup.params, &d->own.ask, &d->parts);
     size_t bytes = fli_wire_down(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
     fl_status s = wire ? map_region(l, d) : FL_ENOMEM;
@@ -205,7 +207,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
 static void forget_cohort(loopback *l, const fli_ask *ask)
 {
     uint32_t client = ask->client;
-    size_t end = fli_algo_cohort_end(l->spec.algo, l->spec.params, ask->phase, ask->phases);
+    size_t end = fli_algo_cohort_end(l->setup.algo, l->setup.params, ask->phase, ask->phases);
     if (ask->kind != FLI_ASK_TURN || ask->phase + 1 < end) return;
     fli_broadcast_cache_free(l->caches[client]);
     l->caches[client] = NULL;
@@ -214,7 +216,7 @@ static void forget_cohort(loopback *l, const fli_ask *ask)
 /* The answer, as bytes and back; what is not in it is NaN at the server. */
 static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
 {
-    const fli_model *m = l->spec.model;
+    const fli_model *m = l->setup.model;
     unsigned char outcome[FLI_OUTCOME_BYTES];
     fli_outcome_write(&d->own, outcome);
     fl_status s = fli_outcome_read(outcome, x);

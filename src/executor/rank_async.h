@@ -4,17 +4,14 @@
 #define FLI_EXECUTOR_RANK_ASYNC_H
 
 #include "message/codec.h"
+#include "message/setup.h"
 #include "ranks/ranks.h"
 
 typedef struct fli_rank_async fli_rank_async;
 
 /* All borrowed; must outlive it. */
 typedef struct {
-    const fl_ranks *ranks;
-    const fli_model *model;
-    size_t classes;
-    const fli_algo *algo;
-    const void *params;
+    const fli_setup *setup;
     size_t threads; /* of this rank */
     /* A turn of this rank's, on any of its threads. */
     void (*work)(void *arg, fli_exchange *x, size_t worker);

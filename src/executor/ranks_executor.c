@@ -67,7 +67,7 @@ static void rank_async_free(fli_rank_async *f)
 
 static fl_status rank_async_new(fl_ctx *ctx, const fli_rank_async_spec *spec, fli_rank_async **out)
 {
-    size_t ranks = spec->ranks->count;
+    size_t ranks = spec->setup->ranks->count;
     fli_rank_async *f = fli_alloc(ctx, 1, sizeof *f);
     if (!f) return FL_ENOMEM;
     f->ctx = ctx;
@@ -97,7 +97,7 @@ static uint32_t least_busy_rank(const fli_rank_async *f)
 {
     uint32_t best = 0;
     size_t least = SIZE_MAX;
-    for (uint32_t r = 0; r < f->spec.ranks->count; r++) {
+    for (uint32_t r = 0; r < f->spec.setup->ranks->count; r++) {
         size_t n = 0;
         for (size_t i = 0; i < f->room; i++) n += f->slots[i] && f->slots[i]->rank == r;
         if (n < least) best = r, least = n;
@@ -122,21 +122,21 @@ static fl_status rank_async_send(fli_rank_async *f, fli_exchange *x)
         f->room = more;
     }
     f->slots[slot] = x;
-    return x->rank == f->spec.ranks->rank ? fli_async_pool_give(f->pool, x) : FL_OK;
+    return x->rank == f->spec.setup->ranks->rank ? fli_async_pool_give(f->pool, x) : FL_OK;
 }
 
 /* ---- in -------------------------------------------------------------------------------------------------- */
 
 static size_t up_bytes(const fli_rank_async *f, const fli_exchange *x, fli_wire *w)
 {
-    fli_wire_of(f->spec.model, f->spec.classes, f->spec.algo, f->spec.params, &x->ask, w);
-    return fli_wire_bytes(w->up, w->moment, f->spec.model);
+    fli_wire_of(f->spec.setup->model, f->spec.setup->classes, f->spec.setup->algo, f->spec.setup->params, &x->ask, w);
+    return fli_wire_bytes(w->up, w->moment, f->spec.setup->model);
 }
 
 static fl_status room_for_uploads(fli_rank_async *f)
 {
     fli_wire w;
-    size_t ranks = f->spec.ranks->count;
+    size_t ranks = f->spec.setup->ranks->count;
     f->at[0] = 0;
     for (size_t r = 0; r < ranks; r++) {
         f->at[r + 1] = f->at[r];
@@ -154,7 +154,7 @@ static unsigned char *write_upload(const fli_rank_async *f, const fli_exchange *
     fli_wire w;
     size_t bytes = up_bytes(f, x, &w);
     fli_outcome_write(x, out);
-    if (!x->status) fli_wire_write(w.up, w.moment, f->spec.model, &x->up, out + FLI_OUTCOME_BYTES);
+    if (!x->status) fli_wire_write(w.up, w.moment, f->spec.setup->model, &x->up, out + FLI_OUTCOME_BYTES);
     return out + FLI_OUTCOME_BYTES + bytes;
 }
 
@@ -165,8 +165,8 @@ static fl_status read_upload(const fli_rank_async *f, fli_exchange *x, const uns
     x->why.text[0] = 0;
     fl_status s = fli_outcome_read(in, x);
     if (s || x->status) return s;
-    return fli_wire_read(f->ctx, w.up, w.moment, f->spec.model, in + FLI_OUTCOME_BYTES, *bytes - FLI_OUTCOME_BYTES,
-                         &x->up, NULL);
+    return fli_wire_read(f->ctx, w.up, w.moment, f->spec.setup->model, in + FLI_OUTCOME_BYTES,
+                         *bytes - FLI_OUTCOME_BYTES, &x->up, NULL);
 }
 
 /* Gives the sentence of a failed turn, which x->rank has in x or in its context, to all ranks. */
@@ -186,9 +186,9 @@ static fl_status come_in(fli_rank_async *f, uint32_t rank)
     for (size_t i = 0; !s && i < n->count; i++) {
         fli_exchange *x = f->slots[n->slot[i]];
         size_t bytes = 0;
-        if (rank != f->spec.ranks->rank) s = read_upload(f, x, in, &bytes);
+        if (rank != f->spec.setup->ranks->rank) s = read_upload(f, x, in, &bytes);
         in += bytes;
-        if (!s && x->status) s = share_sentence(f->ctx, f->spec.ranks, x);
+        if (!s && x->status) s = share_sentence(f->ctx, f->spec.setup->ranks, x);
         f->slots[n->slot[i]] = NULL;
         f->ready[f->count++] = x;
     }
@@ -197,14 +197,14 @@ static fl_status come_in(fli_rank_async *f, uint32_t rank)
 
 static void write_own(fli_rank_async *f)
 {
-    uint32_t own = f->spec.ranks->rank;
+    uint32_t own = f->spec.setup->ranks->rank;
     unsigned char *out = f->bytes + f->at[own];
     for (size_t i = 0; i < f->notices[own].count; i++) out = write_upload(f, f->slots[f->notices[own].slot[i]], out);
 }
 
 static fl_status poll_ranks(fli_rank_async *f, double until)
 {
-    const fl_ranks *r = f->spec.ranks;
+    const fl_ranks *r = f->spec.setup->ranks;
     void *done[AT_ONCE];
     notice *own = &f->notices[r->rank];
     own->count = (uint32_t)fli_async_pool_take(f->pool, fmin(poll_seconds, until - fli_clock_now()), done, AT_ONCE);
@@ -261,12 +261,7 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    const fl_ranks *ranks;
-    const fli_rank_owner *rank_owner;
-    const fli_model *model;
-    const fli_algo *algo;
-    const void *params;
-    size_t classes;
+    const fli_setup *setup;
     int moves, at_site;
     void *here;                 /* the executor of this rank's clients */
     pthread_mutex_t lock;       /* of the table's functions, of `broken` and of `coming` */
@@ -310,12 +305,12 @@ static void close_ranks(void *executor)
  * it. */
 static int may_move(const fli_clients_spec *spec)
 {
-    const fli_algo *a = spec->algo;
-    if (spec->fed->train || fli_algo_client_vectors(a, spec->measure_potential) ||
-        fli_algo_client_scalars(a, spec->measure_potential))
+    const fli_algo *a = spec->setup->algo;
+    if (spec->setup->fed->train || fli_algo_client_vectors(a, spec->setup->measure_potential) ||
+        fli_algo_client_scalars(a, spec->setup->measure_potential))
         return 0;
-    for (size_t k = 0; k < spec->solvers.count; k++)
-        if (spec->solvers.at[k]->forget) return 0;
+    for (size_t k = 0; k < spec->setup->solvers.count; k++)
+        if (spec->setup->solvers.at[k]->forget) return 0;
     return 1;
 }
 
@@ -324,16 +319,11 @@ static fl_status open_ranks(fl_ctx *ctx, const fli_clients_spec *spec, fli_worke
     ranks_executor *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
-    s->ranks = spec->ranks;
-    s->rank_owner = spec->rank_owner;
-    s->model = spec->model;
-    s->algo = spec->algo;
-    s->params = spec->params;
-    s->classes = spec->fed->classes;
+    s->setup = spec->setup;
     s->moves = may_move(spec);
     s->at_site = spec->site != NULL;
     s->threads = workers->threads;
-    s->whole = (fli_entries){0, spec->model->space.n};
+    s->whole = (fli_entries){0, spec->setup->model->space.n};
     pthread_mutex_init(&s->lock, NULL);
     fl_status status = local->open(ctx, spec, workers, &s->here);
     if (status)
@@ -378,7 +368,7 @@ static fl_status make_room(ranks_executor *s, size_t n)
 /* Where turns may move, the longest are dealt out first, to and fro, so that every rank gets about as much. */
 static void deal(ranks_executor *s, size_t n)
 {
-    size_t ranks = s->ranks->count;
+    size_t ranks = s->setup->ranks->count;
     for (size_t i = 0; i < n; i++) s->turns[i].effort = local->effort(s->here, &s->list[s->turns[i].place]->ask);
     qsort(s->turns, n, sizeof *s->turns, longer);
     for (size_t i = 0; i < n; i++) {
@@ -394,15 +384,16 @@ static fl_status take_list(ranks_executor *s, fli_exchange *const *list, size_t 
     if (status) return status;
     s->list = list;
     s->n = n;
-    for (size_t i = 0; i < n; i++) s->turns[i] = (turn){.place = i, .rank = s->rank_owner->owner[list[i]->ask.client]};
+    for (size_t i = 0; i < n; i++)
+        s->turns[i] = (turn){.place = i, .rank = s->setup->rank_owner->owner[list[i]->ask.client]};
     if (s->moves && list[0]->ask.kind == FLI_ASK_TURN) deal(s, n);
     qsort(s->turns, n, sizeof *s->turns, by_rank);
     s->mine_from = s->mine_count = 0;
     for (size_t i = 0; i < n; i++) {
         const turn *t = &s->turns[i];
         list[t->place]->rank = t->rank;
-        s->mine_from += t->rank < s->ranks->rank;
-        if (t->rank == s->ranks->rank) s->mine[s->mine_count++] = list[t->place];
+        s->mine_from += t->rank < s->setup->ranks->rank;
+        if (t->rank == s->setup->ranks->rank) s->mine[s->mine_count++] = list[t->place];
     }
     return FL_OK;
 }
@@ -428,7 +419,7 @@ static fli_entries packed_at(const ranks_executor *s, uint32_t rank)
 
 static void wire_of(const ranks_executor *s, const fli_exchange *x, fli_wire *out)
 {
-    fli_wire_of(s->model, s->classes, s->algo, s->params, &x->ask, out);
+    fli_wire_of(s->setup->model, s->setup->classes, s->setup->algo, s->setup->params, &x->ask, out);
 }
 
 /* Bytes that an exchange has in a batch for a rank. */
@@ -437,7 +428,7 @@ static size_t exchange_bytes(const ranks_executor *s, const fli_exchange *x, uin
     fli_wire w;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FLI_OUTCOME_BYTES;
     wire_of(s, x, &w);
-    return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->model, packed_at(s, to));
+    return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->setup->model, packed_at(s, to));
 }
 
 static const fli_exchange *exchange_at(const ranks_executor *s, size_t at) { return s->list[s->turns[at].place]; }
@@ -454,16 +445,16 @@ static size_t turns_per_batch(const ranks_executor *s)
 {
     fli_wire w;
     wire_of(s, s->list[0], &w);
-    size_t bytes = FLI_OUTCOME_BYTES + fli_wire_up(&w, s->model, &s->list[0]->ask);
-    if (s->filled && s->filled->ranges) bytes = bytes / s->ranks->count + 1;
+    size_t bytes = FLI_OUTCOME_BYTES + fli_wire_up(&w, s->setup->model, &s->list[0]->ask);
+    if (s->filled && s->filled->ranges) bytes = bytes / s->setup->ranks->count + 1;
     return BATCH_BYTES / bytes ? BATCH_BYTES / bytes : 1;
 }
 
 /* At a site the vectors are not in plain memory, so they are packed. */
 static int sends_vectors_apart(const ranks_executor *s)
 {
-    size_t bytes = fli_bytes(&s->model->space);
-    return !s->at_site && (s->filled && s->filled->ranges ? bytes / s->ranks->count : bytes) >= LONG_BYTES;
+    size_t bytes = fli_bytes(&s->setup->model->space);
+    return !s->at_site && (s->filled && s->filled->ranges ? bytes / s->setup->ranks->count : bytes) >= LONG_BYTES;
 }
 
 static void make_batches(ranks_executor *s)
@@ -486,13 +477,13 @@ static void make_batches(ranks_executor *s)
 /* Room for the bytes of all of them. */
 static fl_status make_bytes(ranks_executor *s)
 {
-    size_t all = 0, own = s->ranks->rank;
+    size_t all = 0, own = s->setup->ranks->rank;
     for (int placed = 0; placed < 2; placed++) {
         all = 0;
         for (size_t i = 0; i < s->count; i++) {
             batch *p = &s->batches[i];
             if (placed) p->bytes = s->bytes + all;
-            for (uint32_t to = 0; to < s->ranks->count; to++)
+            for (uint32_t to = 0; to < s->setup->ranks->count; to++)
                 if (p->rank == own ? to != own : to == own) all += batch_bytes(s, p, to);
         }
         if (placed || all <= s->bytes_room) continue;
@@ -520,7 +511,7 @@ typedef struct {
 static fl_status expect_piece(void *arg, void *bytes, size_t n)
 {
     const route *way = arg;
-    const fl_ranks *r = way->s->ranks;
+    const fl_ranks *r = way->s->setup->ranks;
     way->p->coming++;
     way->s->coming++;
     return r->expect(r->arg, way->other, way->p->number, bytes, n, (size_t)(way->p - way->s->batches));
@@ -529,7 +520,7 @@ static fl_status expect_piece(void *arg, void *bytes, size_t n)
 static fl_status send_piece(void *arg, void *bytes, size_t n)
 {
     const route *way = arg;
-    const fl_ranks *r = way->s->ranks;
+    const fl_ranks *r = way->s->setup->ranks;
     return r->send(r->arg, way->other, way->p->number, bytes, n);
 }
 
@@ -543,14 +534,14 @@ static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
         fli_wire w;
         if (!(x->ask.flags & FLI_ASK_REPLY)) continue;
         wire_of(s, x, &w);
-        status = fli_wire_slice_pieces(w.up, w.moment, s->model, range_at(s, to), &x->up, visit, way);
+        status = fli_wire_slice_pieces(w.up, w.moment, s->setup->model, range_at(s, to), &x->up, visit, way);
     }
     return status;
 }
 
 static void expect_batches(ranks_executor *s)
 {
-    uint32_t own = s->ranks->rank;
+    uint32_t own = s->setup->ranks->rank;
     s->coming = 0;
     for (size_t i = 0; !s->broken && i < s->count; i++) {
         batch *p = &s->batches[i];
@@ -571,7 +562,7 @@ static unsigned char *pack(const ranks_executor *s, const batch *p, uint32_t to,
         wire_of(s, x, &w);
         fli_outcome_write(x, out);
         if (!x->status && bytes > FLI_OUTCOME_BYTES)
-            fli_wire_slice_write(w.up, w.moment, s->model, packed_at(s, to), &x->up, out + FLI_OUTCOME_BYTES);
+            fli_wire_slice_write(w.up, w.moment, s->setup->model, packed_at(s, to), &x->up, out + FLI_OUTCOME_BYTES);
         out += bytes;
     }
     return out;
@@ -581,7 +572,7 @@ static unsigned char *pack(const ranks_executor *s, const batch *p, uint32_t to,
  * copying. */
 static void send_batch(ranks_executor *s, batch *p)
 {
-    const fl_ranks *r = s->ranks;
+    const fl_ranks *r = s->setup->ranks;
     unsigned char *at = p->bytes;
     if (p->sent) return;
     p->sent = 1;
@@ -605,14 +596,14 @@ static fl_status unpack(ranks_executor *s, const batch *p)
     for (size_t i = 0; i < p->count; i++) {
         size_t place = s->turns[p->first + i].place;
         fli_exchange *x = s->list[place];
-        size_t bytes = exchange_bytes(s, x, s->ranks->rank);
+        size_t bytes = exchange_bytes(s, x, s->setup->ranks->rank);
         fli_wire w;
         wire_of(s, x, &w);
         x->why.text[0] = 0;
         if (fli_outcome_read(in, x)) status = FL_ESYSTEM;
         if (!x->status && bytes > FLI_OUTCOME_BYTES)
-            fli_wire_slice_read(w.up, w.moment, s->model, packed_at(s, s->ranks->rank), in + FLI_OUTCOME_BYTES, &x->up,
-                                NULL);
+            fli_wire_slice_read(w.up, w.moment, s->setup->model, packed_at(s, s->setup->ranks->rank),
+                                in + FLI_OUTCOME_BYTES, &x->up, NULL);
         in += bytes;
         if (s->filled) s->filled->tell(s->filled->arg, place);
     }
@@ -626,7 +617,7 @@ static batch *next_batch(ranks_executor *s, int wait)
     size_t which = 0;
     pthread_mutex_lock(&s->lock);
     for (int there = 1; there && !whole && s->coming && !s->broken;) {
-        note(s, s->ranks->arrived(s->ranks->arg, wait, &which, &there));
+        note(s, s->setup->ranks->arrived(s->setup->ranks->arg, wait, &which, &there));
         if (s->broken || !there) break;
         s->coming--;
         if (!--s->batches[which].coming) whole = &s->batches[which];
@@ -668,14 +659,14 @@ static void share_sentences(ranks_executor *s)
 {
     for (size_t i = 0; !s->broken && i < s->n; i++) {
         fli_exchange *x = s->list[i];
-        if (x->status) note(s, share_sentence(s->ctx, s->ranks, x));
+        if (x->status) note(s, share_sentence(s->ctx, s->setup->ranks, x));
     }
 }
 
 static void wait_for_others(ranks_executor *s)
 {
     receive(s, 1);
-    if (!s->broken) note(s, s->ranks->flush(s->ranks->arg));
+    if (!s->broken) note(s, s->setup->ranks->flush(s->setup->ranks->arg));
 }
 
 static void run(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
@@ -690,7 +681,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
         expect_batches(s);
         local->run(s->here, s->mine, s->mine_count, &(fli_on_filled){turn_taken, s, NULL});
         for (size_t i = 0; i < s->count; i++)
-            if (s->batches[i].rank == s->ranks->rank) send_batch(s, &s->batches[i]);
+            if (s->batches[i].rank == s->setup->ranks->rank) send_batch(s, &s->batches[i]);
         wait_for_others(s);
         share_sentences(s);
         status = s->broken;
@@ -714,17 +705,10 @@ static void one(void *executor, fli_exchange *x, size_t worker)
 static fl_status send_one(void *executor, fli_exchange *x)
 {
     ranks_executor *s = executor;
-    fli_rank_async_spec spec = {.ranks = s->ranks,
-                                .model = s->model,
-                                .classes = s->classes,
-                                .algo = s->algo,
-                                .params = s->params,
-                                .threads = s->threads,
-                                .work = one,
-                                .arg = s};
+    fli_rank_async_spec spec = {.setup = s->setup, .threads = s->threads, .work = one, .arg = s};
     fl_status status = s->rank_async ? FL_OK : rank_async_new(s->ctx, &spec, &s->rank_async);
     if (status) return status;
-    x->rank = s->moves ? least_busy_rank(s->rank_async) : s->rank_owner->owner[x->ask.client];
+    x->rank = s->moves ? least_busy_rank(s->rank_async) : s->setup->rank_owner->owner[x->ask.client];
     return rank_async_send(s->rank_async, x);
 }
 
@@ -762,16 +746,17 @@ static fl_status load(void *executor, fli_loader *in) { return local->load(((ran
 static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
 {
     ranks_executor *s = executor;
-    uint32_t owner = s->rank_owner->owner[client];
+    uint32_t owner = s->setup->rank_owner->owner[client];
     fl_status status = FL_OK;
     *there = 0;
-    if (owner == s->ranks->rank) status = local->peek(s->here, client, k, vector, scalars, there);
-    if ((status = fli_ranks_agree(s->ctx, s->ranks, status))) return status;
-    status = fli_ranks_share(s->ctx, s->ranks, owner, there, sizeof *there);
+    if (owner == s->setup->ranks->rank) status = local->peek(s->here, client, k, vector, scalars, there);
+    if ((status = fli_ranks_agree(s->ctx, s->setup->ranks, status))) return status;
+    status = fli_ranks_share(s->ctx, s->setup->ranks, owner, there, sizeof *there);
     if (!status && *there && vector)
-        status = fli_ranks_share(s->ctx, s->ranks, owner, vector, fli_bytes(&s->model->space));
+        status = fli_ranks_share(s->ctx, s->setup->ranks, owner, vector, fli_bytes(&s->setup->model->space));
     if (!status && *there && scalars)
-        status = fli_ranks_share(s->ctx, s->ranks, owner, scalars, s->algo->client_scalars * sizeof *scalars);
+        status =
+            fli_ranks_share(s->ctx, s->setup->ranks, owner, scalars, s->setup->algo->client_scalars * sizeof *scalars);
     return status;
 }
 

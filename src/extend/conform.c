@@ -407,15 +407,15 @@ static double message_bytes(const fli_part *parts, unsigned moment, const fli_sp
 static void add_expected(const fl_run *r, fli_ask ask, double *up, double *down)
 {
     const fli_plan *p = &r->plan;
-    unsigned moment = fli_algo_moment(p->algo, p->params, &ask);
-    *up += (double)p->fed->clients * message_bytes(p->algo->up, moment, &p->model->space);
-    *down += (double)p->fed->clients * message_bytes(p->algo->down, moment, &p->model->space);
+    unsigned moment = fli_algo_moment(p->setup.algo, p->setup.params, &ask);
+    *up += (double)p->fed->clients * message_bytes(p->setup.algo->up, moment, &p->model->space);
+    *down += (double)p->fed->clients * message_bytes(p->setup.algo->down, moment, &p->model->space);
 }
 
 static void expected_bytes(const fl_run *r, double *up, double *down)
 {
-    const fli_algo *a = r->plan.algo;
-    const void *params = r->plan.params;
+    const fli_algo *a = r->plan.setup.algo;
+    const void *params = r->plan.setup.params;
     size_t phases = a->rounds.phases ? a->rounds.phases(params, 0) : 1;
     unsigned first = fli_algo_shows_start(a) ? FLI_ASK_FIRST : 0;
     *up = *down = 0;
@@ -480,7 +480,7 @@ static fl_status choose_problem(conform *c)
         fl_status s = config_for(c, &plain, &cfg);
         if (!s) s = fl_run_new(cfg, &r);
         if (cfg) fl_config_free(cfg);
-        if (!s) c->algo = r->plan.algo;
+        if (!s) c->algo = r->plan.setup.algo;
         fl_run_free(r);
         if (!s) fli_clear(c->ctx);
         if (s && !first) first = s, why = fli_strdup(c->ctx, fl_ctx_error(c->ctx));

@@ -412,7 +412,7 @@ static int read_model(const verifier *v, const json_t *x, const json_t *y, doubl
 /* The lower block of v, where the method has a v. */
 static double *lower_v(const verifier *v)
 {
-    size_t which = v->plan.algo->levels.v;
+    size_t which = v->plan.setup.algo->levels.v;
     return which ? (double *)fli_exec_server(v->exec)[which - 1] + upper(v) : NULL;
 }
 
@@ -428,7 +428,7 @@ static fl_status set_start(verifier *v)
 
 static int steps_matter(const verifier *v)
 {
-    const fli_solvers *all = &v->plan.solvers;
+    const fli_solvers *all = &v->plan.setup.solvers;
     int any = 0;
     for (size_t i = 0; i < all->count; i++) any |= all->at[i]->counts_steps;
     return any;
@@ -447,7 +447,7 @@ static fl_status begin(verifier *v)
     v->expected = fli_alloc(ctx, 2 * parameters(v), sizeof *v->expected);
     if (!v->weights || !v->asks || !v->expected) return FL_ENOMEM;
     if (!numbers_of(given(v, "weights"), clients(v), v->weights)) return bad(v, "\"weights\" do not fit");
-    v->plan.exec.weights = v->weights;
+    v->plan.setup.weights = v->weights;
     s = fli_exec_new(ctx, &v->plan.exec, &v->exec);
     return s ? s : set_start(v);
 }
@@ -471,7 +471,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
 {
     const json_t *who = json_object_get(round, "clients"), *steps = json_object_get(round, "steps");
     const json_t *talk = json_object_get(round, "communicate");
-    const fli_algo *a = v->plan.algo;
+    const fli_algo *a = v->plan.setup.algo;
     size_t m = json_array_size(who);
     if (!m || m > clients(v) || ((steps || steps_matter(v)) && json_array_size(steps) != m))
         return bad(v, "a round's \"clients\" and \"steps\" do not fit together");
@@ -481,7 +481,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
             return bad(v, "a round names an impossible client or number of steps");
     r->asks = v->asks;
     r->count = m;
-    r->phases = a->rounds.phases ? a->rounds.phases(v->plan.params, 0) : 1;
+    r->phases = a->rounds.phases ? a->rounds.phases(v->plan.setup.params, 0) : 1;
     r->flags = (r->flags & FLI_ASK_HAS_BODY) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
     return FL_OK;
 }

@@ -101,16 +101,16 @@ static fl_status may_hold(fl_client *c)
     if (wanted <= (double)most) return FL_OK;
     return fli_fail(c->ctx, FL_EREFUSED,
                     "method %s and a model of %zu parameters take %.0f bytes, and this client allows %llu",
-                    c->spec.algo->name, c->spec.model->space.n, wanted, (unsigned long long)most);
+                    c->setup.algo->name, c->setup.model->space.n, wanted, (unsigned long long)most);
 }
 
 /* Samples that the turn passes over. */
 static double effort(const fl_client *c, const fli_ask *ask)
 {
     size_t n = fli_fed_size(c->fed, c->number), unlabelled = fli_fed_unlabelled(c->fed, c->number);
-    fli_epochs e = fli_epochs_of(c->spec.model, &c->spec.sgd, n - unlabelled, unlabelled);
-    size_t cost = fli_algo_cost(c->spec.algo, c->spec.params, &c->spec.solvers, ask, &e);
-    return (double)cost * (double)fli_batch_size(&c->spec.sgd, n);
+    fli_epochs e = fli_epochs_of(c->setup.model, &c->setup.sgd, n - unlabelled, unlabelled);
+    size_t cost = fli_algo_cost(c->setup.algo, c->setup.params, &c->setup.solvers, ask, &e);
+    return (double)cost * (double)fli_batch_size(&c->setup.sgd, n);
 }
 
 /* An ask, before anything is computed. */
@@ -157,9 +157,9 @@ static void forget_places(fl_client *c)
 /* Whether clients of this method keep anything from round to round. */
 static int keeps_something(const fl_client *c)
 {
-    const fli_solvers *all = &c->spec.solvers;
-    if (fli_algo_client_vectors(c->spec.algo, c->spec.measure_potential) ||
-        fli_algo_client_scalars(c->spec.algo, c->spec.measure_potential))
+    const fli_solvers *all = &c->setup.solvers;
+    if (fli_algo_client_vectors(c->setup.algo, c->setup.measure_potential) ||
+        fli_algo_client_scalars(c->setup.algo, c->setup.measure_potential))
         return 1;
     for (size_t i = 0; i < all->count; i++)
         if (all->at[i]->save) return 1;
@@ -211,7 +211,7 @@ static fl_status load_kept(fl_client *c, fli_loader *in, kept *k)
 {
     fl_status s = FL_OK;
     if (fli_load_count(in, 1)) {
-        s = fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &k->broadcast_cache);
+        s = fli_broadcast_cache_new(c->ctx, c->setup.model, NULL, c->setup.algo, c->setup.params, &k->broadcast_cache);
         if (!s && !k->broadcast_cache)
             s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
         if (!s) s = fli_broadcast_cache_load(k->broadcast_cache, in);
@@ -489,13 +489,13 @@ static void leave_federation(fl_client *c)
     forget_places(c);
     fli_eval_fini(&c->eval);
     fli_fed_free(c->fed);
-    if (c->setup) fli_client_setup_builder.free(c->setup);
+    if (c->made) fli_client_setup_builder.free(c->made);
     fli_free(c->terms);
     c->clients = NULL;
     c->broadcast_cache = NULL;
     c->eval = (fli_eval){0};
     c->fed = NULL;
-    c->setup = NULL;
+    c->made = NULL;
     c->terms = NULL;
     c->now = (fli_client_place){0};
 }
@@ -576,27 +576,28 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
     if (n != t->samples)
         return fli_fail(c->ctx, FL_EMISMATCH, "client %u has %zu samples, but joined with %llu", t->client, n,
                         (unsigned long long)t->samples);
-    if (spec.clients == t->clients && all.classes == t->classes && c->fed->dim == c->spec.model->features) return FL_OK;
+    if (spec.clients == t->clients && all.classes == t->classes && c->fed->dim == c->setup.model->features)
+        return FL_OK;
     return fli_fail(c->ctx, FL_EFORMAT, "the terms contradict their settings");
 }
 
 static fl_status apply_terms(fl_client *c, const fli_terms *t)
 {
-    fl_status s = fli_client_setup_make(c->ctx, t, solver_name(c), &c->spec, &c->setup);
+    fl_status s = fli_client_setup_make(c->ctx, t, solver_name(c), &c->setup, &c->made);
+    /* its state stays: a store puts clients on the disk to make room for others */
+    c->spec = (fli_clients_spec){.setup = &c->setup, .user_failure = &c->user_failure, .halt = &c->halt};
     if (!s) s = may_hold(c);
-    if (!s) s = take_samples(c, t, fli_client_setup_settings(c->setup));
+    if (!s) s = take_samples(c, t, fli_client_setup_settings(c->made));
     if (s) return s;
     c->number = t->client;
-    c->spec.fed = c->fed;
-    c->spec.memory = 0; /* its state stays: a store puts clients on the disk to make room for others */
-    c->spec.user_failure = &c->user_failure;
-    c->spec.halt = &c->halt;
-    c->protocol.model = c->spec.model;
-    c->protocol.algo = c->spec.algo;
-    c->protocol.params = c->spec.params;
+    c->setup.fed = c->fed;
+    c->setup.classes = c->fed->classes;
+    c->protocol.model = c->setup.model;
+    c->protocol.algo = c->setup.algo;
+    c->protocol.params = c->setup.params;
     c->protocol.classes = c->fed->classes;
-    c->protocol.clients = c->spec.clients;
-    s = fli_eval_init(c->ctx, c->spec.model, &c->eval);
+    c->protocol.clients = c->setup.clients;
+    s = fli_eval_init(c->ctx, c->setup.model, &c->eval);
     return s ? s : fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &c->clients);
 }
 
@@ -637,16 +638,16 @@ size_t fl_client_ask_bytes(const fl_client *c)
  * its server does: that turns and their phases come in order, each once, and the start model with the first of them. */
 static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_received_ask *e)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup.algo;
     const fli_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) {
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;
-        return potential && !c->spec.measure_potential ? "nobody said that its potential would be measured" : NULL;
+        return potential && !c->setup.measure_potential ? "nobody said that its potential would be measured" : NULL;
     }
     if (e->number <= at->last) return "it has taken that turn, or a later one";
     if (fli_algo_shows_start(a) && !at->turns && !(ask->flags & FLI_ASK_FIRST)) return "it lacks the start model";
     if (ask->flags & FLI_ASK_FIRST && !(ask->flags & FLI_ASK_HAS_BODY)) return "it lacks the start model";
-    if (fli_algo_redraws(a, c->spec.params, ask->phase, ask->phases)) return NULL;
+    if (fli_algo_redraws(a, c->setup.params, ask->phase, ask->phases)) return NULL;
     return ask->round == at->round && ask->phase == at->phase ? NULL : "its phase does not follow the one before";
 }
 
@@ -655,7 +656,7 @@ static fl_status complete_broadcast(fl_client *c, fli_received_ask *e)
 {
     if (!c->broadcast_cache) {
         fl_status s =
-            fli_broadcast_cache_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->broadcast_cache);
+            fli_broadcast_cache_new(c->ctx, c->setup.model, NULL, c->setup.algo, c->setup.params, &c->broadcast_cache);
         if (s || !c->broadcast_cache) return s; /* nothing is kept */
     }
     fl_status s = fli_broadcast_cache_take(c->broadcast_cache, &e->x.ask, &e->inbox);
@@ -673,7 +674,7 @@ static void count_turn(fl_client *c, const fli_received_ask *e)
     c->now.phase = (uint64_t)ask->phase + 1;
     c->now.stream = ask->stream;
     c->now.warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
-    if (c->now.phase < fli_algo_cohort_end(c->spec.algo, c->spec.params, ask->phase, ask->phases)) return;
+    if (c->now.phase < fli_algo_cohort_end(c->setup.algo, c->setup.params, ask->phase, ask->phases)) return;
     c->now.round = c->now.phase = 0;
     fli_broadcast_cache_free(c->broadcast_cache);
     c->broadcast_cache = NULL;

@@ -45,9 +45,10 @@ struct fl_client {
     size_t terms_bytes;
     uint32_t number;
     fli_protocol protocol;
+    fli_setup setup;
+    void *made; /* what the setup points to, by fli_client_setup_make; NULL: nothing */
     fli_clients_spec spec;
     fli_user_failure user_failure;
-    void *setup; /* what fli_client_setup_make has made; NULL: nothing */
     fli_fed *fed;
     fli_eval eval;
     /* what changes */

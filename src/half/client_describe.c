@@ -227,7 +227,7 @@ static void add_work(fli_text *t, const fli_ask *ask)
 /* What an answer would bring. */
 static void add_wanted(fli_text *t, const fl_client *c, const fli_received_ask *e)
 {
-    const fli_model *m = c->spec.model;
+    const fli_model *m = c->setup.model;
     int turn = e->x.ask.kind == FLI_ASK_TURN;
     if (!(e->x.ask.flags & FLI_ASK_REPLY)) {
         fli_text_add(t, "Its answer says how it went, and nothing else leaves.\n");
@@ -275,7 +275,7 @@ static void add_outcome(fli_text *t, const fli_packet *p, const fli_exchange *x)
 
 static void add_what_stays(fli_text *t, const fl_client *c)
 {
-    const char *const *kept = c->spec.algo->client;
+    const char *const *kept = c->setup.algo->client;
     fli_text_add(t, "Not in it: samples, labels, names of files");
     for (size_t i = 0; kept && kept[i]; i++)
         fli_text_addf(t, "%s%s", i ? ", " : ", or what the client keeps: ", kept[i]);
@@ -293,7 +293,7 @@ static const fli_part *table_of(const fl_client *c, const fli_safetensors *f)
                                       {"clusters", FLI_NUMBER, 1, FLI_VALUE},
                                       {"derivative", FLI_WHOLE, 0, FLI_VALUE},
                                       {NULL}};
-    return fli_safetensors_find(f, "figures") || fli_safetensors_find(f, "derivative") ? others : c->spec.algo->up;
+    return fli_safetensors_find(f, "figures") || fli_safetensors_find(f, "derivative") ? others : c->setup.algo->up;
 }
 
 static fl_status describe_answer(fl_client *c, const fli_packet *p, fli_text *t)
@@ -308,7 +308,7 @@ static fl_status describe_answer(fl_client *c, const fli_packet *p, fli_text *t)
     fl_status s = p->body_bytes ? fli_safetensors_read(c->ctx, "the answer", p->body, p->body_bytes, &f) : FL_OK;
     if (s) return s;
     const fli_part *parts = table_of(c, &f);
-    int turn = parts == c->spec.algo->up;
+    int turn = parts == c->setup.algo->up;
     fli_text_addf(t, "An answer of client %u to ask %llu: all that leaves. Computed from its %zu training samples%s.\n",
                   c->number, (unsigned long long)p->number, fli_fed_size(c->fed, c->number),
                   turn ? "" : " or its test part, by evaluation");

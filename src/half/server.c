@@ -132,8 +132,8 @@ fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_d
     if (!status) status = fli_fed_joined(cfg->ctx, &spec, clients, test, &j->data.fed);
     if (!status) status = set_weights(cfg->ctx, s, clients, j->data.fed);
     if (!status)
-        status =
-            fli_remote_queue_new(cfg->ctx, cards, (uint64_t)s->participation.seed, &s->server, &j->data.remote_queue);
+        status = fli_remote_queue_new(cfg->ctx, cards, (uint64_t)s->participation.seed, &s->server,
+                                      &j->data.setup.remote_queue);
     if (!status) status = fli_run_new(cfg, &j->data, &j->run);
     if (status) fli_remote_run_fini(j);
     return status;
@@ -142,7 +142,7 @@ fl_status fli_remote_run_init(fl_config *cfg, const fli_settings *s, const fli_d
 void fli_remote_run_fini(fli_remote_run *j)
 {
     fl_run_free(j->run);
-    fli_remote_queue_free(j->data.remote_queue);
+    fli_remote_queue_free(j->data.setup.remote_queue);
     fli_fed_free(j->data.fed);
     *j = (fli_remote_run){0};
 }
@@ -424,7 +424,7 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out)
 void fl_server_free(fl_server *s)
 {
     if (!s) return;
-    if (s->remote.data.remote_queue) fli_remote_queue_close(s->remote.data.remote_queue);
+    if (s->remote.data.setup.remote_queue) fli_remote_queue_close(s->remote.data.setup.remote_queue);
     pthread_mutex_lock(&s->lock);
     while (s->callers) pthread_cond_wait(&s->caller_left, &s->lock);
     int running = s->progress != JOINING;
@@ -557,7 +557,7 @@ size_t fl_server_missing(const fl_server *s)
 static void name_longest(fl_server *s)
 {
     char sentence[300];
-    if (fli_remote_queue_longest(s->remote.data.remote_queue, sentence, sizeof sentence))
+    if (fli_remote_queue_longest(s->remote.data.setup.remote_queue, sentence, sizeof sentence))
         fli_fail_also(s->run_ctx, FL_EDIVERGED, "%s", sentence);
 }
 
@@ -571,7 +571,7 @@ static void *run_thread(void *server)
     fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
     s->progress = OVER;
     pthread_mutex_unlock(&s->lock);
-    fli_remote_queue_close(s->remote.data.remote_queue);
+    fli_remote_queue_close(s->remote.data.setup.remote_queue);
     return NULL;
 }
 
@@ -601,7 +601,7 @@ static fl_status make_run(fl_server *s)
     const fli_digest cards = digest_cards(s);
     fl_status status = fli_remote_run_init(s->cfg, &s->settings, s->looks, &cards, &s->remote);
     if (status) return status;
-    s->remote.run->lock = s->output_lock;
+    s->remote.run->saving.lock = s->output_lock;
     s->output_lock = NULL;
     fl_run_on_checkpoint(s->remote.run, s->on_checkpoint, s->on_checkpoint_arg);
     if (s->settings.top.checkpoint_every) status = find_place(s->remote.run);
@@ -681,7 +681,7 @@ fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
     fl_ctx *own = enter(s);
     *out = (fl_bytes){NULL, 0};
     fl_status status = check_begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_terms(s->remote.data.remote_queue, own, client, out));
+    return leave(s, own, status ? status : fli_remote_queue_terms(s->remote.data.setup.remote_queue, own, client, out));
 }
 
 /* How the run ended, once it has. */
@@ -699,7 +699,7 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
     *out = (fl_bytes){NULL, 0};
     fl_status status = check_begun(s, own, 0);
     if (!status) {
-        status = fli_remote_queue_next(s->remote.data.remote_queue, own, seconds, client, out);
+        status = fli_remote_queue_next(s->remote.data.setup.remote_queue, own, seconds, client, out);
         if (status == FL_EDONE) status = run_end(s, own);
     }
     return leave(s, own, status);
@@ -710,7 +710,7 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
     fl_ctx *own = enter(s);
     fl_status status = check_begun(s, own, client);
     return leave(s, own,
-                 status ? status : fli_remote_queue_answer(s->remote.data.remote_queue, own, client, answer, n));
+                 status ? status : fli_remote_queue_answer(s->remote.data.setup.remote_queue, own, client, answer, n));
 }
 
 /* Whether there is a run, for questions whose answer is 0 before. */
@@ -726,7 +726,7 @@ static int is_running(fl_server *s)
 size_t fl_server_answer_bytes(fl_server *s)
 {
     if (!is_running(s)) return 0;
-    size_t bytes = fli_remote_queue_answer_bytes(s->remote.data.remote_queue);
+    size_t bytes = fli_remote_queue_answer_bytes(s->remote.data.setup.remote_queue);
     step_out(s);
     return bytes;
 }
@@ -734,7 +734,7 @@ size_t fl_server_answer_bytes(fl_server *s)
 size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
 {
     if (!is_running(s)) return 0;
-    size_t n = fli_remote_queue_awaited(s->remote.data.remote_queue, clients, most);
+    size_t n = fli_remote_queue_awaited(s->remote.data.setup.remote_queue, clients, most);
     step_out(s);
     return n;
 }
@@ -743,19 +743,20 @@ fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = check_begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_drop(s->remote.data.remote_queue, own, client, why));
+    return leave(s, own, status ? status : fli_remote_queue_drop(s->remote.data.setup.remote_queue, own, client, why));
 }
 
 fl_status fl_server_refused(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = check_begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_refused(s->remote.data.remote_queue, own, client, why));
+    return leave(s, own,
+                 status ? status : fli_remote_queue_refused(s->remote.data.setup.remote_queue, own, client, why));
 }
 
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = check_begun(s, own, client);
-    return leave(s, own, status ? status : fli_remote_queue_lost(s->remote.data.remote_queue, own, client, why));
+    return leave(s, own, status ? status : fli_remote_queue_lost(s->remote.data.setup.remote_queue, own, client, why));
 }

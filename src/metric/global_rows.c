@@ -219,7 +219,7 @@ static double gradient2(fli_measurement *m)
 
 static double regularizer(fli_measurement *m)
 {
-    int none = !fli_exec_spec_of(m->exec)->regularizer;
+    int none = !fli_exec_setup(m->exec)->regularizer;
     return none ? NAN : fli_server_state_regularizer(fli_exec_server_state(m->exec));
 }
 
@@ -332,22 +332,22 @@ static int wants_mapping(const fli_metrics_settings *what, const fli_model *mode
 
 static double eta_of(const fli_measurement *m)
 {
-    const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
+    const fli_setup *setup = fli_exec_setup(m->exec);
     if (m->what->mapping_eta > 0) return m->what->mapping_eta;
-    return spec->algo->theory.mapping_eta ? spec->algo->theory.mapping_eta(spec->params) : 1;
+    return setup->algo->theory.mapping_eta ? setup->algo->theory.mapping_eta(setup->params) : 1;
 }
 
 /* In double, as regularisers are. `step` has n entries: y = x - eta grad f(x), then its prox; `work` has 2 n. */
 static double mapping_at(const fli_measurement *m, const void *gradient, double eta, double *step, double *work)
 {
-    const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
+    const fli_setup *setup = fli_exec_setup(m->exec);
     const fli_space *s = m->space;
     double *x = work, weight = fli_train_weight(m), sum = 0;
     fli_vector_read(s, fli_bytes(s), gradient, work);
     s->ops->to_f64(s->n, work, step);
     s->ops->to_f64(s->n, fli_exec_server(m->exec)[0], x);
     for (size_t i = 0; i < s->n; i++) step[i] = x[i] - eta * (step[i] / weight);
-    spec->regularizer->prox(spec->regularizer_params, eta, s->n, step, work + s->n);
+    setup->regularizer->prox(setup->regularizer_params, eta, s->n, step, work + s->n);
     for (size_t i = 0; i < s->n; i++) sum += (x[i] - step[i]) * (x[i] - step[i]);
     return sqrt(sum) / eta;
 }
@@ -357,7 +357,7 @@ static double mapping_at(const fli_measurement *m, const void *gradient, double 
 static double mapping_norm(fli_measurement *m, const void *gradient, double eta)
 {
     const fli_space *s = m->space;
-    if (!fli_exec_spec_of(m->exec)->regularizer) return sqrt(fli_dot(s, gradient, gradient)) / fli_train_weight(m);
+    if (!fli_exec_setup(m->exec)->regularizer) return sqrt(fli_dot(s, gradient, gradient)) / fli_train_weight(m);
     double *room = fli_alloc(m->ctx, s->n, 3 * sizeof *room);
     if (!room) m->status = FL_ENOMEM;
     double norm = room ? mapping_at(m, gradient, eta, room, room + s->n) : NAN;
@@ -391,7 +391,7 @@ const fli_metric fli_metric_gradient_mapping = {
 /* Optimality gaps that theorems on problems with a second block bound (fli_gap): 0 where x and all y_i are stationary
  * together. */
 
-static const fli_gap *gap_of(const fli_exec *exec) { return &fli_exec_spec_of(exec)->algo->theory.gap; }
+static const fli_gap *gap_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.gap; }
 
 static int wants_gap(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -527,10 +527,7 @@ const fli_metric fli_metric_weighted_hypergradient = {
 
 /* Potentials of methods (fli_potential): their value, and the largest rise of one that theory says never rises. */
 
-static const fli_potential *potential_of(const fli_exec *exec)
-{
-    return &fli_exec_spec_of(exec)->algo->theory.potential;
-}
+static const fli_potential *potential_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.potential; }
 
 static int wants_potential(const fli_metrics_settings *what, const fli_model *model)
 {

@@ -182,8 +182,8 @@ static double distance(solver *s, const void *a, const void *b)
 fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const void *v, const double *weights,
                             fli_counts *counts, fli_levels_solved *out)
 {
-    const fli_exec_spec *spec = fli_exec_spec_of(exec);
-    const fli_model *m = spec->model;
+    const fli_setup *setup = fli_exec_setup(exec);
+    const fli_model *m = setup->model;
     solver s = {.ctx = ctx,
                 .exec = exec,
                 .model = m,
@@ -191,7 +191,7 @@ fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const vo
                 .counts = counts,
                 .upper = fli_upper_space(&m->space, m->bilevel->upper),
                 .lower = fli_lower_space(&m->space, m->bilevel->upper),
-                .clients = spec->fed->clients,
+                .clients = setup->fed->clients,
                 .tolerance = m->space.ops->size == sizeof(double) ? 1e-10 : 1e-5};
     *out = (fli_levels_solved){NAN, NAN, NAN, NAN};
     s.most = 2 * s.lower.n + 100; /* without rounding, as many as there are unknowns are enough */
@@ -267,8 +267,8 @@ static uint32_t asked_for(const fli_measure *m)
     for (size_t k = 0; fli_metrics[k]; k++)
         if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->model)) flags |= fli_metrics[k]->asks;
     if (!m->cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
-    if (!m->ask_params->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
-    if (!m->ask_params->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
+    if (!m->ask_params->setup->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
+    if (!m->ask_params->setup->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
     return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
 }
 
@@ -298,7 +298,7 @@ static fl_status weights_new(fli_measure *m)
     const fli_ask_params *a = m->ask_params;
     double sum = 0, first = 0;
     int differ = 0;
-    if (!wants_levels(m->what, m->model) || !a->algo->levels.work) return FL_OK;
+    if (!wants_levels(m->what, m->model) || !a->setup->algo->levels.work) return FL_OK;
     if (!(m->weights = fli_alloc(m->ctx, m->clients, sizeof *m->weights))) return FL_ENOMEM;
     for (size_t i = 0; i < m->clients; i++) {
         fli_card card = fli_exec_card(m->exec, (uint32_t)i);
@@ -369,7 +369,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->test = fed->test;
     m->tests = fed->tests;
     m->test_first = fed->test_first;
-    m->ranks = fli_exec_spec_of(exec)->ranks;
+    m->ranks = fli_exec_setup(exec)->ranks;
     m->clients = fed->clients;
     m->classes = fed->classes;
     m->cells = what->train ? fli_figures_cells(model, fed->classes) : 0;
@@ -454,7 +454,7 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
  * that began. */
 static void tell_away(const fli_measure *m, fli_ask *ask)
 {
-    int starts = fli_algo_shows_start(m->ask_params->algo);
+    int starts = fli_algo_shows_start(m->ask_params->setup->algo);
     if (m->async && fli_async_away(m->async, ask->client, &ask->stream))
         ask->flags |= FLI_ASK_AWAY | (starts ? FLI_ASK_FIRST : 0);
 }
@@ -661,7 +661,7 @@ static fli_measurement gather(fli_measure *m)
  * count, which are mostly the same. */
 static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
 {
-    const fli_algo *a = fli_exec_spec_of(m->exec)->algo;
+    const fli_algo *a = fli_exec_setup(m->exec)->algo;
     const void *v = a->levels.v ? fli_exec_server(m->exec)[a->levels.v - 1] : NULL;
     fli_levels_solved by_p = {NAN, NAN, NAN, NAN}, by_work;
     fl_status s = FL_OK;

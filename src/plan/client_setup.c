@@ -160,7 +160,7 @@ static fl_status make_setup(fl_ctx *ctx, const fli_terms *t, const char *solver,
                     m->model->space.ops->size);
 }
 
-fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **made)
+fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_setup *out, void **made)
 {
     setup *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
@@ -186,7 +186,7 @@ fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *sol
     return FL_OK;
 }
 
-static fl_status setup_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **made)
+static fl_status setup_make(fl_ctx *ctx, const fli_terms *t, fli_setup *out, void **made)
 {
     return fli_client_setup_make(ctx, t, NULL, out, made);
 }

@@ -22,8 +22,7 @@ int fli_settings_name_pipe(const fli_settings *s);
 extern const fli_builder fli_client_setup_builder;
 /* The builder's `make` for a client with a solver of its own, which takes the place of what the terms say of SGD; NULL:
  * it has none. */
-fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out,
-                                void **made);
+fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_setup *out, void **made);
 /* The settings that came with the terms, of what the builder made. */
 const fli_settings *fli_client_setup_settings(const void *made);
 

@@ -72,9 +72,9 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
     size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
            unit = e->steps ? 1 : per_epoch;
-    if (p->algo->rounds.steps) {
-        f->steps = p->algo->rounds.steps(p->params, nextafter(1, 0));
-        f->least_steps = p->algo->rounds.steps(p->params, 0);
+    if (p->setup.algo->rounds.steps) {
+        f->steps = p->setup.algo->rounds.steps(p->setup.params, nextafter(1, 0));
+        f->least_steps = p->setup.algo->rounds.steps(p->setup.params, 0);
         return;
     }
     f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);
@@ -85,9 +85,9 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
 
 static int over_all(const fli_plan *p, const fli_view *v)
 {
-    fli_sgd_spec latent = fli_latent_spec(&p->ask_params.sgd);
+    fli_sgd_spec latent = fli_latent_spec(&p->setup.sgd);
     int pseudo = p->model->latent && !p->model->latent->every;
-    return fli_batch_size(&p->ask_params.sgd, v->n_train) >= v->n_train && !v->ds->augment &&
+    return fli_batch_size(&p->setup.sgd, v->n_train) >= v->n_train && !v->ds->augment &&
            !(pseudo && fli_batch_size(&latent, v->n_unlabelled) < v->n_unlabelled);
 }
 
@@ -102,8 +102,8 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .client = (uint32_t)client,
         .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0 && !labels, /* sum h ln h is not */
         .bounded = fli_bounded(p->model) && !v->ds->augment,
-        .composite = p->regularizer != NULL,
-        .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
+        .composite = p->setup.regularizer != NULL,
+        .g_modulus = fli_regularizer_weak_convexity(p->setup.regularizer, s->regularizer.params),
         .model_traits = p->model->desc->traits,
         .momentum = s->local.momentum,
         .constant_lr = fli_settings_lr(&s->local, 1, 1) == fli_settings_lr(&s->local, 0, 1),
@@ -178,7 +178,7 @@ static fl_status measure_at_start(fl_ctx *ctx, meter *m, const fli_view *v, fli_
     size_t n = draw(m, f->client, v->train, v->n_train, LABELLED, m->pick);
     fli_batch_gather(&m->batch, v->ds, m->pick, n);
     fl_status s = fli_smoothness(ctx, model, m->x, &m->batch, v->n_train, seed_of(m), &f->smoothness);
-    if (s || !f->convex || !m->plan->algo->theory.check) return s;
+    if (s || !f->convex || !m->plan->setup.algo->theory.check) return s;
     return fli_convexity(ctx, model, m->x, &m->batch, v->n_train, seed_of(m), f->smoothness, &f->convexity);
 }
 
@@ -191,13 +191,13 @@ static fl_status measure_levels(fl_ctx *ctx, meter *m, const fli_view *v, fli_fa
     fli_space lower = fli_lower_space(&model->space, at);
     fli_batch_gather(&m->batch, v->ds, m->pick, draw(m, f->client, m->order + held, n - held, LABELLED, m->pick));
     fl_status s = fli_smoothness(ctx, model, m->x, &m->batch, n, seed_of(m), &f->smoothness);
-    if (!s && m->plan->algo->theory.check)
+    if (!s && m->plan->setup.algo->theory.check)
         s = fli_convexity(ctx, model, m->x, &m->batch, n, seed_of(m), f->smoothness, &f->convexity);
     fli_batch_gather(&m->upper, v->ds, m->pick, draw(m, f->client, m->order, shared, HELD_OUT, m->pick));
     fli_bilevel_upper(model, m->x, &m->upper, m->slope, m->scratch);
     const void *slope = fli_cat(model->space.ops, m->slope, at);
     f->upper_slope = sqrt(fli_dot(&lower, slope, slope));
-    if (!s && m->plan->algo->theory.check)
+    if (!s && m->plan->setup.algo->theory.check)
         s = fli_upper_smoothness(ctx, model, m->x, &m->upper, seed_of(m), &f->upper_smoothness);
     return s;
 }
@@ -399,7 +399,7 @@ void fli_ask_theory(const fli_plan *p, fli_theory_conditions *check, const fli_f
         if (k & 1) at.steps = f->least_steps;
         if (k & 2) at.probability = f->most_likely;
         if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
-        check(p->params, &at, out);
+        check(p->setup.params, &at, out);
     }
 }
 

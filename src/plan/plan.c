@@ -75,19 +75,19 @@ static fl_status check_holding(const fl_config *cfg, const fli_settings *s, cons
 static fl_status check_equal_weights(const fli_plan *p)
 {
     const fli_fed *f = p->fed;
-    if (!f->weight || !(p->algo->traits & FLI_ALGO_UNIFORM)) return FL_OK;
+    if (!f->weight || !(p->setup.algo->traits & FLI_ALGO_UNIFORM)) return FL_OK;
     for (size_t i = 1; i < f->clients; i++)
         if (f->weight[i] != f->weight[0])
             return fli_fail(p->ctx, FL_ECONFIG,
                             "algorithm %s weighs all clients equally, but the data come with other weights",
-                            p->algo->name);
+                            p->setup.algo->name);
     return FL_OK;
 }
 
 double fli_plan_weight(const fli_plan *p, size_t client)
 {
     if (p->fed->weight) return p->fed->weight[client];
-    if (p->uniform) return 1 / (double)p->fed->clients;
+    if (p->setup.uniform) return 1 / (double)p->fed->clients;
     return (double)fli_fed_size(p->fed, client) / (double)p->fed->samples;
 }
 
@@ -112,13 +112,13 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
         cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
     if (m) s = check_holding(cfg, &p->settings, &m->who);
     if (s) return s;
-    p->algo = p->settings.algorithm.item.desc;
-    p->params = p->settings.algorithm.params;
-    p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
+    p->setup.algo = p->settings.algorithm.item.desc;
+    p->setup.params = p->settings.algorithm.params;
+    p->setup.uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->setup.algo->traits & FLI_ALGO_UNIFORM;
     if (like) {
         p->fed = like->fed;
         p->samples = like->samples;
-        p->remote_queue = like->remote_queue;
+        p->setup.remote_queue = like->setup.remote_queue;
         p->borrowed = 1;
         p->runs = like->runs;
         return FL_OK;
@@ -141,7 +141,7 @@ static fl_status make_model(fli_plan *p)
     fl_status status = fli_objective_new(p->ctx, s, train ? train->shape : row, p->fed->classes,
                                          train && fli_dataset_sparse(train), &p->model);
     if (status) return status;
-    p->solvers = fli_algo_solvers(p->algo, s->algorithm.params, p->model, fli_settings_solver(s));
+    p->setup.solvers = fli_algo_solvers(p->setup.algo, s->algorithm.params, p->model, fli_settings_solver(s));
     return FL_OK;
 }
 
@@ -157,10 +157,10 @@ static fl_status make_system(fli_plan *p)
  * clients are other programs. */
 static void resolve_pace(fli_plan *p)
 {
-    if (!p->algo->async.pace) return;
-    p->pace = p->algo->async.pace(p->settings.algorithm.params);
+    if (!p->setup.algo->async.pace) return;
+    p->pace = p->setup.algo->async.pace(p->settings.algorithm.params);
     p->at_work = p->participation->largest;
-    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->remote_queue;
+    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->setup.remote_queue;
     if (here && p->at_work > p->threads) p->at_work = p->threads;
 }
 
@@ -179,8 +179,8 @@ static fl_status resolve(fli_plan *p, const fl_config *cfg)
             "participation.kind");
     if (!fli_problems_fatal(&problems)) fli_problems_note(&problems, make_system(p), "system.kind");
     if (p->participation) resolve_pace(p);
-    known.model = p->solvers.count ? p->model : NULL; /* a part of it may be there */
-    known.solvers = &p->solvers;
+    known.model = p->setup.solvers.count ? p->model : NULL; /* a part of it may be there */
+    known.solvers = &p->setup.solvers;
     known.pace = p->pace;
     known.at_work = p->at_work;
     known.compared = cfg->compared;
@@ -206,8 +206,8 @@ static char *client_settings(fli_plan *p)
     fli_text text;
     fli_settings for_clients;
     if (fli_settings_for_clients(&p->arena, &p->settings, &for_clients)) return NULL;
-    for_clients.algorithm.params = (void *)p->params; /* to be read */
-    if (!p->remote_queue) {                           /* clients in this process have exactly what the run has */
+    for_clients.algorithm.params = (void *)p->setup.params; /* to be read */
+    if (!p->setup.remote_queue) {                           /* clients in this process have exactly what the run has */
         for_clients.algorithm.item.name = for_clients.algorithm.exact;
         for_clients.objective.item.name = for_clients.objective.exact;
         for_clients.local.solver = (char *)for_clients.local.exact_solver;
@@ -219,21 +219,26 @@ static char *client_settings(fli_plan *p)
     return out;
 }
 
-static void set_ask_params(fli_plan *p)
+/* All of the setup but what is settled or known at the end. */
+static void fill_setup(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    p->ask_params = (fli_ask_params){
-        .local = &s->local,
-        .algo = p->algo,
-        .params = p->params,
-        .model = p->model,
-        .solvers = &p->solvers,
-        .participation = p->participation,
-        .system = p->system,
-        .sgd = fli_settings_sgd(s),
-        .classes = p->fed->classes,
-        .seed = (uint64_t)s->top.seed,
-    };
+    const fli_regularizer *g = s->regularizer.item.desc;
+    int ranked = fli_ranked(&p->ranks);
+    p->setup.model = p->model;
+    p->setup.fed = p->fed;
+    p->setup.clients = p->fed->clients;
+    p->setup.classes = p->fed->classes;
+    p->setup.seed = (uint64_t)s->top.seed;
+    p->setup.sgd = fli_settings_sgd(s);
+    p->setup.measure_potential = s->metrics.potential && p->setup.algo->theory.potential.name;
+    p->setup.weights = p->fed->weight;
+    p->setup.regularizer = strcmp(g->name, "none") ? g : NULL;
+    p->setup.regularizer_params = s->regularizer.params;
+    p->setup.builder = &fli_client_setup_builder;
+    p->setup.ranks = ranked ? &p->ranks : NULL;
+    p->setup.rank_owner = ranked ? &p->rank_owner : NULL;
+    p->ask_params = (fli_ask_params){&p->setup, &s->local, p->participation, p->system};
 }
 
 static fl_status read_start(fli_plan *p)
@@ -257,54 +262,36 @@ static fl_status assign_clients(fli_plan *p)
     return fli_rank_owner_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->rank_owner);
 }
 
-static fl_status set_exec_spec(fli_plan *p)
+static fl_status set_exec_spec(fli_plan *p, const fl_config *cfg)
 {
     const fli_settings *s = &p->settings;
     p->exec = (fli_exec_spec){
-        .model = p->model,
-        .fed = p->fed,
-        .algo = p->algo,
-        .params = p->params,
-        .solvers = p->solvers,
-        .uniform = p->uniform,
-        .weights = p->fed->weight,
-        .regularizer = p->regularizer,
-        .regularizer_params = s->regularizer.params,
-        .seed = (uint64_t)s->top.seed,
-        .sgd = fli_settings_sgd(s),
+        .setup = &p->setup,
         .threads = fli_ranks_threads(&p->ranks, (size_t)s->top.threads),
         .memory = (size_t)s->top.memory,
         .folder = spill_folder(p),
-        .executor = p->remote_queue         ? &fli_executor_remote
+        .slice = cfg->slice,
+        .after_absorb = cfg->after_absorb,
+        .executor = p->setup.remote_queue   ? &fli_executor_remote
                     : fli_ranked(&p->ranks) ? &fli_executor_ranks
                                             : s->executor.item.desc,
-        .ranks = fli_ranked(&p->ranks) ? &p->ranks : NULL,
-        .rank_owner = fli_ranked(&p->ranks) ? &p->rank_owner : NULL,
         .inexact = !s->top.exact,
-        .remote_queue = p->remote_queue,
-        .measure_potential = s->metrics.potential && p->algo->theory.potential.name,
-        .settings = client_settings(p),
-        .builder = &fli_client_setup_builder,
     };
-    return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
+    p->setup.settings = client_settings(p);
+    return p->exec.folder && p->setup.settings ? FL_OK : FL_ENOMEM;
 }
 
 fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 {
-    const fli_settings *s = &p->settings;
-    const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = resolve(p, cfg);
     if (!status) status = read_start(p);
-    if (!status) status = fli_plan_digest(p->ctx, s, &p->samples, &p->data);
+    if (!status) status = fli_plan_digest(p->ctx, &p->settings, &p->samples, &p->data);
     if (status) return status;
-    p->regularizer = strcmp(g->name, "none") ? g : NULL;
-    set_ask_params(p);
+    fill_setup(p);
     if ((status = check_equal_weights(p)) || (status = assign_clients(p))) return status;
     status = fli_plan_settle(p);
-    if (!status) status = set_exec_spec(p);
-    p->exec.slice = cfg->slice;
-    p->exec.after_absorb = cfg->after_absorb;
-    if (!status && p->algo->begin) status = p->algo->begin(p->ctx, (void *)p->params);
+    if (!status) status = set_exec_spec(p, cfg);
+    if (!status && p->setup.algo->begin) status = p->setup.algo->begin(p->ctx, (void *)p->setup.params);
     return status ? status : fli_plan_warn(p);
 }
 
@@ -314,13 +301,14 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 static int needs_all_samples(const fli_plan *p)
 {
     int start = p->model->desc->start_from && !p->start,
-        promise = p->exec.measure_potential && p->algo->theory.potential.falls;
+        promise = p->setup.measure_potential && p->setup.algo->theory.potential.falls;
     return start || promise || fli_plan_needs_smoothness(p);
 }
 
 int fli_plan_needs_smoothness(const fli_plan *p)
 {
-    return p->algo->theory.gap.smooth && fli_metric_gap.wanted(&p->settings.metrics, p->model) && p->model->desc->hvp;
+    return p->setup.algo->theory.gap.smooth && fli_metric_gap.wanted(&p->settings.metrics, p->model) &&
+           p->model->desc->hvp;
 }
 
 /* The part of the test set that this rank will look at. */
@@ -358,7 +346,7 @@ static size_t usual_cohort(const fli_plan *p)
     enum { LOOKED_AT = 1000 };
     size_t clients = p->fed->clients, step = clients / LOOKED_AT + 1, n = 0;
     double sum = 0;
-    if (p->algo->traits & FLI_ALGO_BYSTANDERS) return clients;
+    if (p->setup.algo->traits & FLI_ALGO_BYSTANDERS) return clients;
     for (size_t i = 0; i < clients; i += step, n++) {
         double least, most;
         fli_participation_range(p->participation, i, &least, &most);
@@ -454,7 +442,7 @@ fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 
 void fli_plan_fini(fli_plan *p)
 {
-    if (p->params && p->algo->end) p->algo->end((void *)p->params);
+    if (p->setup.params && p->setup.algo->end) p->setup.algo->end((void *)p->setup.params);
     fli_rank_owner_fini(&p->rank_owner);
     fli_participation_free(p->participation);
     fli_system_free(p->system);

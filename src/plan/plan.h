@@ -13,8 +13,9 @@ typedef struct {
     fl_ctx *ctx;
     fli_arena arena; /* settings, parameters and texts */
     fli_settings settings;
-    const fli_algo *algo;
-    const void *params;  /* the method's: those in the settings, or a copy in which everything is settled */
+    /* Its params are those in the settings, or a copy in which everything is settled. Complete when the plan is
+     * finished. */
+    fli_setup setup;
     const char *settled; /* what was, as in "eta = 0.4"; NULL: nothing was left open */
     fli_fed *fed;
     fli_digest samples;          /* of fed */
@@ -24,17 +25,12 @@ typedef struct {
     fli_timed_ranks timed_ranks; /* for the others, by that table */
     size_t threads;              /* of all of them */
     fli_rank_owner rank_owner;   /* which of them has which clients */
-    struct fli_remote_queue
-        *remote_queue; /* the clients are other programs, which have the samples; NULL: they are here */
     /* known when the plan is finished */
     fli_digest data; /* of all that is read: the samples, traces, a start model */
     fli_model *model;
-    void *start;                        /* what model.start has; NULL: the start values are the model's own */
-    fli_solvers solvers;                /* of local problems on this model; resolved here and nowhere else */
-    const fli_regularizer *regularizer; /* NULL: none */
+    void *start; /* what model.start has; NULL: the start values are the model's own */
     fli_participation *participation;
     fli_system *system; /* NULL: the length of turns is not simulated */
-    int uniform;        /* client weights are 1/N, unless they came with the data */
     fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
     size_t at_work;     /* clients of asynchronous methods that are at work at the same time */
     fli_ask_params ask_params;

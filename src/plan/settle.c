@@ -30,7 +30,7 @@ static fl_status expect_first_round(const fli_plan *p, fli_first_round *out)
 static fl_status measure_smoothness(const fli_plan *p, double *largest)
 {
     char who[128];
-    fli_snprintf(who, sizeof who, "a parameter of algorithm %s that is auto", p->algo->name);
+    fli_snprintf(who, sizeof who, "a parameter of algorithm %s that is auto", p->setup.algo->name);
     fl_status s = fli_model_needs_hvp(p->ctx, p->model, who);
     int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound is its curvature at a start of zeros */
     return s ? s : fli_theory_smoothness(p, glm, largest);
@@ -39,8 +39,8 @@ static fl_status measure_smoothness(const fli_plan *p, double *largest)
 /* What the method's parameters left open. */
 static fl_status settle_params(fli_plan *p)
 {
-    const fli_algo *a = p->algo;
-    unsigned how = a->settling.unsettled ? a->settling.unsettled(p->params) : 0;
+    const fli_algo *a = p->setup.algo;
+    unsigned how = a->settling.unsettled ? a->settling.unsettled(p->setup.params) : 0;
     fli_facts f = {.clients = p->fed->clients,
                    .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
                    .momentum = p->settings.local.momentum,
@@ -48,9 +48,9 @@ static fl_status settle_params(fli_plan *p)
     if (!how) return FL_OK;
     void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
     if (!settled) return FL_ENOMEM;
-    memcpy(settled, p->params, a->params_size);
+    memcpy(settled, p->setup.params, a->params_size);
     fl_status s = expect_first_round(p, &f.first_round);
-    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->remote_queue)
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->setup.remote_queue)
         s = fli_fail(
             p->ctx, FL_ECONFIG,
             "algorithm %s has a parameter that is auto and follows from the samples, which are at the clients; "
@@ -58,7 +58,7 @@ static fl_status settle_params(fli_plan *p)
             a->name);
     if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
     a->settling.settle(settled, &f);
-    p->params = p->ask_params.params = settled;
+    p->setup.params = settled;
     return s;
 }
 
@@ -69,7 +69,7 @@ static fl_status print_settled(const fli_plan *p, const fli_key *key, fli_text *
     fli_text_init(&before, p->ctx);
     fli_text_init(&after, p->ctx);
     fli_key_print_value(&before, key, p->settings.algorithm.params);
-    fli_key_print_value(&after, key, p->params);
+    fli_key_print_value(&after, key, p->setup.params);
     fl_status s = fli_text_ok(&before) ? fli_text_ok(&before) : fli_text_ok(&after);
     if (!s && strcmp(fli_text_get(&before), fli_text_get(&after)))
         fli_text_addf(t, "%s%s = %s", t->n ? ", " : "", key->name, fli_text_get(&after));
@@ -83,9 +83,9 @@ static fl_status describe_settled(fli_plan *p)
 {
     fli_text text;
     fl_status s = FL_OK;
-    if (p->params == p->settings.algorithm.params) return FL_OK;
+    if (p->setup.params == p->settings.algorithm.params) return FL_OK;
     fli_text_init(&text, p->ctx);
-    for (const fli_key *key = p->algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
+    for (const fli_key *key = p->setup.algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
     if (!s) s = fli_text_ok(&text);
     if (!s && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
     fli_text_fini(&text);
@@ -107,13 +107,13 @@ static fl_status warn_of_theory(const fli_plan *p)
     const fli_settings *s = &p->settings;
     fli_facts f = {.clients = p->fed->clients,
                    .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
-                   .composite = p->regularizer != NULL,
-                   .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
+                   .composite = p->setup.regularizer != NULL,
+                   .g_modulus = fli_regularizer_weak_convexity(p->setup.regularizer, s->regularizer.params),
                    .model_traits = p->model->desc->traits,
                    .momentum = s->local.momentum,
                    .smoothness = NAN,
                    .weight = NAN};
-    if (!p->algo->theory.warn) return FL_OK;
+    if (!p->setup.algo->theory.warn) return FL_OK;
     fli_text text;
     fli_text_init(&text, p->ctx);
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
@@ -124,10 +124,11 @@ static fl_status warn_of_theory(const fli_plan *p)
         f.lr = first.lr;
         f.steps = first.steps;
         f.probability = first.probability;
-        p->algo->theory.warn(p->params, &f, &text);
+        p->setup.algo->theory.warn(p->setup.params, &f, &text);
     }
     fl_status status = fli_text_ok(&text);
-    if (!status && *fli_text_get(&text)) fli_log(p->ctx, FL_LOG_WARNING, "%s, %s", p->algo->name, fli_text_get(&text));
+    if (!status && *fli_text_get(&text))
+        fli_log(p->ctx, FL_LOG_WARNING, "%s, %s", p->setup.algo->name, fli_text_get(&text));
     fli_text_fini(&text);
     return status;
 }
@@ -151,32 +152,33 @@ static void warn_of_real_clock(const fli_plan *p)
 static void warn_of_exactness(const fli_plan *p)
 {
     if (p->settings.top.exact || !fli_ranked(&p->ranks)) return;
-    if (p->algo->async.pace)
+    if (p->setup.algo->async.pace)
         fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
-                p->algo->name);
-    else if (!(p->algo->traits & FLI_ALGO_ADDS))
+                p->setup.algo->name);
+    else if (!(p->setup.algo->traits & FLI_ALGO_ADDS))
         fli_log(p->ctx, FL_LOG_WARNING,
-                "exact is false, but %s does more with uploads than to add them: the run is exact", p->algo->name);
+                "exact is false, but %s does more with uploads than to add them: the run is exact",
+                p->setup.algo->name);
 }
 
 fl_status fli_plan_warn(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    const char *name = p->algo->name;
+    const char *name = p->setup.algo->name;
     if (p->model->bilevel && !(s->bilevel.l2 > 0))
         fli_log(p->ctx, FL_LOG_WARNING,
                 "bilevel.l2 is 0, so nothing makes the lower level strongly convex, which %s relies on", name);
-    if (p->model->desc->traits & FLI_MODEL_UNSUPERVISED && !p->regularizer)
+    if (p->model->desc->traits & FLI_MODEL_UNSUPERVISED && !p->setup.regularizer)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "model %s is meant for W >= 0, but regularizer.kind is none: its columns may become negative%s",
                 p->model->desc->name,
-                p->algo->traits & FLI_ALGO_COMPOSITE ? "; set it to nonnegative to prevent that" : "");
-    if (!p->model->latent && p->algo->traits & FLI_ALGO_BLOCKS)
+                p->setup.algo->traits & FLI_ALGO_COMPOSITE ? "; set it to nonnegative to prevent that" : "");
+    if (!p->model->latent && p->setup.algo->traits & FLI_ALGO_BLOCKS)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is meant to learn from unlabelled samples too, but semi.labels is none: only labelled ones count",
                 name);
     fl_status status = warn_of_theory(p);
-    if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
+    if (!status && s->local.momentum > 0 && p->setup.algo->traits & FLI_ALGO_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
     if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);

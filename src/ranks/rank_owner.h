@@ -11,7 +11,7 @@ typedef struct {
     size_t clients, samples;
 } fli_rank_clients;
 
-typedef struct {
+typedef struct fli_rank_owner {
     size_t ranks, clients;
     fli_rank_clients *of; /* what each rank has */
     uint32_t *owner;      /* the rank that has a client */

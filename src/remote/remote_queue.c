@@ -120,7 +120,7 @@ void fli_remote_queue_close(fli_remote_queue *q)
 static fl_status write_terms(const fli_remote_queue *q, fl_ctx *ctx, uint32_t client, unsigned char **out, size_t *n)
 {
     fli_terms terms;
-    fli_terms_make(&q->spec, client, &terms);
+    fli_terms_make(q->spec.setup, client, &terms);
     *n = fli_terms_bytes(&terms);
     if (!(*out = fli_alloc(ctx, *n, 1))) return FL_ENOMEM;
     fli_terms_write(&terms, *out);
@@ -150,17 +150,17 @@ static fl_status begin_run(fl_ctx *ctx, fli_remote_queue *q, const fli_clients_s
 {
     q->ctx = ctx;
     q->spec = *spec;
-    q->protocol = (fli_protocol){.model = spec->model,
-                                 .algo = spec->algo,
-                                 .params = spec->params,
-                                 .classes = spec->fed->classes,
-                                 .clients = spec->clients};
+    q->protocol = (fli_protocol){.model = spec->setup->model,
+                                 .algo = spec->setup->algo,
+                                 .params = spec->setup->params,
+                                 .classes = spec->setup->fed->classes,
+                                 .clients = spec->setup->clients};
     fl_status s = identify(q);
     if (s) return s;
     fli_free(q->taken);
     fli_free(q->longest);
-    q->taken = fli_alloc(ctx, spec->clients, sizeof *q->taken);
-    q->longest = fli_alloc(ctx, spec->clients, sizeof *q->longest);
+    q->taken = fli_alloc(ctx, spec->setup->clients, sizeof *q->taken);
+    q->longest = fli_alloc(ctx, spec->setup->clients, sizeof *q->longest);
     if (!q->taken || !q->longest) return FL_ENOMEM;
     q->open = 1;
     return FL_OK;
@@ -351,9 +351,9 @@ int fli_remote_queue_longest(fli_remote_queue *q, char *sentence, size_t n)
     size_t first = 0;
     double others = 0;
     pthread_mutex_lock(&q->lock);
-    for (size_t i = 1; i < q->spec.clients; i++)
+    for (size_t i = 1; i < q->spec.setup->clients; i++)
         if (q->longest[i].norm > q->longest[first].norm) first = i;
-    for (size_t i = 0; i < q->spec.clients; i++)
+    for (size_t i = 0; i < q->spec.setup->clients; i++)
         if (i != first) others = fmax(others, q->longest[i].norm);
     longest_upload u = q->longest[first];
     pthread_mutex_unlock(&q->lock);
@@ -431,7 +431,7 @@ fl_status fli_remote_queue_lost(fli_remote_queue *q, fl_ctx *ctx, uint32_t clien
 
 static fl_status open_queue(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out)
 {
-    fli_remote_queue *q = spec->remote_queue;
+    fli_remote_queue *q = spec->setup->remote_queue;
     (void)workers;
     *out = q;
     return begin_run(ctx, q, spec);
@@ -443,7 +443,7 @@ static void close_queue(void *executor) { ((fli_remote_queue *)executor)->open =
 static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
 {
     const fli_remote_queue *q = executor;
-    return fli_card_make(q->ctx, q->spec.fed, client, digest, out);
+    return fli_card_make(q->ctx, q->spec.setup->fed, client, digest, out);
 }
 
 /* ---- putting asks in, waiting ----------------------------------------------------------------------------- */
@@ -818,7 +818,7 @@ static void save(void *executor, fli_saver *out)
     pthread_mutex_lock(&q->lock);
     swap_untaken(q);
     fli_save_count(out, q->numbers);
-    for (size_t i = 0; i < q->spec.clients; i++) fli_save_count(out, q->taken[i]);
+    for (size_t i = 0; i < q->spec.setup->clients; i++) fli_save_count(out, q->taken[i]);
     swap_untaken(q);
     pthread_mutex_unlock(&q->lock);
 }
@@ -829,7 +829,7 @@ static fl_status load(void *executor, fli_loader *in)
     fli_remote_queue *q = executor;
     fli_load_part(in, "mailbox");
     q->numbers = fli_load_count(in, UINT64_MAX >> 1);
-    for (size_t i = 0; i < q->spec.clients; i++) q->taken[i] = fli_load_count(in, q->numbers);
+    for (size_t i = 0; i < q->spec.setup->clients; i++) q->taken[i] = fli_load_count(in, q->numbers);
     q->numbers |= UINT32_MAX;
     return fli_loader_status(in);
 }

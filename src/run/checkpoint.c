@@ -140,14 +140,14 @@ static void save_progress(const fl_run *run, fli_saver *out)
     fli_save_count(out, run->empty_row);
     fli_save_count(out, run->warm_up_done != 0);
     fli_save_count(out, run->broadcast_is_new != 0);
-    fli_save_real(out, run->arrived);
-    fli_save_real(out, run->ages);
-    fli_save_real(out, run->oldest);
+    fli_save_real(out, run->arrivals.count);
+    fli_save_real(out, run->arrivals.ages);
+    fli_save_real(out, run->arrivals.oldest);
     for (size_t i = 0; i < targets; i++) fli_save_count(out, run->target_round[i]);
     fli_save_bytes(out, &run->counts, sizeof run->counts);
     save_row(&run->now, &c, out);
-    fli_save_count(out, run->row_count);
-    for (size_t i = 0; i < run->row_count; i++) save_row(&run->rows[i], &c, out);
+    fli_save_count(out, run->rows.count);
+    for (size_t i = 0; i < run->rows.count; i++) save_row(&run->rows.at[i], &c, out);
 }
 
 /* All that changes, but of clients those of this rank alone. The caller closes the file. */
@@ -185,14 +185,14 @@ static fl_status load_rows(fl_run *run, fli_loader *in)
     fl_status s = fli_loader_status(in);
     fli_columns c = fli_columns_of(run->plan.model);
     size_t count = (size_t)fli_load_count(in, run->round + 1);
-    while (!s && run->row_count < count) {
-        size_t more = count - run->row_count < PIECE ? count - run->row_count : PIECE;
-        if (run->row_count + more > run->row_capacity) {
-            size_t room = 2 * (run->row_count + more);
-            if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, room, sizeof *run->rows))) return s;
-            run->row_capacity = room;
+    while (!s && run->rows.count < count) {
+        size_t more = count - run->rows.count < PIECE ? count - run->rows.count : PIECE;
+        if (run->rows.count + more > run->rows.capacity) {
+            size_t room = 2 * (run->rows.count + more);
+            if ((s = fli_grow(run->ctx, (void **)&run->rows.at, run->rows.count, room, sizeof *run->rows.at))) return s;
+            run->rows.capacity = room;
         }
-        for (size_t i = 0; i < more; i++) load_row(&run->rows[run->row_count++], &c, in);
+        for (size_t i = 0; i < more; i++) load_row(&run->rows.at[run->rows.count++], &c, in);
         s = fli_loader_status(in);
     }
     return s;
@@ -208,9 +208,9 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     run->empty_row = (size_t)fli_load_count(in, run->empty);
     run->warm_up_done = (int)fli_load_count(in, 1);
     run->broadcast_is_new = (int)fli_load_count(in, 1);
-    run->arrived = fli_load_real(in);
-    run->ages = fli_load_real(in);
-    run->oldest = fli_load_real(in);
+    run->arrivals.count = fli_load_real(in);
+    run->arrivals.ages = fli_load_real(in);
+    run->arrivals.oldest = fli_load_real(in);
     for (size_t i = 0; i < targets; i++) run->target_round[i] = (size_t)fli_load_count(in, SIZE_MAX);
     fli_load_bytes(in, &run->counts, sizeof run->counts);
     load_row(&run->now, &c, in);
@@ -332,18 +332,18 @@ static fl_status check_readable(fl_ctx *ctx, const char *folder)
 static fl_status name_folder(fl_run *run)
 {
     const char *output = fl_run_output(run);
-    if (run->checkpoints) return FL_OK;
-    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.remote_queue)
+    if (run->checkpoints.folder) return FL_OK;
+    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.setup.remote_queue)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
-    run->checkpoints = checkpoint_folder(run->ctx, output);
-    return run->checkpoints ? FL_OK : FL_ENOMEM;
+    run->checkpoints.folder = checkpoint_folder(run->ctx, output);
+    return run->checkpoints.folder ? FL_OK : FL_ENOMEM;
 }
 
 static fl_status write_config(fl_run *run)
 {
     fli_text text;
-    char *path = fli_strf(run->ctx, "%s/%s", run->checkpoints, checkpoint_config);
+    char *path = fli_strf(run->ctx, "%s/%s", run->checkpoints.folder, checkpoint_config);
     fli_text_init(&text, run->ctx);
     fli_settings_print(&text, &run->plan.settings);
     fl_status s = path ? fli_text_ok(&text) : FL_ENOMEM;
@@ -356,7 +356,7 @@ static fl_status write_config(fl_run *run)
 fl_status fli_checkpoint_discard(fl_run *run, int replace)
 {
     const char *output = fl_run_output(run);
-    if (run->checkpoints_ready) return FL_OK;
+    if (run->checkpoints.ready) return FL_OK;
     char *folder = checkpoint_folder(run->ctx, output);
     if (!folder) return FL_ENOMEM;
     fl_status s = FL_OK;
@@ -375,14 +375,14 @@ fl_status fli_checkpoint_make(fl_run *run, int replace)
     int alien;
     fl_status s = name_folder(run);
     if (!s) s = fli_folder_lock(run);
-    if (s || run->checkpoints_ready) return s;
-    const char *folder = run->checkpoints;
+    if (s || run->checkpoints.ready) return s;
+    const char *folder = run->checkpoints.folder;
     newest_number(folder, SIZE_MAX, &alien);
     if (alien)
         return fli_fail(run->ctx, FL_EIO, "%s: is not used for checkpoints, because something else is in it", folder);
     if ((s = fli_checkpoint_discard(run, replace)) || (s = fli_make_folders(run->ctx, folder))) return s;
     s = write_config(run);
-    run->checkpoints_ready = !s;
+    run->checkpoints.ready = !s;
     return s;
 }
 
@@ -408,13 +408,13 @@ fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 /* This rank's file. */
 static char *own_file(const fl_run *run, size_t number)
 {
-    return checkpoint_file(run->ctx, run->checkpoints, number, is_first(run) ? 0 : run->plan.ranks.rank);
+    return checkpoint_file(run->ctx, run->checkpoints.folder, number, is_first(run) ? 0 : run->plan.ranks.rank);
 }
 
 /* One more than the newest, for all ranks. */
 static fl_status next_number(fl_run *run, size_t *number)
 {
-    *number = is_first(run) ? newest_number(run->checkpoints, SIZE_MAX, NULL) + 1 : 0;
+    *number = is_first(run) ? newest_number(run->checkpoints.folder, SIZE_MAX, NULL) + 1 : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
@@ -475,16 +475,16 @@ static fl_status write_next(fl_run *run, uint64_t *bytes)
     if (!s) s = next_number(run, &number);
     if (!s) s = write_files(run, number, bytes);
     if (s) return s;
-    if (is_first(run)) remove_others(run->checkpoints, number, run->checkpoint);
-    run->checkpoint = number;
-    run->checkpoint_round = run->round;
+    if (is_first(run)) remove_others(run->checkpoints.folder, number, run->checkpoints.newest);
+    run->checkpoints.newest = number;
+    run->checkpoints.round = run->round;
     return FL_OK;
 }
 
 void fl_run_on_checkpoint(fl_run *run, fl_checkpoint_fn *fn, void *arg)
 {
-    run->on_checkpoint = fn;
-    run->on_checkpoint_arg = arg;
+    run->checkpoints.tell = fn;
+    run->checkpoints.arg = arg;
 }
 
 fl_status fl_run_checkpoint(fl_run *run)
@@ -495,7 +495,7 @@ fl_status fl_run_checkpoint(fl_run *run)
     c.status = write_next(run, &c.bytes);
     c.seconds = fli_clock_now() - begun;
     c.why = c.status ? fl_ctx_error(run->ctx) : "";
-    if (run->on_checkpoint) run->on_checkpoint(run->on_checkpoint_arg, &c);
+    if (run->checkpoints.tell) run->checkpoints.tell(run->checkpoints.arg, &c);
     return c.status;
 }
 
@@ -504,14 +504,14 @@ fl_status fl_run_checkpoint(fl_run *run)
 /* The newest below `limit`, as rank 0 finds it. */
 static fl_status newest_below(fl_run *run, size_t limit, size_t *number)
 {
-    *number = is_first(run) ? newest_number(run->checkpoints, limit, NULL) : 0;
+    *number = is_first(run) ? newest_number(run->checkpoints.folder, limit, NULL) : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
 static fl_status check_part(fl_run *run, size_t number, size_t part, const fli_seal *seal)
 {
     fli_seals found = {0};
-    char *path = checkpoint_file(run->ctx, run->checkpoints, number, part);
+    char *path = checkpoint_file(run->ctx, run->checkpoints.folder, number, part);
     fl_status s = path ? fli_snapshot_check(run->ctx, path, &found) : FL_ENOMEM;
     if (!s && (found.own.bytes != seal->bytes || found.own.checksum != seal->checksum))
         s = fli_fail(run->ctx, FL_EFORMAT, "%s: is not the part that %zu%s was made with", path, number,
@@ -527,7 +527,7 @@ static fl_status check_files(fl_run *run, size_t number, size_t *parts)
     const fl_ranks *r = &run->plan.ranks;
     size_t rank = fli_ranked(r) ? r->rank : 0, ranks = fli_ranked(r) ? r->count : 1;
     fli_seals seals = {0};
-    char *path = checkpoint_file(run->ctx, run->checkpoints, number, 0);
+    char *path = checkpoint_file(run->ctx, run->checkpoints.folder, number, 0);
     fl_status s = path ? fli_snapshot_check(run->ctx, path, &seals) : FL_ENOMEM;
     for (size_t i = rank; !s && i < seals.count; i += ranks) s = check_part(run, number, i + 1, &seals.others[i]);
     *parts = seals.count;
@@ -546,14 +546,14 @@ static fl_status find_whole(fl_run *run, size_t *number, size_t *parts)
         fli_log(run->ctx, FL_LOG_WARNING, "%s; the one before it is used", fl_ctx_error(run->ctx));
         fli_clear(run->ctx);
     }
-    return s ? s : fli_fail(run->ctx, FL_EFORMAT, "%s: there is no complete checkpoint in it", run->checkpoints);
+    return s ? s : fli_fail(run->ctx, FL_EFORMAT, "%s: there is no complete checkpoint in it", run->checkpoints.folder);
 }
 
 static fl_status read_files(fl_run *run, size_t number, size_t parts)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i <= parts; i++) {
-        char *path = checkpoint_file(run->ctx, run->checkpoints, number, i);
+        char *path = checkpoint_file(run->ctx, run->checkpoints.folder, number, i);
         s = !path ? FL_ENOMEM : i ? read_part(run, path, i) : read_checkpoint(run, path);
         fli_free(path);
     }
@@ -583,9 +583,9 @@ static fl_status enter_folder(fl_run *run)
 {
     fl_status s = fli_folder_lock(run);
     if (!s) s = fli_checkpoint_check_finished(run);
-    if (!s && fli_path_kind(run->checkpoints) != 1)
-        s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to continue from", run->checkpoints);
-    return s ? s : check_readable(run->ctx, run->checkpoints);
+    if (!s && fli_path_kind(run->checkpoints.folder) != 1)
+        s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to continue from", run->checkpoints.folder);
+    return s ? s : check_readable(run->ctx, run->checkpoints.folder);
 }
 
 fl_status fli_checkpoint_take(fl_run *run)
@@ -598,10 +598,10 @@ fl_status fli_checkpoint_take(fl_run *run)
     if (!s && number) {
         if (!(s = find_whole(run, &number, &parts))) s = read_files(run, number, parts);
         /* asks to clients that are other programs have new numbers from here on, and the next start must know them */
-        if (!run->plan.remote_queue) run->checkpoint_round = run->round;
+        if (!run->plan.setup.remote_queue) run->checkpoints.round = run->round;
     }
-    run->checkpoint = number; /* 0: it ended before the first one, and begins again */
-    run->checkpoints_ready = !s;
+    run->checkpoints.newest = number; /* 0: it ended before the first one, and begins again */
+    run->checkpoints.ready = !s;
     return s;
 }
 

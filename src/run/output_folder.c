@@ -310,13 +310,13 @@ fl_status fli_manifest_knows(const fli_manifest *m, const char *folder, const ch
 
 fl_status fli_folder_lock(fl_run *run)
 {
-    return run->lock ? FL_OK : fli_lock_take(run->ctx, fl_run_output(run), &run->lock);
+    return run->saving.lock ? FL_OK : fli_lock_take(run->ctx, fl_run_output(run), &run->saving.lock);
 }
 
 void fli_folder_unlock(fl_run *run)
 {
-    fli_lock_leave(run->lock);
-    run->lock = NULL;
+    fli_lock_leave(run->saving.lock);
+    run->saving.lock = NULL;
 }
 
 static int is_ours(const char *name)
@@ -349,8 +349,8 @@ static fl_status look_into(fl_run *run, const char *path, int ours, size_t *entr
 static fl_status check_place(fl_run *run, const char *output)
 {
     size_t entries = 0;
-    fl_status s = fli_path_kind(output) ? look_into(run, output, run->replace, &entries) : FL_OK;
-    if (!s && !run->replace && entries)
+    fl_status s = fli_path_kind(output) ? look_into(run, output, run->saving.replace, &entries) : FL_OK;
+    if (!s && !run->saving.replace && entries)
         s = fli_fail(run->ctx, FL_EIO, "%s: exists already; choose another output, or ask to replace it (--force)",
                      output);
     return s;
@@ -389,7 +389,7 @@ static fl_status prepare(fl_run *run, const char *output)
     size_t left;
     fl_status s = take_back(run, output);
     if (!s) s = check_place(run, output);
-    if (!s) s = fli_checkpoint_discard(run, run->replace);
+    if (!s) s = fli_checkpoint_discard(run, run->saving.replace);
     if (s) return s;
     fli_folder_discard(run);
     char *partial = fli_strf(run->ctx, "%.*s.partial", (int)fli_path_length(output), output);
@@ -399,9 +399,9 @@ static fl_status prepare(fl_run *run, const char *output)
     if (s)
         fli_free(partial);
     else
-        run->partial = partial;
+        run->saving.partial = partial;
     if (!s) fli_result_forget_unfinished(run);
-    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_make(run, run->replace);
+    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_make(run, run->saving.replace);
     return s;
 }
 
@@ -409,8 +409,8 @@ static fl_status prepare_here(fl_run *run, int replace)
 {
     const char *output = fl_run_output(run);
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: there is no folder to save to");
-    run->replace = replace;
-    int had = run->lock != NULL;
+    run->saving.replace = replace;
+    int had = run->saving.lock != NULL;
     fl_status s = check_name(run, output);
     if (!s) s = fli_folder_lock(run);
     if (!s && (s = prepare(run, output)) && !had) {
@@ -444,10 +444,10 @@ fl_status fl_run_set_output(fl_run *run, const char *folder)
 
 void fli_folder_discard(fl_run *run)
 {
-    if (!run->partial) return;
-    fli_remove_folder(run->ctx, run->partial);
-    fli_free(run->partial);
-    run->partial = NULL;
+    if (!run->saving.partial) return;
+    fli_remove_folder(run->ctx, run->saving.partial);
+    fli_free(run->saving.partial);
+    run->saving.partial = NULL;
 }
 
 /* The earlier result goes to NAME.old first, for file systems that cannot exchange two names at once. */
@@ -460,7 +460,7 @@ static fl_status replace_by_steps(fl_run *run, const char *output)
     if (!s) s = fli_remove_folder(run->ctx, old);
     if (!s && rename(output, old))
         s = fli_fail(run->ctx, FL_EIO, "%s: cannot be replaced: %s", output, strerror(errno));
-    if (!s && rename(run->partial, output)) {
+    if (!s && rename(run->saving.partial, output)) {
         s = fli_fail(run->ctx, FL_EIO, "%s: cannot be put in place: %s", output, strerror(errno));
         if (rename(old, output)) fli_fail_also(run->ctx, s, "the earlier result is now called %s", old);
     }
@@ -472,22 +472,23 @@ static fl_status replace_by_steps(fl_run *run, const char *output)
 /* The two change names in one step: whenever the program is killed, one of them is there, whole. */
 static fl_status replace(fl_run *run, const char *output)
 {
-    if (renameat2(AT_FDCWD, run->partial, AT_FDCWD, output, RENAME_EXCHANGE)) return replace_by_steps(run, output);
-    return fli_remove_folder(run->ctx, run->partial);
+    if (renameat2(AT_FDCWD, run->saving.partial, AT_FDCWD, output, RENAME_EXCHANGE))
+        return replace_by_steps(run, output);
+    return fli_remove_folder(run->ctx, run->saving.partial);
 }
 
 fl_status fli_folder_publish(fl_run *run)
 {
     const char *output = fl_run_output(run);
     fl_status s = check_place(run, output);
-    if (!s) s = fli_sync_folder(run->ctx, run->partial);
+    if (!s) s = fli_sync_folder(run->ctx, run->saving.partial);
     if (s) return s;
     if (fli_path_kind(output))
         s = replace(run, output);
-    else if (rename(run->partial, output))
+    else if (rename(run->saving.partial, output))
         s = fli_fail(run->ctx, FL_EIO, "%s: cannot be put in place: %s", output, strerror(errno));
     if (s) return s;
-    fli_free(run->partial);
-    run->partial = NULL;
+    fli_free(run->saving.partial);
+    run->saving.partial = NULL;
     return fli_sync_above(run->ctx, output); /* before the checkpoints go */
 }

@@ -90,9 +90,9 @@ static void add_origin(notes *n, const fl_run *run)
 {
     char digest[FLI_DIGEST_TEXT];
     fli_digest_print(&run->plan.data, digest);
-    fli_text_add(add(n, "algorithm"), run->plan.algo->name);
+    fli_text_add(add(n, "algorithm"), run->plan.setup.algo->name);
     fli_text_addf(add(n, "round"), "%zu", run->round);
-    fli_text_addf(add(n, "seed"), "%llu", (unsigned long long)run->plan.exec.seed);
+    fli_text_addf(add(n, "seed"), "%llu", (unsigned long long)run->plan.setup.seed);
     fli_text_add(add(n, "data"), digest);
 }
 
@@ -141,10 +141,10 @@ static void metrics_csv(fli_text *t, const fl_run *run)
 {
     fli_columns c = fli_columns_of(run->plan.model);
     for (size_t k = 0; k < c.n; k++) fli_text_addf(t, "%s%s", k ? "," : "", fli_metric_at(c.at[k])->is.name);
-    for (size_t i = 0; i < run->row_count; i++)
+    for (size_t i = 0; i < run->rows.count; i++)
         for (size_t k = 0; k < c.n; k++) {
             fli_text_add(t, k ? "," : "\n");
-            add_number(t, run->rows[i].value[c.at[k]], "");
+            add_number(t, run->rows.at[i].value[c.at[k]], "");
         }
     fli_text_add(t, "\n");
 }
@@ -152,8 +152,8 @@ static void metrics_csv(fli_text *t, const fl_run *run)
 static void metrics_jsonl(fli_text *t, const fl_run *run)
 {
     fli_columns c = fli_columns_of(run->plan.model);
-    for (size_t i = 0; i < run->row_count; i++) {
-        add_object(t, &run->rows[i], &c);
+    for (size_t i = 0; i < run->rows.count; i++) {
+        add_object(t, &run->rows.at[i], &c);
         fli_text_add(t, "\n");
     }
 }
@@ -214,7 +214,7 @@ static void result_json(fli_text *t, const fl_run *run)
             fli_text_addf(t, "%zu}", round);
     }
     fli_text_add(t, "],\n  \"final\": ");
-    if (run->row_count)
+    if (run->rows.count)
         add_object(t, fl_run_row(run), &c);
     else
         fli_text_add(t, "null");
@@ -290,7 +290,7 @@ static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_tex
 {
     fli_text text;
     fli_writer out;
-    char *path = fli_strf(run->ctx, "%s/%s", run->partial, name);
+    char *path = fli_strf(run->ctx, "%s/%s", run->saving.partial, name);
     if (!path) return FL_ENOMEM;
     fli_text_init(&text, run->ctx);
     write(&text, run);
@@ -307,7 +307,7 @@ static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_tex
 
 static fl_status write_model(fl_run *run)
 {
-    char *path = fli_strf(run->ctx, "%s/%s", run->partial, model_name);
+    char *path = fli_strf(run->ctx, "%s/%s", run->saving.partial, model_name);
     if (!path) return FL_ENOMEM;
     fl_status s = write_model_file(run, path);
     fli_free(path);
@@ -333,9 +333,9 @@ static fl_status write_manifest(fl_run *run)
     m.planned = fl_run_rounds(run);
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < FILES; i++)
-        if (is_written(run, i)) s = fli_manifest_add(&m, run->partial, files[i].name);
-    if (!s && run->plan.settings.top.output_model) s = fli_manifest_add(&m, run->partial, model_name);
-    if (!s) s = fli_manifest_write(&m, run->partial);
+        if (is_written(run, i)) s = fli_manifest_add(&m, run->saving.partial, files[i].name);
+    if (!s && run->plan.settings.top.output_model) s = fli_manifest_add(&m, run->saving.partial, model_name);
+    if (!s) s = fli_manifest_write(&m, run->saving.partial);
     fli_manifest_fini(&m);
     return s;
 }
@@ -378,7 +378,7 @@ void fli_result_forget_unfinished(fl_run *run)
 fl_status fli_result_keep_metrics(fl_run *run, fl_status why)
 {
     fli_text text;
-    char *path = run->lock && run->row_count ? unfinished_name(run) : NULL;
+    char *path = run->saving.lock && run->rows.count ? unfinished_name(run) : NULL;
     if (!path) return why;
     fli_text_init(&text, run->ctx);
     metrics_csv(&text, run);
@@ -413,20 +413,20 @@ fl_status fl_run_save_model(fl_run *run, const char *path)
 /* Rank 0: the run is finished, removes them. */
 static fl_status remove_checkpoints(fl_run *run)
 {
-    if (!run->checkpoints_ready) return FL_OK;
-    run->checkpoints_ready = 0;
+    if (!run->checkpoints.ready) return FL_OK;
+    run->checkpoints.ready = 0;
     return fli_checkpoint_clear(run->ctx, fl_run_output(run));
 }
 
 static fl_status save_here(fl_run *run)
 {
-    fl_status s = run->partial ? FL_OK : fl_run_prepare_save(run, 0);
+    fl_status s = run->saving.partial ? FL_OK : fl_run_prepare_save(run, 0);
     if (s) return s;
     if (!(s = write_files(run))) s = fli_folder_publish(run);
     if (s) {
         fli_folder_discard(run); /* which also makes room where the disk is full */
         fli_result_keep_metrics(run, s);
-        if (!run->checkpoints_ready) fli_folder_unlock(run);
+        if (!run->checkpoints.ready) fli_folder_unlock(run);
         return s;
     }
     if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = remove_checkpoints(run);

@@ -20,10 +20,10 @@ fl_status fli_rounds_prepare(fl_run *run)
 {
     const fli_plan *p = &run->plan;
     size_t largest = fli_exec_warms_up(run->exec) ? p->fed->clients : p->participation->largest;
-    run->cohort = fli_alloc(run->ctx, largest, sizeof *run->cohort);
-    run->asks = fli_alloc(run->ctx, largest, sizeof *run->asks);
-    run->durations = fli_alloc(run->ctx, 2 * largest, sizeof *run->durations);
-    if (!run->cohort || !run->asks || !run->durations) return FL_ENOMEM;
+    run->under_way.cohort = fli_alloc(run->ctx, largest, sizeof *run->under_way.cohort);
+    run->under_way.asks = fli_alloc(run->ctx, largest, sizeof *run->under_way.asks);
+    run->under_way.durations = fli_alloc(run->ctx, 2 * largest, sizeof *run->under_way.durations);
+    if (!run->under_way.cohort || !run->under_way.asks || !run->under_way.durations) return FL_ENOMEM;
     run->broadcast_is_new = 1;
     if (!p->system) run->counts.simulated_seconds = NAN;
     return FL_OK;
@@ -36,13 +36,13 @@ static double seconds_of(const fl_run *run, const fli_ask *set_asks)
 }
 
 /* Whether those outside the cohort take a turn as well. */
-static int bystanders(const fl_run *run) { return (run->plan.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
+static int bystanders(const fl_run *run) { return (run->plan.setup.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
 
 /* How often the round's cohort and the server meet; 0: not at all. */
 static size_t exchanges(const fl_run *run)
 {
-    const fli_algo *a = run->plan.algo;
-    const void *params = run->plan.params;
+    const fli_algo *a = run->plan.setup.algo;
+    const void *params = run->plan.setup.params;
     double coin = fli_ask_params_coin(&run->plan.ask_params, run->round);
     if (a->rounds.exchanges && !a->rounds.exchanges(params, run->round, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
@@ -54,12 +54,12 @@ static fli_ask ask_client(const fl_run *run, uint32_t client)
     return fli_ask_for(&run->plan.ask_params, &card, run->round, run->round, client);
 }
 
-/* Asks the m clients in run->cohort, in the phases of a round that are theirs. */
+/* Asks the m clients in run->under_way.cohort, in the phases of a round that are theirs. */
 static void set_asks(fl_run *run, size_t m, fli_round *r)
 {
-    for (size_t i = 0; i < m; i++) run->asks[i] = ask_client(run, run->cohort[i]);
+    for (size_t i = 0; i < m; i++) run->under_way.asks[i] = ask_client(run, run->under_way.cohort[i]);
     r->round = run->round;
-    r->asks = run->asks;
+    r->asks = run->under_way.asks;
     r->count = m;
 }
 
@@ -80,13 +80,13 @@ static double time_turns(fl_run *run, const fli_round *r)
 {
     double whole = 0;
     if (!run->plan.system) return NAN;
-    for (size_t i = 0; i < r->count; i++) run->durations[i] = 0;
+    for (size_t i = 0; i < r->count; i++) run->under_way.durations[i] = 0;
     for (size_t phase = r->from; phase < r->until; phase++) {
         double longest = time_everybody(run, r, phase);
         for (size_t i = 0; i < r->count; i++) {
             fli_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
             double d = seconds_of(run, &at);
-            run->durations[i] += d;
+            run->under_way.durations[i] += d;
             longest = fmax(longest, d);
         }
         whole += longest;
@@ -103,8 +103,8 @@ static int ascending(const void *a, const void *b)
 /* The duration of the `wanted`-th fastest, and how many that take exactly as long are wanted. */
 static double cut_after(fl_run *run, const fli_round *r, size_t wanted, size_t *ties)
 {
-    double *sorted = run->durations + r->count;
-    memcpy(sorted, run->durations, r->count * sizeof *sorted);
+    double *sorted = run->under_way.durations + r->count;
+    memcpy(sorted, run->under_way.durations, r->count * sizeof *sorted);
     qsort(sorted, r->count, sizeof *sorted, ascending);
     double cut = sorted[wanted - 1];
     for (*ties = 0; *ties < wanted && sorted[wanted - 1 - *ties] == cut;) ++*ties;
@@ -133,13 +133,13 @@ static double drop_late(fl_run *run, fli_round *r, double *lost)
     if (isnan(cut)) return cut;
     if (wanted < r->count) cut = cut_after(run, r, wanted, &ties);
     for (size_t i = 0; i < r->count; i++) {
-        double d = run->durations[i];
+        double d = run->under_way.durations[i];
         int behind = d > cut || (d == cut && !ties);
         if (d == cut && ties) ties--;
         if (behind || d > deadline)
-            *lost += sent_to(run, r, &run->asks[i]);
+            *lost += sent_to(run, r, &run->under_way.asks[i]);
         else
-            run->asks[kept++] = run->asks[i];
+            run->under_way.asks[kept++] = run->under_way.asks[i];
     }
     r->count = kept;
     return fmin(cut, deadline);
@@ -161,7 +161,7 @@ static fl_status warm_up(fl_run *run)
 {
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
-    for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
+    for (size_t i = 0; i < n; i++) run->under_way.cohort[i] = (uint32_t)i;
     fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .phases = 1, .until = 1};
     set_asks(run, n, &r);
     double simulated = time_turns(run, &r);
@@ -189,7 +189,7 @@ static fl_status check_empty(const fl_run *run, size_t invited)
 {
     enum { MOST = 10 };
     size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
-    if (!run->plan.remote_queue || !run->empty_row) return FL_OK;
+    if (!run->plan.setup.remote_queue || !run->empty_row) return FL_OK;
     if (invited && run->round == rounds)
         return fli_fail(run->ctx, FL_EIO,
                         "round %zu: no answer has come that counts, and it is the last one, so the run does not end",
@@ -222,8 +222,8 @@ static fl_status run_cohort(fl_run *run, fli_round *r, size_t *invited, size_t *
 {
     double begin = fli_clock_now(), lost;
     const fli_plan *p = &run->plan;
-    size_t m = fli_participation_pick(p->participation, seed_of(run, r->from), run->round, run->cohort);
-    r->until = fli_algo_cohort_end(p->algo, p->params, r->from, r->phases);
+    size_t m = fli_participation_pick(p->participation, seed_of(run, r->from), run->round, run->under_way.cohort);
+    r->until = fli_algo_cohort_end(p->setup.algo, p->setup.params, r->from, r->phases);
     set_asks(run, m, r);
     double simulated = drop_late(run, r, &lost);
     fl_status s = fli_exec_round(run->exec, r);
@@ -244,7 +244,7 @@ static fl_status run_round(fl_run *run)
     for (; !s && r.from < r.phases; r.from = r.until) s = run_cohort(run, &r, &invited, &came);
     if (s) return s;
     /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
-    run->broadcast_is_new = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
+    run->broadcast_is_new = meetings > 0 || !(run->plan.setup.algo->traits & FLI_ALGO_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
     return check_empty(run, invited);
@@ -288,7 +288,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask_next,
         .duration = duration,
-        .save = p->remote_queue && p->settings.top.checkpoint_every ? save : NULL,
+        .save = p->setup.remote_queue && p->settings.top.checkpoint_every ? save : NULL,
         .arg = run,
     };
     if (spec.real) run->counts.simulated_seconds = NAN;
@@ -306,11 +306,11 @@ static void count_arrivals(fl_run *run, double seconds)
     run->counts.local_steps += c.steps;
     run->counts.seconds += seconds;
     if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->counts.simulated_seconds = fli_async_clock(run->async);
-    run->arrived += (double)c.arrived;
-    run->ages += c.staleness;
-    run->oldest = fmax(run->oldest, (double)c.staleness_max);
-    run->counts.staleness = run->arrived > 0 ? run->ages / run->arrived : NAN;
-    run->counts.staleness_max = run->arrived > 0 ? run->oldest : NAN;
+    run->arrivals.count += (double)c.arrived;
+    run->arrivals.ages += c.staleness;
+    run->arrivals.oldest = fmax(run->arrivals.oldest, (double)c.staleness_max);
+    run->counts.staleness = run->arrivals.count > 0 ? run->arrivals.ages / run->arrivals.count : NAN;
+    run->counts.staleness_max = run->arrivals.count > 0 ? run->arrivals.oldest : NAN;
 }
 
 /* On the real clock as many server steps as until the next measurement, else one. */
@@ -321,7 +321,7 @@ static fl_status run_arrivals(fl_run *run)
     size_t every = (size_t)s->metrics.every, until = run->round + 1;
     int real = s->top.clock == FLI_CLOCK_REAL;
     /* Stopping the threads after every server step would make them wait for each other. */
-    if (real && !run->plan.remote_queue) until = (run->round / every + 1) * every;
+    if (real && !run->plan.setup.remote_queue) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
@@ -349,7 +349,7 @@ static double watched_loss(const fl_run *run, const fl_row *row)
 
 static fl_status diverged(fl_run *run, double loss, double start)
 {
-    const fli_algo *a = run->plan.algo;
+    const fli_algo *a = run->plan.setup.algo;
     const char *which = run->plan.settings.metrics.train ? "training" : "test";
     if (!isfinite(loss) && !run->round)
         return fli_fail(run->ctx, FL_EDIVERGED,
@@ -369,18 +369,18 @@ static fl_status diverged(fl_run *run, double loss, double start)
 static fl_status check_loss(fl_run *run)
 {
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
-    double start = watched_loss(run, &run->rows[0]);
+    double start = watched_loss(run, &run->rows.at[0]);
     if (!fli_measure_heard(run->measure)) return FL_OK;
-    if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
-        start = fmax(start, watched_loss(run, &run->rows[1]));
-    int measured = run->plan.settings.metrics.train || (run->row_count > 1 && !isnan(start));
+    if (run->plan.setup.regularizer && run->rows.count > 1) /* where it begins a constraint may not hold yet */
+        start = fmax(start, watched_loss(run, &run->rows.at[1]));
+    int measured = run->plan.settings.metrics.train || (run->rows.count > 1 && !isnan(start));
     if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
     if (!(start > 0)) return FL_OK;
     if (most > 0 && loss > most * start) return diverged(run, loss, start);
     if (!(loss > FAR * start)) return FL_OK;
     if (!run->loss_warned)
         fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
-                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
+                run->round, loss, loss / start, run->plan.setup.algo->name, fli_algo_remedy(run->plan.setup.algo));
     run->loss_warned = 1;
     return FL_OK;
 }
@@ -410,9 +410,9 @@ static int falls_surely(const fli_plan *p, const fli_measured *facts)
     int falls = facts->measured == p->fed->clients;
     for (size_t i = 0; i < facts->measured; i++) {
         falls &= facts->client[i].bounded;
-        fli_ask_theory(p, p->algo->theory.potential.falls, &facts->client[i], &found);
+        fli_ask_theory(p, p->setup.algo->theory.potential.falls, &facts->client[i], &found);
     }
-    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
+    if (p->setup.algo->theory.check_all) p->setup.algo->theory.check_all(p->setup.params, &facts->all, &found);
     for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
     return falls && !found.full;
 }
@@ -423,7 +423,7 @@ static fl_status potential_falls(const fli_plan *p, int *falls)
 {
     fli_measured facts;
     *falls = 0;
-    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
+    if (!p->setup.algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
     fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
     if (!s) *falls = falls_surely(p, &facts);
     fli_measured_free(&facts);
@@ -434,8 +434,9 @@ static fl_status potential_falls(const fli_plan *p, int *falls)
 static fl_status potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
-    if (run->plan.remote_queue) return FL_OK; /* constants are measured on samples, and those are at the clients */
-    if (!run->plan.exec.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
+    if (run->plan.setup.remote_queue)
+        return FL_OK; /* constants are measured on samples, and those are at the clients */
+    if (!run->plan.setup.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
     fl_status s = potential_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;
     return s;
@@ -453,12 +454,12 @@ static double rounding(const fl_run *run, double scale)
 static void potential_note(fl_run *run, const fl_row *before)
 {
     const fli_metric *m = &fli_metric_potential;
-    size_t after = run->plan.algo->theory.potential.after;
+    size_t after = run->plan.setup.algo->theory.potential.after;
     if (isnan(run->counts.potential_rise)) return;
     run->counts.potential_rise = before ? fli_row_get(before, &fli_metric_potential_rise) : 0;
     if (before && fl_row_round(before) >= after) {
         double now = fli_row_get(&run->now, m), last = fli_row_get(before, m);
-        double scale = fmax(fmax(fabs(now), fabs(last)), fabs(fli_row_get(&run->rows[0], m)));
+        double scale = fmax(fmax(fabs(now), fabs(last)), fabs(fli_row_get(&run->rows.at[0], m)));
         if (now - last > rounding(run, scale))
             run->counts.potential_rise = fmax(run->counts.potential_rise, now - last);
     }
@@ -469,12 +470,12 @@ static void potential_note(fl_run *run, const fl_row *before)
 static void potential_report(const fl_run *run)
 {
     size_t i = 0;
-    while (i < run->row_count && !(fli_row_get(&run->rows[i], &fli_metric_potential_rise) > 0)) i++;
-    if (i == run->row_count) return;
+    while (i < run->rows.count && !(fli_row_get(&run->rows.at[i], &fli_metric_potential_rise) > 0)) i++;
+    if (i == run->rows.count) return;
     fli_log(run->ctx, FL_LOG_WARNING,
             "the potential, %s, first rose in round %zu, and by %.3g at most, although theory promises that it never "
             "does with these settings and the constants that `fedloom check` measures",
-            run->plan.algo->theory.potential.name, fl_row_round(&run->rows[i]), run->counts.potential_rise);
+            run->plan.setup.algo->theory.potential.name, fl_row_round(&run->rows.at[i]), run->counts.potential_rise);
 }
 
 /* What the method's optimality gap is made of besides what clients measure (metric/global_rows.c), before the first
@@ -482,7 +483,7 @@ static void potential_report(const fl_run *run)
 static fl_status gap_begin(fl_run *run)
 {
     double smoothness = NAN;
-    if (run->plan.remote_queue || !fli_plan_needs_smoothness(&run->plan))
+    if (run->plan.setup.remote_queue || !fli_plan_needs_smoothness(&run->plan))
         return FL_OK; /* samples are at the clients, or no matter */
     fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
     fli_measure_smooth(run->measure, smoothness);
@@ -581,9 +582,9 @@ static int reaches(const fl_run *run, double target)
  * earlier row goes when the new one is there, and so does what its measurement sent. Returns how many rows stay. */
 static size_t rows_before(fl_run *run)
 {
-    size_t kept = run->row_count;
-    if (kept && fl_row_round(&run->rows[kept - 1]) == run->round) kept--;
-    const fl_row *last = kept ? &run->rows[kept - 1] : NULL;
+    size_t kept = run->rows.count;
+    if (kept && fl_row_round(&run->rows.at[kept - 1]) == run->round) kept--;
+    const fl_row *last = kept ? &run->rows.at[kept - 1] : NULL;
     run->counts.evaluation_up = last ? fli_row_get(last, &fli_metric_evaluation_bytes_up) : 0;
     run->counts.evaluation_down = last ? fli_row_get(last, &fli_metric_evaluation_bytes_down) : 0;
     return kept;
@@ -597,15 +598,15 @@ static fl_status measure(fl_run *run)
     run->counts.round = (double)run->round;
     fl_status s = fli_measure_take(run->measure, x, &run->counts, &run->now);
     if (s) return s;
-    if (run->row_count == run->row_capacity) {
-        size_t more = run->row_capacity ? 2 * run->row_capacity : 64;
-        if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
-        run->row_capacity = more;
+    if (run->rows.count == run->rows.capacity) {
+        size_t more = run->rows.capacity ? 2 * run->rows.capacity : 64;
+        if ((s = fli_grow(run->ctx, (void **)&run->rows.at, run->rows.count, more, sizeof *run->rows.at))) return s;
+        run->rows.capacity = more;
     }
-    potential_note(run, kept ? &run->rows[kept - 1] : NULL);
-    run->row_count = kept;
-    run->rows[run->row_count++] = run->now;
-    run->arrived = run->ages = run->oldest = 0;
+    potential_note(run, kept ? &run->rows.at[kept - 1] : NULL);
+    run->rows.count = kept;
+    run->rows.at[run->rows.count++] = run->now;
+    run->arrivals.count = run->arrivals.ages = run->arrivals.oldest = 0;
     if ((s = check_loss(run))) return s;
     for (size_t i = 0; i < targets->n; i++)
         if (run->target_round[i] == SIZE_MAX && reaches(run, targets->v[i])) run->target_round[i] = run->round;
@@ -685,7 +686,8 @@ static fl_status agree_on_stop(fl_run *run)
  * first round. */
 static int is_due(const fl_run *run)
 {
-    return run->plan.remote_queue || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
+    return run->plan.setup.remote_queue ||
+           (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
 }
 
 /* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
@@ -694,10 +696,10 @@ static int is_due(const fl_run *run)
 static fl_status write_if_due(fl_run *run, int asked)
 {
     const fli_top_settings *top = &run->plan.settings.top;
-    int never = !top->checkpoint_every || run->checkpoint_round == run->round;
+    int never = !top->checkpoint_every || run->checkpoints.round == run->round;
     if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
     fl_status s = fl_run_checkpoint(run);
-    if (s != FL_EIO || run->plan.remote_queue) return s;
+    if (s != FL_EIO || run->plan.setup.remote_queue) return s;
     fli_log(run->ctx, FL_LOG_WARNING, "no checkpoint after round %zu: %s", run->round, fl_ctx_error(run->ctx));
     fli_clear(run->ctx);
     return FL_OK;

@@ -17,11 +17,11 @@
 static fl_status limit_client_state(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
 {
     fli_engine_info now;
-    double each =
-        (double)(fli_algo_client_vectors(spec->algo, spec->measure_potential) * fli_bytes(&spec->model->space));
+    double each = (double)(fli_algo_client_vectors(spec->setup->algo, spec->setup->measure_potential) *
+                           fli_bytes(&spec->setup->model->space));
     if (spec->memory || each == 0) return FL_OK;
     fl_status s = d->backend->describe(run->ctx, d->which, &now);
-    if (!s && each * (double)spec->fed->clients > now.free / 2) spec->memory = (size_t)(now.free / 2);
+    if (!s && each * (double)spec->setup->fed->clients > now.free / 2) spec->memory = (size_t)(now.free / 2);
     return s;
 }
 
@@ -32,10 +32,10 @@ static fl_status open_device(fl_run *run, fli_exec_spec *spec)
     fli_device_spec d = {.tf32 = p->settings.top.precision == FLI_PRECISION_TF32,
                          .model = p->model,
                          .fed = p->fed,
-                         .sgd = spec->sgd,
+                         .sgd = spec->setup->sgd,
                          .memory = p->bytes_on_device};
     if (!fli_settings_on_device(&p->settings)) return FL_OK;
-    if (p->remote_queue)
+    if (p->setup.remote_queue)
         return fli_fail(
             run->ctx, FL_ECONFIG,
             "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
@@ -88,10 +88,10 @@ void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH])
 
 const char *fl_run_name(const fl_run *run) { return run->plan.settings.top.name; }
 const char *fl_run_output(const fl_run *run) { return run->plan.settings.top.output; }
-const char *fl_run_algorithm(const fl_run *run) { return run->plan.algo->name; }
+const char *fl_run_algorithm(const fl_run *run) { return run->plan.setup.algo->name; }
 size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.rounds; }
 size_t fl_run_round(const fl_run *run) { return run->round; }
-int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
+int fl_run_checkpointed(const fl_run *run) { return run->checkpoints.newest && run->checkpoints.round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
 double fl_run_memory(const fl_run *run) { return run->plan.memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
@@ -103,12 +103,12 @@ const char *fl_stop_text(fl_stop stop)
     return (size_t)stop < sizeof text / sizeof *text ? text[stop] : "unknown";
 }
 
-const fl_row *fl_run_row(const fl_run *run) { return run->row_count ? &run->rows[run->row_count - 1] : NULL; }
+const fl_row *fl_run_row(const fl_run *run) { return run->rows.count ? &run->rows.at[run->rows.count - 1] : NULL; }
 
 size_t fl_run_rows(const fl_run *run, const fl_row **rows)
 {
-    *rows = run->rows;
-    return run->row_count;
+    *rows = run->rows.at;
+    return run->rows.count;
 }
 
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
@@ -157,7 +157,7 @@ static fl_vector vector_of(const fl_run *run, const char *name, const void *data
 
 int fl_run_vector(const fl_run *run, size_t k, fl_vector *out)
 {
-    const fli_algo *a = run->plan.algo;
+    const fli_algo *a = run->plan.setup.algo;
     if (k >= fli_names_count(a->server)) return 0;
     *out = vector_of(run, a->server[k], fli_exec_server(run->exec)[k]);
     return 1;
@@ -165,7 +165,7 @@ int fl_run_vector(const fl_run *run, size_t k, fl_vector *out)
 
 int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out)
 {
-    const fli_algo *a = run->plan.algo;
+    const fli_algo *a = run->plan.setup.algo;
     const fli_space *s = &run->plan.model->space;
     int there = 0;
     fli_clear(run->ctx);
@@ -178,7 +178,7 @@ int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out)
 
 size_t fl_run_client_scalars(fl_run *run, size_t client, double *out, size_t capacity)
 {
-    size_t n = run->plan.algo->client_scalars;
+    size_t n = run->plan.setup.algo->client_scalars;
     int there = 0;
     fli_clear(run->ctx);
     double *all = fli_alloc(run->ctx, n, sizeof *all);
@@ -227,7 +227,7 @@ static fl_status set_up(fl_run *run)
     if (p->start)
         fli_copy(&p->model->space, p->start, x);
     else
-        status = fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, x);
+        status = fli_model_start_from(run->ctx, p->model, p->fed, p->setup.seed, x);
     fli_exec_server_changed(run->exec);
     return status;
 }
@@ -240,12 +240,12 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     fl_run *run = fli_alloc(cfg->ctx, 1, sizeof *run);
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
-    run->checkpoint_round = SIZE_MAX;
+    run->checkpoints.round = SIZE_MAX;
     /* ranks may have other files, or less memory, than each other */
     fl_status s = fli_ranks_agree(cfg->ctx, &cfg->ranks, fli_plan_make(cfg, data, &run->plan));
     if (!s) s = fli_ranks_agree(cfg->ctx, &cfg->ranks, set_up(run));
     if (!s && run->plan.settled && !data) /* a comparison has many runs, and says it in their results alone */
-        fli_log(run->ctx, FL_LOG_INFO, "%s: %s", run->plan.algo->name, run->plan.settled);
+        fli_log(run->ctx, FL_LOG_INFO, "%s: %s", run->plan.setup.algo->name, run->plan.settled);
     if (s)
         fl_run_free(run);
     else
@@ -263,14 +263,14 @@ void fl_run_free(fl_run *run)
     fli_device_free(run->device);
     fli_plan_fini(&run->plan);
     fli_free(run->peek_buffer);
-    fli_free(run->cohort);
-    fli_free(run->asks);
-    fli_free(run->durations);
+    fli_free(run->under_way.cohort);
+    fli_free(run->under_way.asks);
+    fli_free(run->under_way.durations);
     fli_free(run->times_spent);
-    fli_free(run->rows);
+    fli_free(run->rows.at);
     fli_free(run->target_round);
     fli_folder_unlock(run);
-    fli_free(run->checkpoints);
+    fli_free(run->checkpoints.folder);
     fli_free(run->command);
     fli_free(run);
 }

@@ -16,6 +16,40 @@ typedef struct {
     double seconds, waited;
 } fli_time_spent;
 
+/* The round under way. */
+typedef struct {
+    uint32_t *cohort;
+    fli_ask *asks;     /* of it; late clients are dropped from these */
+    double *durations; /* simulated, and as many again to sort them */
+} fli_round_under_way;
+
+/* Of asynchronous methods: uploads since the last row, the sum and the largest of their ages. */
+typedef struct {
+    double count, ages, oldest;
+} fli_arrivals;
+
+typedef struct {
+    fl_row *at;
+    size_t count, capacity;
+} fli_rows;
+
+/* Where results are written. */
+typedef struct {
+    char *partial;  /* until they are complete; NULL: no such folder exists */
+    int replace;    /* an earlier result of that name may go */
+    fli_lock *lock; /* of the output; NULL: not taken */
+} fli_saving;
+
+/* Checkpoints, see output.h. */
+typedef struct {
+    char *folder;           /* NULL: not named yet */
+    int ready;              /* it is there, and ours */
+    size_t newest;          /* number of the newest that is known to be whole; 0: none */
+    size_t round;           /* and the round it was made after; SIZE_MAX: none */
+    fl_checkpoint_fn *tell; /* called for every one that is written, or cannot be; NULL: none */
+    void *arg;
+} fli_checkpoints;
+
 struct fl_run {
     fl_ctx *ctx;
     fli_plan plan;
@@ -24,10 +58,7 @@ struct fl_run {
     fli_exec *exec;
     fli_measure *measure;
     size_t round; /* finished rounds; of asynchronous methods, server steps */
-    /* the round under way */
-    uint32_t *cohort;
-    fli_ask *asks;        /* of it; late clients are dropped from these */
-    double *durations;    /* simulated, and as many again to sort them */
+    fli_round_under_way under_way;
     size_t empty;         /* rounds in which no client took part, or all were late, */
     size_t empty_row;     /* and how many of them were the last ones */
     int loss_warned;      /* the warning that the loss is far above its start was logged */
@@ -37,31 +68,21 @@ struct fl_run {
     int broadcast_is_new; /* the next round's broadcast is new to the clients */
     void *peek_buffer;    /* a client's vector, for fl_run_client_vector; NULL: not asked for yet */
     /* asynchronous methods */
-    fli_async *async;             /* NULL: the run goes in rounds */
-    double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
+    fli_async *async; /* NULL: the run goes in rounds */
+    fli_arrivals arrivals;
     /* where ranks make the run together, see output.h */
     fli_time_spent time_spent;   /* of this one, since the last row */
     fli_time_spent *times_spent; /* of each, up to the last row; NULL: there is none, or one process */
     /* what came out */
     fli_counts counts;
     fl_row now; /* what observers see: the counts of this round, what was measured last */
-    fl_row *rows;
-    size_t row_count, row_capacity;
+    fli_rows rows;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fl_stop stopped;
     atomic_int stop_requested; /* at this rank */
     int stop_agreed;           /* a stop was requested at any rank */
-    /* saving */
-    char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
-    int replace;    /* an earlier result of that name may go */
-    fli_lock *lock; /* of the output; NULL: not taken */
-    /* checkpoints, see output.h */
-    char *checkpoints;               /* their folder; NULL: not named yet */
-    int checkpoints_ready;           /* it is there, and ours */
-    size_t checkpoint;               /* number of the newest that is known to be whole; 0: none */
-    size_t checkpoint_round;         /* and the round it was made after; SIZE_MAX: none */
-    fl_checkpoint_fn *on_checkpoint; /* called for every one that is written, or cannot be; NULL: none */
-    void *on_checkpoint_arg;
+    fli_saving saving;
+    fli_checkpoints checkpoints;
     /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
     fl_status (*page)(fli_text *t, const fl_run *run);
     char *command;     /* what the page says that the run was made with; NULL: nothing */

@@ -23,6 +23,7 @@ typedef struct {
 struct fli_server_state {
     fl_ctx *ctx;
     fli_server_state_spec spec;
+    const fli_setup *setup;
     fli_space space;
     fli_message own;      /* vectors and scalars; the broadcast is a part of it */
     fli_message sums;     /* of the step under way */
@@ -51,19 +52,19 @@ static double weight_of(const void *state, size_t client) { return fli_server_st
 static fl_status extras_new(fli_server_state *c)
 {
     size_t n = c->space.n;
-    if (fli_algo_shows_start(c->spec.algo)) {
+    if (fli_algo_shows_start(c->setup->algo)) {
         c->start = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
-        c->shown = fli_alloc(c->ctx, c->spec.clients / 8 + 1, 1);
+        c->shown = fli_alloc(c->ctx, c->setup->clients / 8 + 1, 1);
         if (!c->start || !c->shown) return FL_ENOMEM;
     }
-    if (c->spec.regularizer && !(c->doubles = fli_alloc(c->ctx, 2 * n, sizeof *c->doubles))) return FL_ENOMEM;
-    int apart = c->spec.regularizer && c->space.place;
+    if (c->setup->regularizer && !(c->doubles = fli_alloc(c->ctx, 2 * n, sizeof *c->doubles))) return FL_ENOMEM;
+    int apart = c->setup->regularizer && c->space.place;
     return apart && !(c->plain = fli_alloc(c->ctx, n, c->space.ops->size)) ? FL_ENOMEM : FL_OK;
 }
 
 static fl_status slice_new(fli_server_state *c, size_t size, size_t number)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     server_slice *s = &c->slices[number];
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums), from = number * size;
     s->from = from;
@@ -82,10 +83,10 @@ static fl_status slice_new(fli_server_state *c, size_t size, size_t number)
 
 static fl_status slices_new(fli_server_state *c)
 {
-    size_t n = c->space.n, ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
+    size_t n = c->space.n, ranks = fli_ranked(c->setup->ranks) ? c->setup->ranks->count : 1;
     size_t wanted = n / SLICE > ranks ? n / SLICE : ranks, most = wanted < MOST_SLICES ? wanted : MOST_SLICES;
     size_t size = c->spec.slice ? c->spec.slice : most > 1 ? ((n - 1) / most + 64) / 64 * 64 /* on cache lines */ : n;
-    if (c->spec.algo->traits & FLI_ALGO_WHOLE_ABSORB || c->space.place) size = n;
+    if (c->setup->algo->traits & FLI_ALGO_WHOLE_ABSORB || c->space.place) size = n;
     size_t count = size < n ? n / size + (n % size != 0) : 1;
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
     fl_status s = FL_OK;
@@ -108,13 +109,13 @@ static void slices_free(fli_server_state *c)
 /* Rank r's slices begin with this one. Where there are fewer than ranks, the lowest ones have them. */
 static size_t first_slice(const fli_server_state *c, uint32_t rank)
 {
-    uint32_t ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
+    uint32_t ranks = fli_ranked(c->setup->ranks) ? c->setup->ranks->count : 1;
     return (rank * c->count + ranks - 1) / ranks;
 }
 
 static void own_slices(const fli_server_state *c, size_t *from, size_t *to)
 {
-    uint32_t rank = fli_ranked(c->spec.ranks) ? c->spec.ranks->rank : 0;
+    uint32_t rank = fli_ranked(c->setup->ranks) ? c->setup->ranks->rank : 0;
     *from = c->spec.partial ? 0 : first_slice(c, rank);
     *to = c->spec.partial ? c->count : first_slice(c, rank + 1);
 }
@@ -131,7 +132,7 @@ fli_entries fli_server_state_range(const fli_server_state *c, uint32_t rank)
 
 static fl_status ranks_new(fli_server_state *c)
 {
-    const fl_ranks *r = c->spec.ranks;
+    const fl_ranks *r = c->setup->ranks;
     if (!fli_ranked(r)) return FL_OK;
     if (!(c->at = fli_alloc(c->ctx, r->count + 1, sizeof *c->at))) return FL_ENOMEM;
     for (uint32_t i = 0; i <= r->count; i++) c->at[i] = entry_of(c, first_slice(c, i)) * c->space.ops->size;
@@ -144,7 +145,7 @@ static fl_status share_vectors(fli_server_state *c, void *const *vec, size_t cou
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < count; i++) {
         if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), vec[i], c->passed);
-        s = fli_ranks_gather(c->ctx, c->spec.ranks, c->passed ? c->passed : vec[i], c->at);
+        s = fli_ranks_gather(c->ctx, c->setup->ranks, c->passed ? c->passed : vec[i], c->at);
         if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, vec[i]);
     }
     return s;
@@ -153,17 +154,17 @@ static fl_status share_vectors(fli_server_state *c, void *const *vec, size_t cou
 /* Scalars come out the same in every slice, but a rank need not have one: rank 0 has the first. */
 static fl_status share_scalars(fli_server_state *c)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     fl_status s = fli_server_state_status(c);
-    if ((s = fli_ranks_agree(c->ctx, c->spec.ranks, s))) return s;
-    s = fli_ranks_share(c->ctx, c->spec.ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
-    return s ? s : fli_ranks_share(c->ctx, c->spec.ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
+    if ((s = fli_ranks_agree(c->ctx, c->setup->ranks, s))) return s;
+    s = fli_ranks_share(c->ctx, c->setup->ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
+    return s ? s : fli_ranks_share(c->ctx, c->setup->ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
 }
 
 /* The ranks' partial sums become those of all uploads, everywhere. */
 static fl_status add_vector(fli_server_state *c, void *v)
 {
-    const fl_ranks *r = c->spec.ranks;
+    const fl_ranks *r = c->setup->ranks;
     if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), v, c->passed);
     fl_status s = fli_ranks_add(c->ctx, r, c->passed ? c->passed : v, c->space.n, c->space.ops->size);
     if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, v);
@@ -172,10 +173,10 @@ static fl_status add_vector(fli_server_state *c, void *v)
 
 static fl_status add_sums(fli_server_state *c)
 {
-    const fli_algo *a = c->spec.algo;
-    fl_status s = fli_ranks_agree(c->ctx, c->spec.ranks, fli_server_state_status(c));
+    const fli_algo *a = c->setup->algo;
+    fl_status s = fli_ranks_agree(c->ctx, c->setup->ranks, fli_server_state_status(c));
     for (size_t i = 0; !s && i < fli_names_count(a->sums); i++) s = add_vector(c, c->sums.vec[i]);
-    if (!s) s = fli_ranks_add(c->ctx, c->spec.ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
+    if (!s) s = fli_ranks_add(c->ctx, c->setup->ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
     return s;
 }
 
@@ -187,7 +188,7 @@ size_t fli_server_state_remembers(const fli_algo *a, const void *params, int mea
 
 static fl_status memory_new(fli_server_state *c)
 {
-    c->remembered = fli_server_state_remembers(c->spec.algo, c->spec.params, c->spec.measure_potential);
+    c->remembered = fli_server_state_remembers(c->setup->algo, c->setup->params, c->setup->measure_potential);
     if (!c->remembered) return FL_OK;
     c->moves = fli_alloc(c->ctx, c->remembered, sizeof *c->moves);
     c->before = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
@@ -196,15 +197,16 @@ static fl_status memory_new(fli_server_state *c)
 
 fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out)
 {
-    const fli_algo *a = spec->algo;
+    const fli_algo *a = spec->setup->algo;
     fl_status s;
     fli_server_state *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
-    c->space = spec->model->space;
+    c->setup = spec->setup;
+    c->space = spec->setup->model->space;
     c->space.place = spec->place;
-    c->user_failure = spec->user_failure && !fli_ranked(spec->ranks) ? spec->user_failure : &c->own_failure;
+    c->user_failure = spec->user_failure && !fli_ranked(spec->setup->ranks) ? spec->user_failure : &c->own_failure;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
         (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c)) || (s = memory_new(c))) {
@@ -237,13 +239,13 @@ const fli_message *fli_server_state_broadcast(const fli_server_state *c) { retur
 
 size_t fli_server_state_broadcast_bytes(const fli_server_state *c)
 {
-    return fli_parts_vectors(c->spec.algo->down) * fli_vector_stride(&c->space);
+    return fli_parts_vectors(c->setup->algo->down) * fli_vector_stride(&c->space);
 }
 
 double fli_server_state_weight(const fli_server_state *c, size_t client)
 {
-    if (c->spec.weights) return c->spec.weights[client];
-    if (c->spec.uniform) return 1 / (double)c->spec.clients;
+    if (c->setup->weights) return c->setup->weights[client];
+    if (c->setup->uniform) return 1 / (double)c->setup->clients;
     return (double)c->spec.size(c->spec.arg, client) / (double)c->spec.samples;
 }
 
@@ -288,18 +290,18 @@ static void from_doubles(const fli_server_state *c, void *x)
 static void prox(const void *state, double eta, void *x)
 {
     const fli_server_state *c = state;
-    const fli_regularizer *g = c->spec.regularizer;
+    const fli_regularizer *g = c->setup->regularizer;
     if (!g) return;
     to_doubles(c, x);
-    g->prox(c->spec.regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
+    g->prox(c->setup->regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
     from_doubles(c, x);
 }
 
 double fli_server_state_regularizer(fli_server_state *c)
 {
-    if (!c->spec.regularizer) return 0;
+    if (!c->setup->regularizer) return 0;
     to_doubles(c, c->own.vec[0]);
-    return c->spec.regularizer->value(c->spec.regularizer_params, c->space.n, c->doubles);
+    return c->setup->regularizer->value(c->setup->regularizer_params, c->space.n, c->doubles);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------------------- */
@@ -307,7 +309,7 @@ double fli_server_state_regularizer(fli_server_state *c)
 /* What the slices have of their own, as the server has it. */
 static void set_slices(fli_server_state *c)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     for (size_t i = 0; i < c->count; i++) {
         server_slice *s = &c->slices[i];
         s->view = c->view;
@@ -325,18 +327,18 @@ static void set_slices(fli_server_state *c)
 
 static fli_server_step view_of(fli_server_state *c, const fli_step *step)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     size_t phases = step->phases ? step->phases : 1;
     return (fli_server_step){
         .space = &c->space,
-        .params = c->spec.params,
-        .clients = c->spec.clients,
+        .params = c->setup->params,
+        .clients = c->setup->clients,
         .cohort = step->cohort,
         .cohort_weight = step->cohort_weight,
-        .momentum = c->spec.momentum,
+        .momentum = c->setup->sgd.momentum,
         .phase = step->phase,
         .phases = phases,
-        .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, phases) : 0,
+        .stage = a->rounds.stage ? a->rounds.stage(c->setup->params, step->phase, phases) : 0,
         .warm_up = step->warm_up,
         .vec = c->own.vec,
         .sum = c->sums.vec,
@@ -346,7 +348,7 @@ static fli_server_step view_of(fli_server_state *c, const fli_step *step)
         .prox_arg = c,
         .weight = weight_of,
         .weight_arg = c,
-        .bilevel = c->spec.model->bilevel,
+        .bilevel = c->setup->model->bilevel,
         .moves = c->moves,
         .failure = &c->failure,
     };
@@ -362,13 +364,13 @@ static void view_step(fli_server_state *c, const fli_step *step)
 double fli_server_state_potential(fli_server_state *c, const double *sum)
 {
     fli_server_step now = view_of(c, &(fli_step){0});
-    return c->spec.algo->theory.potential.server(&now, sum, fli_server_state_regularizer(c));
+    return c->setup->algo->theory.potential.server(&now, sum, fli_server_state_regularizer(c));
 }
 
 double fli_server_state_gap_eta(fli_server_state *c)
 {
     fli_server_step now = view_of(c, &(fli_step){0});
-    return c->spec.algo->theory.gap.eta ? c->spec.algo->theory.gap.eta(&now) : 0;
+    return c->setup->algo->theory.gap.eta ? c->setup->algo->theory.gap.eta(&now) : 0;
 }
 
 void fli_server_state_resume(fli_server_state *c, const fli_step *step)
@@ -381,7 +383,7 @@ void fli_server_state_resume(fli_server_state *c, const fli_step *step)
 static void check_call(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
-    fli_user_failure_word(failure, c->spec.algo, call, ask, c->step.round);
+    fli_user_failure_word(failure, c->setup->algo, call, ask, c->step.round);
     fli_user_failure_note(c->user_failure, failure);
 }
 
@@ -402,7 +404,7 @@ fl_status fli_server_state_agree(const fli_server_state *c)
 {
     fl_status s = fli_server_state_status(c);
     if (!s && user_failed(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.user_failure->first.text);
-    return fli_ranks_agree(c->ctx, c->spec.ranks, s);
+    return fli_ranks_agree(c->ctx, c->setup->ranks, s);
 }
 
 /* Once, before the first turn of anybody. */
@@ -414,8 +416,8 @@ static void start(fli_server_state *c)
         fli_copy(&c->space, c->own.vec[0], c->start);
         c->own.start = c->start;
     }
-    if (!c->spec.algo->start) return;
-    c->spec.algo->start(&c->view);
+    if (!c->setup->algo->start) return;
+    c->setup->algo->start(&c->view);
     check_call(c, "start", NULL, &c->failure);
 }
 
@@ -427,7 +429,7 @@ void fli_server_state_start(fli_server_state *c)
 
 void fli_server_state_begin(fli_server_state *c, const fli_step *step)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&c->space, c->sums.vec[i]);
     memset(c->sums.num, 0, a->scalar_sums * sizeof *c->sums.num);
     view_step(c, step);
@@ -443,7 +445,7 @@ static size_t slice_count(const fli_server_state *c) { return c->count; }
 
 static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange *x, size_t staleness)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     server_slice *s = &c->slices[number];
     if (user_failed(c)) return;
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
@@ -472,7 +474,7 @@ static void advance_slice(void *state, size_t number, size_t worker)
     server_slice *s = &c->slices[c->advances_from + number];
     (void)worker;
     if (user_failed(c)) return;
-    c->spec.algo->advance(&s->view);
+    c->setup->algo->advance(&s->view);
     check_call(c, "advance", NULL, &s->failure);
     s->finite = fli_finite(&s->space, s->vec[0]);
 }
@@ -480,12 +482,12 @@ static void advance_slice(void *state, size_t number, size_t worker)
 /* A prox may look at all entries at once. */
 static int whole(const fli_server_state *c)
 {
-    return c->count == 1 || c->spec.regularizer || c->spec.algo->traits & FLI_ALGO_WHOLE_ADVANCE;
+    return c->count == 1 || c->setup->regularizer || c->setup->algo->traits & FLI_ALGO_WHOLE_ADVANCE;
 }
 
 static void advance_whole(fli_server_state *c)
 {
-    c->spec.algo->advance(&c->view);
+    c->setup->algo->advance(&c->view);
     check_call(c, "advance", NULL, &c->failure);
 }
 
@@ -502,7 +504,7 @@ static void advance_slices(fli_server_state *c, fli_pool *pool)
 /* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
 static fl_status advance_over_ranks(fli_server_state *c, fli_pool *pool)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums);
     int together = whole(c);
     if (!together) advance_slices(c, pool);
@@ -530,7 +532,7 @@ static fl_status advance(fli_server_state *c, fli_pool *pool)
         for (size_t i = 0; i < c->count; i++) finite = finite && c->slices[i].finite;
     if ((s = fli_server_state_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
-                    c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
+                    c->step.round + 1, c->setup->algo->name, fli_algo_remedy(c->setup->algo));
 }
 
 /* x is a step further than c->before, which becomes the difference. */
@@ -555,13 +557,13 @@ fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange 
     if (x->status == FL_ECALLBACK && fli_user_failure_there(c->user_failure)) return fli_server_state_status(c);
     if (x->status != FL_EDIVERGED || x->ask.kind != FLI_ASK_TURN)
         return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     const char *whose = x->own_diverged ? "own" : "local";
     const char *remedy = x->own_diverged && a->personal.remedy ? a->personal.remedy
                          : a->remedy                           ? a->remedy
                                                                : FLI_LOCAL_REMEDY;
-    const fli_solvers *all = &c->spec.solvers;
-    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->spec.params, &x->ask)]];
+    const fli_solvers *all = &c->setup->solvers;
+    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, &x->ask)]];
     if (!solver->counts_steps || x->own_diverged)
         return fli_fail(c->ctx, x->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",
@@ -581,7 +583,7 @@ size_t fli_server_state_missed(const fli_server_state *c, size_t *uploads)
 
 void fli_server_state_save(const fli_server_state *c, fli_saver *out)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     fli_save_part(out, "server");
     fli_save_count(out, c->started != 0);
     fli_save_count(out, c->uploads);
@@ -592,12 +594,12 @@ void fli_server_state_save(const fli_server_state *c, fli_saver *out)
     fli_save_reals(c->sums.num, a->scalar_sums, out);
     fli_save_reals(c->moves, c->remembered, out);
     fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
-    if (c->shown) fli_save_bytes(out, c->shown, c->spec.clients / 8 + 1);
+    if (c->shown) fli_save_bytes(out, c->shown, c->setup->clients / 8 + 1);
 }
 
 void fli_server_state_load(fli_server_state *c, fli_loader *in)
 {
-    const fli_algo *a = c->spec.algo;
+    const fli_algo *a = c->setup->algo;
     fli_load_part(in, "server");
     c->started = (int)fli_load_count(in, 1);
     c->uploads = (size_t)fli_load_count(in, SIZE_MAX);
@@ -608,7 +610,7 @@ void fli_server_state_load(fli_server_state *c, fli_loader *in)
     fli_load_reals(c->sums.num, a->scalar_sums, in);
     fli_load_reals(c->moves, c->remembered, in);
     fli_load_vectors(&c->space, &c->start, c->start != NULL, in);
-    if (c->shown) fli_load_bytes(in, c->shown, c->spec.clients / 8 + 1);
+    if (c->shown) fli_load_bytes(in, c->shown, c->setup->clients / 8 + 1);
     c->own.start = c->started ? c->start : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "message/codec.h"
 #include "message/exchange.h"
+#include "message/setup.h"
 #include "ranks/ranks.h"
 #include "regularizer/regularizer.h"
 
@@ -20,27 +21,17 @@ typedef struct {
 
 /* All borrowed; must outlive the server state. */
 typedef struct {
-    const fli_model *model;
-    fli_place *place; /* of the server's vectors; NULL: plain memory */
-    const fli_algo *algo;
-    const void *params;
-    fli_solvers solvers;                            /* of the clients' local problems */
-    size_t clients;                                 /* N */
-    size_t samples;                                 /* of all of them */
-    int uniform;                                    /* w_i = 1/N instead of n_i/n */
-    const double *weights;                          /* w_i given; NULL: by the rule above */
+    const fli_setup *setup;
+    fli_place *place;                               /* of the server's vectors; NULL: plain memory */
+    size_t samples;                                 /* of all clients */
     size_t (*size)(const void *arg, size_t client); /* n_i */
     const void *arg;
-    double momentum;                    /* of the clients' local steps */
-    const fli_regularizer *regularizer; /* NULL: none */
-    const void *regularizer_params;
     size_t slice; /* entries of a slice; 0: what is fast; with a place there is only one */
     fli_after_absorb after_absorb;
     /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
-     * server's is its own as well, for that of the clients here is not known to the others. */
+     * server's is its own as well, for that of the clients here is not known to the others. Each of these has the whole
+     * server, and a part of its slices. */
     fli_user_failure *user_failure;
-    const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
-    int measure_potential; /* the method's potential will be asked for: see fli_potential.remembers */
     int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
 } fli_server_state_spec;
 

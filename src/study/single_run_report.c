@@ -90,7 +90,7 @@ static fl_status copy_clients(fl_study *s, const fl_run *run)
 static fl_status copy_claims(fl_study *s, const fl_run *run)
 {
     const fli_fed *fed = run->plan.fed;
-    if (!run->plan.remote_queue) return FL_OK;
+    if (!run->plan.setup.remote_queue) return FL_OK;
     size_t *claims = fli_alloc(s->ctx, fed->clients, sizeof *claims);
     if (!claims) return FL_ENOMEM;
     for (size_t i = 0; i < fed->clients; i++) claims[i] = fli_fed_size(fed, i);

@@ -46,7 +46,10 @@ static void ask_of_decay(fli_check *c)
 }
 
 /* Pseudo labels, or memberships, with a method whose theorem has no f_i(x, y_i). */
-static int is_beside_theory(const fli_plan *p) { return p->model->latent && !(p->algo->traits & FLI_ALGO_BLOCKS); }
+static int is_beside_theory(const fli_plan *p)
+{
+    return p->model->latent && !(p->setup.algo->traits & FLI_ALGO_BLOCKS);
+}
 
 static void ask_of_blocks(fli_check *c)
 {
@@ -80,11 +83,11 @@ static void ask_of_cohorts(fli_check *c)
 
 static void ask_all(fli_check *c)
 {
-    const fli_theory *theory = &c->plan.algo->theory;
+    const fli_theory *theory = &c->plan.setup.algo->theory;
     if (!theory->check) return;
     for (size_t i = 0; i < c->facts.measured; i++)
         fli_ask_theory(&c->plan, theory->check, &c->facts.client[i], &c->found);
-    if (theory->check_all) theory->check_all(c->plan.params, &c->facts.all, &c->found);
+    if (theory->check_all) theory->check_all(c->plan.setup.params, &c->facts.all, &c->found);
     if (!c->found.count) return;
     if (fli_settings_solver(&c->plan.settings))
         fli_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
@@ -134,8 +137,8 @@ static void find_fixes(fli_check *c)
     const fli_plan *p = &c->plan;
     fli_fixes all = {.found = &c->found};
     c->fixes = (fli_fixes){.found = &c->found};
-    if (!p->algo->theory.fix || !fli_check_failing(c) || !(c->facts.worst.probability > 0)) return;
-    p->algo->theory.fix(p->params, &c->facts.worst, &all);
+    if (!p->setup.algo->theory.fix || !fli_check_failing(c) || !(c->facts.worst.probability > 0)) return;
+    p->setup.algo->theory.fix(p->setup.params, &c->facts.worst, &all);
     if (p->model->decay_by == FLI_DECAY_BY_BATCH)
         fli_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
     if (is_beside_theory(p) && !p->model->latent->every) fli_fix_word(&all, "one block", "semi.labels", "none", NULL);
@@ -205,9 +208,9 @@ static fl_status add_client(fl_ctx *ctx, at_start *s, const fli_facts *f, fli_st
 
 static double regularizer_at(const fli_plan *p, const at_start *s, double *x)
 {
-    if (!p->regularizer) return 0;
+    if (!p->setup.regularizer) return 0;
     p->model->space.ops->to_f64(p->model->space.n, s->x, x);
-    return p->regularizer->value(p->settings.regularizer.params, p->model->space.n, x);
+    return p->setup.regularizer->value(p->settings.regularizer.params, p->model->space.n, x);
 }
 
 static fl_status add_all(fl_ctx *ctx, at_start *s, fli_start_values *out, double *slope2)
@@ -266,15 +269,15 @@ static const char *obstacle(const fli_check *c, const fli_promise *p)
 static fl_status promise_rounds(fli_check *c)
 {
     fl_ctx *ctx = c->plan.ctx;
-    const fli_theory *theory = &c->plan.algo->theory;
+    const fli_theory *theory = &c->plan.setup.algo->theory;
     fli_start_values start;
     if (!theory->promise) return FL_OK;
-    theory->promise(c->plan.params, &c->facts.all, NULL, &c->rounds);
+    theory->promise(c->plan.setup.params, &c->facts.all, NULL, &c->rounds);
     if (!c->rounds.missing) c->rounds.missing = obstacle(c, &c->rounds);
     if (c->rounds.missing) return FL_OK;
     double *slope2 = fli_alloc(ctx, c->facts.measured, sizeof *slope2);
     fl_status s = slope2 ? measure_start(ctx, c, &start, slope2) : FL_ENOMEM;
-    if (!s) theory->promise(c->plan.params, &c->facts.all, &start, &c->rounds);
+    if (!s) theory->promise(c->plan.setup.params, &c->facts.all, &start, &c->rounds);
     if (!s && !(isfinite(c->rounds.times_eps) && start.slope2 > 0))
         c->rounds.missing = "the objective at the start has no bound, or no slope";
     for (size_t k = 0; k < FLI_CHECK_EPS && !s; k++) {
@@ -331,7 +334,7 @@ static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *bef
     fl_status s = fli_plan_data(cfg, like, &c->plan);
     if (!s) s = fli_plan_finish(&c->plan, cfg);
     if (s) return s;
-    if (!c->plan.algo->theory.check && !c->plan.model->desc->hvp) return FL_OK; /* nothing to be measured for */
+    if (!c->plan.setup.algo->theory.check && !c->plan.model->desc->hvp) return FL_OK; /* nothing to be measured for */
     if (before && same_curvatures(&before->plan, &c->plan))
         s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
     else

@@ -11,7 +11,7 @@
 /* The solver of the stage in which steps are taken, or of the first. */
 static const fli_solver *working_solver(const fli_plan *p)
 {
-    const fli_solvers *all = &p->solvers;
+    const fli_solvers *all = &p->setup.solvers;
     size_t i = 0;
     while (i < all->count && !all->at[i]->counts_steps) i++;
     return all->at[i < all->count ? i : 0];
@@ -19,7 +19,7 @@ static const fli_solver *working_solver(const fli_plan *p)
 
 static int gradients_over_all(const fli_plan *p)
 {
-    const fli_solvers *all = &p->solvers;
+    const fli_solvers *all = &p->setup.solvers;
     int any = 0;
     for (size_t i = 0; i < all->count; i++) any |= all->at[i]->full_gradient;
     return any;
@@ -42,7 +42,7 @@ static void print_work(fli_text *t, const fli_check *c)
         if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
     }
     fli_text_addf(t, "; %s with probability %.4g at least\n\n",
-                  p->algo->traits & FLI_ALGO_BYSTANDERS ? "a client is in the cohort" : "takes part",
+                  p->setup.algo->traits & FLI_ALGO_BYSTANDERS ? "a client is in the cohort" : "takes part",
                   c->facts.worst.probability);
 }
 
@@ -62,7 +62,7 @@ static void print_how_measured(fli_text *t, const fli_check *c)
 static void print_head(fli_text *t, const fli_check *c)
 {
     const fli_plan *p = &c->plan;
-    fli_text_addf(t, "method      %s, %s\n", p->algo->name, p->algo->citation);
+    fli_text_addf(t, "method      %s, %s\n", p->setup.algo->name, p->setup.algo->citation);
     if (!c->facts.measured) return;
     fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured; ", c->facts.all.least_smoothness,
                   c->facts.worst.smoothness, c->facts.measured, p->fed->clients);
@@ -135,9 +135,9 @@ static void advise(fli_text *t, const fli_check *c)
         fli_text_add(t, "no setting satisfies them while a client never takes part\n");
         return;
     }
-    if (fli_regularizer_weak_convexity(p->regularizer, p->settings.regularizer.params) > 0) {
+    if (fli_regularizer_weak_convexity(p->setup.regularizer, p->settings.regularizer.params) > 0) {
         fli_text_addf(t, "no setting of the method satisfies them with regularizer %s, which is not convex\n",
-                      p->regularizer->name);
+                      p->setup.regularizer->name);
         return;
     }
     if (fixed) fli_text_addf(t, "%s: ", how_far);
@@ -287,8 +287,8 @@ static void check_json_rounds(fli_json *j, const fli_check *c)
 
 void fli_check_json(fli_json *j, const fli_check *c)
 {
-    fli_json_text(j, "method", c->plan.algo->name);
-    fli_json_text(j, "from", c->plan.algo->citation);
+    fli_json_text(j, "method", c->plan.setup.algo->name);
+    fli_json_text(j, "from", c->plan.setup.algo->citation);
     fli_json_text(j, "settled", c->plan.settled);
     put_facts(j, c);
     fli_json_truth(j, "has_conditions", c->found.count > 0);

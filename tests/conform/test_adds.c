@@ -73,7 +73,9 @@ static void watch(fixture *f, const fli_algo *a)
     watched = a;
     absorbed = depends = changes = 0;
     copy.absorb = absorb;
-    spec.algo = &copy;
+    fli_setup setup = *spec.setup;
+    setup.algo = &copy;
+    spec.setup = &setup;
     run_anew(f, run, &spec);
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     fl_run_free(run);

@@ -216,12 +216,12 @@ static load load_of(const fli_part *parts, const fli_algo *a, const void *params
  * work to an accuracy, and nobody knows. */
 static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
 {
-    const fli_algo *a = run->plan.algo;
+    const fli_algo *a = run->plan.setup.algo;
     const void *params = run->plan.settings.algorithm.params;
     fli_card card = fli_exec_card(run->exec, 0);
     size_t steps = (size_t)fli_ask_for(&run->plan.ask_params, &card, r, r, 0).steps, sum = 0;
     for (size_t phase = 0; phase < phases; phase++) {
-        const fli_solvers *all = &run->plan.solvers;
+        const fli_solvers *all = &run->plan.setup.solvers;
         const fli_solver *s = all->at[all->of[a->rounds.stage ? a->rounds.stage(params, phase, phases) : 0]];
         if (!s->full_gradient && !s->counts_steps) return 0;
         sum += (s->full_gradient ? 3 : 0) + (s->counts_steps ? steps : 0); /* ceil(10 / 4) */

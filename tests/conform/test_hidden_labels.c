@@ -104,9 +104,9 @@ static fl_run *run_of(fixture *f, const char *path, const fli_algo *a, const cha
 static void check_same(const fl_run *const r[2], const char *what)
 {
     size_t bytes = fli_bytes(&r[0]->plan.model->space);
-    assert_int_equal(r[0]->row_count, r[1]->row_count);
-    for (size_t k = 0; k < r[0]->row_count; k++) {
-        const fl_row *a = &r[0]->rows[k], *b = &r[1]->rows[k];
+    assert_int_equal(r[0]->rows.count, r[1]->rows.count);
+    for (size_t k = 0; k < r[0]->rows.count; k++) {
+        const fl_row *a = &r[0]->rows.at[k], *b = &r[1]->rows.at[k];
         if (fl_row_get(a, "train_loss") != fl_row_get(b, "train_loss") ||
             fl_row_get(a, "test_loss") != fl_row_get(b, "test_loss") ||
             fl_row_get(a, "gradient2") != fl_row_get(b, "gradient2") ||
@@ -116,7 +116,7 @@ static void check_same(const fl_run *const r[2], const char *what)
     }
     if (memcmp(fli_exec_server(r[0]->exec)[0], fli_exec_server(r[1]->exec)[0], bytes))
         fail_msg("%s: the model depends on hidden labels", what);
-    for (size_t i = 0; i < CLIENTS && !r[0]->plan.algo->async.pace; i++) {
+    for (size_t i = 0; i < CLIENTS && !r[0]->plan.setup.algo->async.pace; i++) {
         void *own[2];
         double mix[2];
         for (size_t k = 0; k < 2; k++) {

@@ -22,13 +22,8 @@ static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *ex
     engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 0, 3), "least_squares", &fli_ops_f64, 0, a, "", 1,
                 (fli_sgd_spec){0}, 1);
     fli_exec_free(e.exec);
-    fli_exec_spec spec = {.model = e.model,
-                          .fed = e.fed,
-                          .algo = a,
-                          .params = bound(f->ctx, &e.arena, a->keys, a->params_size, ""),
-                          .uniform = 1,
-                          .threads = 1,
-                          .executor = executor};
+    e.setup = setup_of(e.model, e.fed, a, bound(f->ctx, &e.arena, a->keys, a->params_size, ""));
+    fli_exec_spec spec = {.setup = &e.setup, .threads = 1, .executor = executor};
     assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e.exec));
     fl_status s = FL_OK;
     for (size_t r = 0; r < rounds && !s; r++) {
@@ -139,7 +134,7 @@ static void unkept(void **state)
     fl_run *run = NULL;
     fl_config *cfg = fixture_config(f, config);
     assert_ok(f->ctx, fl_run_new(cfg, &run));
-    fli_algo cheat = *run->plan.algo;
+    fli_algo cheat = *run->plan.setup.algo;
     for (const fli_part *p = cheat.down; p->name; p++) {
         down[n] = *p;
         down[n++].use = FLI_FORGET;
@@ -148,19 +143,16 @@ static void unkept(void **state)
     for (int bytes = 0; bytes < 2; bytes++)
         for (int honest = 0; honest < 2; honest++) {
             fli_exec *e = NULL;
-            cheat.down = honest ? run->plan.algo->down : down;
-            fli_exec_spec spec = {.model = run->plan.model,
-                                  .fed = run->plan.fed,
-                                  .algo = &cheat,
-                                  .params = run->plan.settings.algorithm.params,
-                                  .threads = 1,
-                                  .executor = bytes ? &fli_executor_loopback : &fli_executor_threads};
+            cheat.down = honest ? run->plan.setup.algo->down : down;
+            fli_setup setup = setup_of(run->plan.model, run->plan.fed, &cheat, run->plan.settings.algorithm.params);
+            fli_exec_spec spec = {
+                .setup = &setup, .threads = 1, .executor = bytes ? &fli_executor_loopback : &fli_executor_threads};
             assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e));
             assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 7, fli_exec_server(e)[0]));
             fli_ask asks[N];
             for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2};
             fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = N};
-            r.phases = cheat.rounds.phases(spec.params, 0);
+            r.phases = cheat.rounds.phases(setup.params, 0);
             assert_int_equal(fli_exec_round(e, &r), bytes && !honest ? FL_EDIVERGED : FL_OK);
             fli_clear(f->ctx);
             fli_exec_free(e);
@@ -280,16 +272,16 @@ static void terms(void **state)
     engine e;
     engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 2, 3), "softmax", &fli_ops_f64, 0.5,
                 algo_named("scaffold"), "", 1, (fli_sgd_spec){8, 0.9}, 1);
-    fli_clients_spec spec = {.model = e.model, .fed = e.fed, .algo = algo_named("scaffold"), .clients = N, .seed = 77};
+    fli_setup setup = {.model = e.model, .fed = e.fed, .algo = algo_named("scaffold"), .clients = N, .seed = 77};
     double scale[DIM] = {1, 2, 3}, shift[DIM] = {0, -1, 0.5};
     char *names[] = {"cat", "a dog"};
-    spec.settings = "model:\n  kind: softmax\n";
+    setup.settings = "model:\n  kind: softmax\n";
     e.fed->train->scale = scale;
     e.fed->train->shift = shift;
     e.fed->train->segments = DIM;
     e.fed->train->class_name = names;
     fli_terms said, heard;
-    fli_terms_make(&spec, 2, &said);
+    fli_terms_make(&setup, 2, &said);
     size_t n = fli_terms_bytes(&said);
     unsigned char *bytes = malloc(n), *again = malloc(n + 1);
     fli_terms_write(&said, bytes);
@@ -301,7 +293,7 @@ static void terms(void **state)
     assert_string_equal(heard.class_name[1], "a dog");
     assert_string_equal(heard.model, "softmax");
     assert_string_equal(heard.method, "scaffold");
-    assert_string_equal(heard.settings, spec.settings);
+    assert_string_equal(heard.settings, setup.settings);
     fli_terms_write(&heard, again);
     assert_memory_equal(bytes, again, n);
     fli_terms_fini(&heard);
@@ -331,10 +323,9 @@ static void damaged_terms(void **state)
     engine e;
     engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 2, 3), "softmax", &fli_ops_f32, 0, algo_named("fedavg"),
                 "", 1, (fli_sgd_spec){0}, 1);
-    fli_clients_spec spec = {
-        .model = e.model, .fed = e.fed, .algo = algo_named("fedavg"), .clients = N, .settings = "x"};
+    fli_setup setup = {.model = e.model, .fed = e.fed, .algo = algo_named("fedavg"), .clients = N, .settings = "x"};
     fli_terms said, heard;
-    fli_terms_make(&spec, 0, &said);
+    fli_terms_make(&setup, 0, &said);
     size_t n = fli_terms_bytes(&said);
     unsigned char *bytes = malloc(n), *damaged = malloc(n);
     fli_terms_write(&said, bytes);
@@ -356,20 +347,20 @@ static void damaged_terms(void **state)
 
 /* The threads executor with a scale: bytes of all messages, by kind and way. */
 static double weighed[1 + FLI_ASK_LEVELS][2];
-static fli_exec_spec scales;
+static const fli_setup *scales;
 
 static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled)
 {
     for (size_t i = 0; i < n; i++) {
         fli_wire w;
         const fli_ask *ask = &list[i]->ask;
-        fli_wire_of(scales.model, scales.fed->classes, scales.algo, scales.params, ask, &w);
-        unsigned char *bytes = malloc(fli_wire_down(&w, scales.model, ask) + 1);
-        size_t down = fli_wire_down(&w, scales.model, ask);
-        if (down) fli_wire_write(w.down, w.moment, scales.model, list[i]->down, bytes); /* what is counted is there */
+        fli_wire_of(scales->model, scales->classes, scales->algo, scales->params, ask, &w);
+        unsigned char *bytes = malloc(fli_wire_down(&w, scales->model, ask) + 1);
+        size_t down = fli_wire_down(&w, scales->model, ask);
+        if (down) fli_wire_write(w.down, w.moment, scales->model, list[i]->down, bytes); /* what is counted is there */
         free(bytes);
         weighed[ask->kind][0] += (double)down;
-        weighed[ask->kind][1] += (double)fli_wire_up(&w, scales.model, ask);
+        weighed[ask->kind][1] += (double)fli_wire_up(&w, scales->model, ask);
     }
     fli_executor_threads.run(executor, list, n, filled);
 }
@@ -396,9 +387,10 @@ static void counted_is_carried(void **state)
         if ((*a)->traits & FLI_ALGO_BILEVEL) assert_ok(f->ctx, fl_config_set(cfg, "bilevel=hyper_representation"));
         assert_ok(f->ctx, fl_run_new(cfg, &run));
         /* the same run on scales */
-        scales = *fli_exec_spec_of(run->exec);
-        scales.executor = &weighing;
-        run_anew(f, run, &scales);
+        fli_exec_spec spec = *fli_exec_spec_of(run->exec);
+        spec.executor = &weighing;
+        scales = spec.setup;
+        run_anew(f, run, &spec);
         memset(weighed, 0, sizeof weighed);
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         const fl_row *row = fl_run_row(run);

@@ -19,7 +19,9 @@ static double *model_of(fixture *f, const fli_algo *a, const char *more, size_t 
     fl_run *run = run_new(f, base, set);
     fli_exec_spec spec = *fli_exec_spec_of(run->exec);
     spec.slice = slice;
-    spec.algo = a;
+    fli_setup setup = *spec.setup;
+    setup.algo = a;
+    spec.setup = &setup;
     run_anew(f, run, &spec);
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     *n = fl_run_parameters(run);

@@ -28,7 +28,7 @@ static void solution_with(const quadratic *q, const double *w, double *x)
 /* ||grad Phi~||, with weights proportional to what the method says that turns weigh; else ||grad Phi||. */
 static double slope_by_work(engine *e)
 {
-    const fli_exec_spec *s = fli_exec_spec_of(e->exec);
+    const fli_setup *s = fli_exec_setup(e->exec);
     double weights[CLIENTS], sum = 0;
     void *const *server = fli_exec_server(e->exec);
     fli_levels_solved found;

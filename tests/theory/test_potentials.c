@@ -43,7 +43,7 @@ static void falls_where_promised(void **state)
         logged l = {0};
         fl_ctx_on_log(f->ctx, keep_warning, &l);
         fl_run *run = run_done(f, LINREG, promised[k]);
-        size_t n = fl_run_rows(run, &rows), after = run->plan.algo->theory.potential.after;
+        size_t n = fl_run_rows(run, &rows), after = run->plan.setup.algo->theory.potential.after;
         for (size_t i = 0; i < n; i++) {
             double v = fl_row_get(&rows[i], "potential"), before = i ? fl_row_get(&rows[i - 1], "potential") : NAN;
             if (!(fl_row_get(&rows[i], "potential_rise") == 0)) fail_msg("%s: no promise, or a rise", promised[k]);
@@ -117,9 +117,9 @@ static void rises_are_said(void **state)
         char round[64];
         fl_ctx_on_log(f->ctx, keep_warning, &l);
         fl_run *run = run_new(f, LINREG, bad);
-        fli_algo other = *run->plan.algo;
+        fli_algo other = *run->plan.setup.algo;
         other.theory.potential.falls = promise ? anything : other.theory.potential.falls;
-        run->plan.algo = &other;
+        run->plan.setup.algo = &other;
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         size_t n = fl_run_rows(run, &rows), first = 1;
         while (first < n && !(fl_row_get(&rows[first], "potential") > fl_row_get(&rows[first - 1], "potential")))

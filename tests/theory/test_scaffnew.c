@@ -85,7 +85,7 @@ static void watch_pose(const fli_turn *t, fli_problem *p)
 
 static void steps_drawn(engine *e, fli_rng *rng)
 {
-    const fli_exec_spec *s = fli_exec_spec_of(e->exec);
+    const fli_setup *s = fli_exec_setup(e->exec);
     size_t q = algo_named("scaffnew")->rounds.steps(s->params, fli_rng_uniform(rng));
     for (size_t i = 0; i < N; i++) e->steps[i] = q;
 }

@@ -8,7 +8,7 @@
     "seed: 3\nrounds: 3\nthreads: 2\nprecision: f64\ndata: {kind: linreg, clients: 6, features: 4}\n"                  \
     "model: least_squares\nmetrics: {gradient_mapping: true, test: false, clients: false}\n"
 
-static double eta_of(const fl_run *run) { return fli_dr_eta(run->plan.params); }
+static double eta_of(const fl_run *run) { return fli_dr_eta(run->plan.setup.params); }
 
 /* lr times the mean number of steps of all clients; with momentum they go 1/(1 - momentum) as far. */
 static void by_work(void **state)
@@ -86,7 +86,7 @@ static void is_repeatable(void **state)
     fl_run *run = run_new(f, LINREG, "algorithm=feddr"), *given;
     snprintf(set, sizeof set, "algorithm={kind: feddr, eta: %.17g}", eta_of(run));
     given = run_new(f, LINREG, set);
-    assert_true(eta_of(run) == eta_of(given) && given->plan.params == given->plan.settings.algorithm.params);
+    assert_true(eta_of(run) == eta_of(given) && given->plan.setup.params == given->plan.settings.algorithm.params);
     fl_run_free(run);
     fl_run_free(given);
 }

@@ -17,7 +17,7 @@
 #include "data/partition/partition.h"
 #include "data/source.h"
 
-typedef struct {
+typedef struct fli_fed {
     fli_dataset *train; /* all stored samples; NULL when on demand */
     fli_dataset *test;  /* a separate test set; NULL: none. Of `tests` samples those from test_first on are here */
     size_t tests, test_first;

@@ -291,17 +291,13 @@ static void hypergradient(void **state)
 
 /* ---- the hypergradient of a federation --------------------------------------------------------------------- */
 
-static fli_exec *exec_of(fl_ctx *ctx, fli_arena *a, const fli_model *m, const fli_fed *fed)
+static fli_exec *exec_of(fl_ctx *ctx, fli_arena *a, const fli_model *m, const fli_fed *fed, fli_setup *setup)
 {
     const fli_algo *algo = algo_named("simfbo");
     fli_exec *e = NULL;
-    fli_exec_spec spec = {.model = m,
-                          .fed = fed,
-                          .algo = algo,
-                          .params = bound(ctx, a, algo->keys, algo->params_size, ""),
-                          .uniform = 1,
-                          .seed = 77,
-                          .threads = 1};
+    *setup = setup_of(m, fed, algo, bound(ctx, a, algo->keys, algo->params_size, ""));
+    setup->seed = 77;
+    fli_exec_spec spec = {.setup = setup, .threads = 1};
     assert_ok(ctx, fli_exec_new(ctx, &spec, &e));
     return e;
 }
@@ -374,7 +370,8 @@ static void hypergradient_of_runs(void **state)
         for (uint32_t j = 0; j < SAMPLES; j++) idx[j] = j;
         fli_batch_gather(&k.validation, k.fed->train, idx, SAMPLES); /* validation: 0 */
         fli_batch_gather(&k.train, k.fed->train, idx, SAMPLES);
-        fli_exec *e = exec_of(k.ctx, &k.arena, k.m, k.fed);
+        fli_setup setup;
+        fli_exec *e = exec_of(k.ctx, &k.arena, k.m, k.fed, &setup);
         random_point(k.p + k.q, 1, z);
         assert_ok(k.ctx, fli_hypergradient(k.ctx, e, z, NULL, NULL, &counts, &found));
         for (size_t j = 0; j < k.p; j++) {

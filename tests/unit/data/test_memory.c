@@ -263,14 +263,14 @@ static void weighs_clients(void **state)
         if (i) {
             assert_same_runs(usual, weighed[i]);
         } else {
-            double a = fl_row_get(&usual->rows[1], "train_loss"), b = fl_row_get(&weighed[i]->rows[1], "train_loss");
+            double a = fl_row_get(&usual->rows.at[1], "train_loss"), b = fl_row_get(&weighed[i]->rows.at[1], "train_loss");
             assert_true(a != b);
         }
         fl_run_free(usual);
         fl_config_free(cfg);
     }
     /* at the start all losses are log 3, whatever the weights; afterwards not */
-    assert_near(fl_row_get(&weighed[0]->rows[0], "train_loss"), log(3), 1e-12);
+    assert_near(fl_row_get(&weighed[0]->rows.at[0], "train_loss"), log(3), 1e-12);
     assert_true(!!memcmp(&weighed[0]->plan.samples, &weighed[1]->plan.samples, sizeof(fli_digest)));
     for (int i = 0; i < 3; i++) fl_run_free(weighed[i]);
     free(p);

@@ -22,7 +22,7 @@ static quadratic objective(fixture *f, const fl_run *run)
     for (size_t i = 0; i < CLIENTS; i++) {
         fli_view v;
         assert_ok(f->ctx, fli_view_open(f->ctx, fed, i, &v));
-        double n = (double)v.n_train, w = run->plan.uniform ? 1.0 / CLIENTS : n / (double)fed->samples, a[DIM];
+        double n = (double)v.n_train, w = run->plan.setup.uniform ? 1.0 / CLIENTS : n / (double)fed->samples, a[DIM];
         for (size_t s = 0; s < v.n_train; s++) {
             double b = v.ds->target[v.train[s]];
             fli_dataset_row(v.ds, v.train[s], a);

@@ -139,7 +139,7 @@ static void by_messages(void **state)
     foreign_init(&n);
     foreign_write(f, &n, 5);
     fl_run *direct = begin(f, "algorithm=scaffold"), *told = begin(f, "algorithm=scaffold;executor=loopback");
-    assert_null(strstr(told->plan.exec.settings, "start.safetensors"));
+    assert_null(strstr(told->plan.setup.settings, "start.safetensors"));
     assert_ok(f->ctx, fl_run_go(direct, NULL, NULL));
     assert_ok(f->ctx, fl_run_go(told, NULL, NULL));
     fl_run_model(direct, a, 64);

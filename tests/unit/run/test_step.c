@@ -234,7 +234,7 @@ static void starts_elsewhere(void **state)
         assert_ok(f->ctx, fl_run_start(b, x, n));
         assert_ok(f->ctx, fl_run_go(a, NULL, NULL));
         assert_ok(f->ctx, fl_run_go(b, NULL, NULL));
-        assert_true(fl_row_get(&a->rows[0], "train_loss") == fl_row_get(fl_run_row(first), "train_loss"));
+        assert_true(fl_row_get(&a->rows.at[0], "train_loss") == fl_row_get(fl_run_row(first), "train_loss"));
         assert_same(sets[i], a, b);
         fl_run_free(a);
         fl_run_free(b);

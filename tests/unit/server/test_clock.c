@@ -151,7 +151,7 @@ static void keeps(fixture *f, const char *assignments, const char *who, size_t c
         double x[DIM], y[DIM];
         snprintf(text, sizeof text, "algorithm=%s;rounds=6;%s", methods[k], assignments);
         fl_run *run = run_of(f, text);
-        const fli_algo *a = run->plan.algo;
+        const fli_algo *a = run->plan.setup.algo;
         double down = (double)fli_parts_vectors(a->down) * BYTES, up = (double)fli_parts_vectors(a->up) * BYTES;
         double start = fli_algo_shows_start(a) ? BYTES : 0; /* with everybody's first turn */
         size_t n = fl_run_rows(run, &rows);
@@ -233,10 +233,11 @@ static void everybody_late(void **state)
         assert_int_equal(fl_row_get(&rows[4], "cohort"), 0);
         assert_true(fl_row_get(&rows[4], "simulated_seconds") == 4 && fl_row_get(&rows[4], "bytes_up") == 0 &&
                     fl_row_get(&rows[4], "local_steps") == 0);
-        assert_true(fl_row_get(&rows[4], "bytes_down") == 4.0 * CLIENTS *
-                                                              (double)(fli_parts_vectors(run->plan.algo->down) +
-                                                                       (fli_algo_shows_start(run->plan.algo) != 0)) *
-                                                              BYTES);
+        assert_true(fl_row_get(&rows[4], "bytes_down") ==
+                    4.0 * CLIENTS *
+                        (double)(fli_parts_vectors(run->plan.setup.algo->down) +
+                                 (fli_algo_shows_start(run->plan.setup.algo) != 0)) *
+                        BYTES);
         assert_true(fl_row_get(&rows[4], "train_loss") == fl_row_get(&rows[0], "train_loss"));
         fl_run_free(run);
     }
