@@ -214,15 +214,30 @@ const char *fl_config_get(const fl_config *c, const char *key)
     return n && n->type == FLI_NODE_SCALAR ? n->text : "";
 }
 
+/* The settings in the arena, which is to be given back in either case. */
+static fl_status bind(const fl_config *c, fli_arena *a, fli_settings *out)
+{
+    fli_clear(c->ctx);
+    fli_arena_init(a, c->ctx);
+    return fli_settings_bind(c->ctx, a, c->root, out);
+}
+
+fl_status fl_config_check(const fl_config *c)
+{
+    fli_settings settings;
+    fli_arena arena;
+    fl_status s = bind(c, &arena, &settings);
+    fli_arena_fini(&arena);
+    return s;
+}
+
 fl_status fl_config_print(fl_config *c, fl_text_fn *out, void *arg)
 {
     fli_settings settings;
     fli_arena arena;
     fli_text text;
-    fli_clear(c->ctx);
-    fli_arena_init(&arena, c->ctx);
+    fl_status s = bind(c, &arena, &settings);
     fli_text_init(&text, c->ctx);
-    fl_status s = fli_settings_bind(c->ctx, &arena, c->root, &settings);
     if (!s) {
         fli_settings_print(&text, &settings);
         s = fli_text_ok(&text);

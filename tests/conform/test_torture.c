@@ -327,7 +327,7 @@ static fl_status describe(fixture *f, const void *arg)
     fl_config *cfg = fl_config_new(f->ctx);
     if (!cfg) return FL_ENOMEM;
     fl_status s = fl_config_load(cfg, arg);
-    if (!s) s = fl_config_print(cfg, ignore_text, NULL);
+    if (!s) s = fl_config_check(cfg);
     if (!s) s = fl_data_describe(cfg, NULL, 3, fixture_path(f, "parts.json"), ignore_text, NULL);
     fl_config_free(cfg);
     return s;

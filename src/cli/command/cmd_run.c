@@ -163,12 +163,6 @@ static fl_status put_options(const request *req, fl_config *cfg, const char *alg
     return s;
 }
 
-static void discard(void *unused, const char *text)
-{
-    (void)unused;
-    (void)text;
-}
-
 /* Completes and checks the configuration of one run; `algorithm` "" leaves the file's. Says what is wrong. */
 static int configure(session *x, fl_config *cfg, const char *file, const char *algorithm)
 {
@@ -177,7 +171,7 @@ static int configure(session *x, fl_config *cfg, const char *file, const char *a
     if (!s) s = finish_settings(x->req, cfg, file, algorithm);
     if (!s && ((code = check_name(x->req, cfg, file)) || (code = check_method(cfg, algorithm)))) return code;
     if (!s) s = put_options(x->req, cfg, algorithm);
-    if (!s) s = fl_config_print(cfg, discard, NULL);
+    if (!s) s = fl_config_check(cfg);
     if (!s) return CLI_OK;
     say_error(x->ctx);
     if (*algorithm) say("(this is %s of --algorithms)", algorithm);
