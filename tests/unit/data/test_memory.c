@@ -263,7 +263,8 @@ static void weighs_clients(void **state)
         if (i) {
             assert_same_runs(usual, weighed[i]);
         } else {
-            double a = fl_row_get(&usual->rows.at[1], "train_loss"), b = fl_row_get(&weighed[i]->rows.at[1], "train_loss");
+            double a = fl_row_get(&usual->rows.at[1], "train_loss"),
+                   b = fl_row_get(&weighed[i]->rows.at[1], "train_loss");
             assert_true(a != b);
         }
         fl_run_free(usual);
