@@ -131,7 +131,7 @@ static void work(load *l, const worker *w)
 {
     fli_packet p;
     fl_bytes ask;
-    fli_ask a;
+    fl_ask a;
     unsigned char head[FLI_ASK_BYTES];
     if (fli_packet_read(l->ctx, FLI_PACKET_ASK, w->body, w->n, &p)) die("an ask", fl_ctx_error(l->ctx));
     fli_ask_read(p.head, &a);

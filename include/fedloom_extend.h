@@ -182,33 +182,59 @@ fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *s);
 /* ---- a method of one's own --------------------------------------------------------------------------------------- */
 
 /* A parameter: a row of the method's table. In the method's functions all are doubles, in the order of the table: a
- * choice is the number of its word, a bool 0 or 1. */
-typedef enum { FL_KEY_REAL, FL_KEY_INT, FL_KEY_BOOL, FL_KEY_CHOICE } fl_key_type;
+ * choice is the number of its word, a bool 0 or 1. Methods may have rows of the first four types. */
+typedef enum {
+    FL_KEY_REAL,   /* double */
+    FL_KEY_INT,    /* int64_t */
+    FL_KEY_BOOL,   /* int */
+    FL_KEY_CHOICE, /* int: which of the words in `choices` */
+    FL_KEY_STRING, /* char *, never NULL */
+    FL_KEY_INTS,   /* fl_ints */
+    FL_KEY_REALS,  /* fl_reals; a single number counts as a list of one */
+    FL_KEY_SIZE    /* int64_t: bytes, written 4096, 512KiB, 1.5GiB; 0 is written auto */
+} fl_key_type;
+typedef struct {
+    size_t n;
+    int64_t *v;
+    int word; /* as below */
+} fl_ints;
+typedef struct {
+    size_t n;
+    double *v;
+    int word; /* an empty list: which of the key's words stands for it */
+} fl_reals;
 typedef struct {
     const char *name; /* NULL ends a table */
     fl_key_type type;
     const char *def;     /* as a user would write it; NULL: must be given */
-    double min, max;     /* inclusive; both 0: no bounds */
-    const char *choices; /* "one|two|three" */
+    double min, max;     /* numbers, also in lists: inclusive; both 0: no bounds */
+    const char *choices; /* "one|two|three"; lists: words, one of which may stand for the list, as "auto" */
     const char *help;    /* one sentence, lower case, no full stop */
+    size_t offset;       /* of the field in the struct that the table fills */
+    int per_client;      /* a list of reals with one value, or one per client */
 } fl_key;
 
 /* What a message is made of: rows of a table. */
 typedef enum {
     FL_PART_VECTOR,
     FL_PART_NUMBER, /* scalars: `count` of them from `at` on; 0 counts as 1 */
-    FL_PART_START   /* down: the start model */
+    FL_PART_START,  /* down: the start model */
+    FL_PART_UPPER,  /* two levels: a block of a vector */
+    FL_PART_LOWER
 } fl_what;
 typedef enum {
-    FL_PART_FORGET, /* down: gone when the turn is over */
-    FL_PART_KEEP,   /* down: the client has it until the round is over, so that later phases need not send it */
-    FL_PART_VALUE,  /* up: takes the place of what the server has */
-    FL_PART_CHANGE  /* up: is added, scaled, to what the server has */
+    FL_PART_FORGET,   /* down: gone when the turn is over */
+    FL_PART_KEEP,     /* down: the client has it until the round is over, so that later phases need not send it */
+    FL_PART_VALUE,    /* up: takes the place of what the server has */
+    FL_PART_CHANGE,   /* up: is added, scaled, to what the server has, so that it shrinks as a run converges */
+    FL_PART_KEEP_EACH /* down: kept, and what it was in every phase in which it was sent: fl_turn.history */
 } fl_use;
 /* When it is sent; 0: always. */
-#define FL_IN_PHASE(k) (1u << (k)) /* k < 24 */
+enum { FL_STAGES = 24 };
+#define FL_IN_PHASE(k) (1u << (k)) /* k < FL_STAGES */
+#define FL_IN_ROUNDS   0x00ffffffu /* any phase */
 #define FL_IN_WARM_UP  0x01000000u
-#define FL_AT_FIRST    0x02000000u /* with a client's first turn */
+#define FL_AT_FIRST    0x02000000u /* with a client's first turn, whatever the phase */
 typedef struct {
     const char *name; /* NULL ends a table */
     fl_what what;
@@ -220,15 +246,18 @@ typedef struct {
 
 /* What a client is asked. */
 typedef struct {
-    uint64_t round; /* server steps so far */
-    uint64_t steps; /* Q_i */
-    double lr;
+    uint64_t round;     /* server steps when it was made */
+    uint64_t steps;     /* Q_i */
+    double lr;          /* of a step; by a schedule that counts steps, their mean */
     double weight;      /* w_i */
     double probability; /* p_i: how likely the client takes part in a round */
     /* its number; how many take part, or were invited: over a network fewer may come, and absorb sees how many did */
     uint32_t client, cohort;
-    uint32_t phase, phases;
-    int warm_up, bystander;
+    uint32_t phase, phases; /* which exchange of the round this is, of how many */
+    int warm_up;            /* before the first round */
+    int bystander;          /* not in the cohort */
+    uint64_t stream;        /* names its mini-batches: a client never has the same twice */
+    uint32_t kind, flags;   /* the engine's */
 } fl_ask;
 
 /* A client's turn: what it was asked, what it was sent, what it keeps. */

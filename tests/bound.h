@@ -7,7 +7,7 @@
 #include "format/keys.h"
 
 /* Further arguments: key, value, key, value, ..., NULL. The struct lives in the arena. */
-static inline void *bound(fli_arena *a, const fli_key *keys, size_t size, ...)
+static inline void *bound(fli_arena *a, const fl_key *keys, size_t size, ...)
 {
     void *out = fli_arena_alloc(a, 1, size ? size : 1);
     fli_node *map = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);

@@ -128,7 +128,7 @@ UNUSED static fl_config *fixture_config(fixture *f, const char *yaml)
 
 /* Binds "key=value;key=value" through a table ("": all defaults; a list is written [a, b]). The struct lives in the
  * arena. */
-UNUSED static const void *bound(fl_ctx *ctx, fli_arena *a, const fli_key *keys, size_t size, const char *settings)
+UNUSED static const void *bound(fl_ctx *ctx, fli_arena *a, const fl_key *keys, size_t size, const char *settings)
 {
     fli_node *map = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     char copy[256], *save = NULL;
@@ -295,17 +295,17 @@ UNUSED static void engine_fini(engine *e)
 
 /* What a round asks of the given cohort, every client taking its number of steps. */
 UNUSED static void engine_ask(engine *e, size_t round, const uint32_t *clients, size_t count, double lr, size_t phases,
-                              uint32_t flags)
+                              int warm_up, uint32_t flags)
 {
-    fli_ask asks[256];
+    fl_ask asks[256];
     assert_true(count <= 256);
     for (size_t i = 0; i < count; i++)
-        asks[i] = (fli_ask){.client = clients[i],
-                            .stream = round,
-                            .steps = e->steps[clients[i]],
-                            .lr = lr,
-                            .probability = (double)count / (double)e->fed->clients};
-    fli_round r = {.round = round, .flags = flags, .asks = asks, .count = count, .phases = phases};
+        asks[i] = (fl_ask){.client = clients[i],
+                           .stream = round,
+                           .steps = e->steps[clients[i]],
+                           .lr = lr,
+                           .probability = (double)count / (double)e->fed->clients};
+    fli_round r = {.round = round, .flags = flags, .warm_up = warm_up, .asks = asks, .count = count, .phases = phases};
     assert_ok(e->ctx, fli_exec_round(e->exec, &r));
 }
 
@@ -314,14 +314,14 @@ UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count
 {
     const fli_setup *s = fli_exec_setup(e->exec);
     size_t phases = s->algo->rounds.phases ? s->algo->rounds.phases(s->params, 0) : 1;
-    engine_ask(e, e->round++, clients, count, lr, phases, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
+    engine_ask(e, e->round++, clients, count, lr, phases, 0, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
 }
 
 /* The turns before the first round, where the method wants them. */
 UNUSED static void engine_warm_up(engine *e, double lr)
 {
     if (!fli_exec_warms_up(e->exec)) return;
-    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
+    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, 1, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
 }
 
 UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double lr)

@@ -75,7 +75,7 @@ UNUSED static int takes_labels(fixture *f, const fli_algo *a)
     fli_arena_init(&arena, f->ctx);
     const void *params = bound(f->ctx, &arena, a->keys, a->params_size, "");
     int takes = 1;
-    for (size_t stage = 0; stage < FLI_STAGES; stage++) {
+    for (size_t stage = 0; stage < FL_STAGES; stage++) {
         const fli_solver *solver = a->solver ? a->solver(params, stage) : &fli_solver_sgd;
         takes &= solver->latent || solver->second_block;
     }

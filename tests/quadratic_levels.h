@@ -133,7 +133,7 @@ UNUSED static void levels_init(engine *e, fl_ctx *ctx, fli_fed *fed, double l2, 
 /* A round of this many exchanges with the cohort. */
 UNUSED static void levels_round(engine *e, const uint32_t *who, size_t count, size_t phases)
 {
-    engine_ask(e, e->round++, who, count, 0, phases, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
+    engine_ask(e, e->round++, who, count, 0, phases, 0, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
 }
 
 #endif

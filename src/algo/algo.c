@@ -7,7 +7,7 @@
 const char *fli_algo_remedy(const fli_algo *a)
 {
     if (a->remedy) return a->remedy;
-    for (const fli_key *k = a->keys; k && k->name; k++)
+    for (const fl_key *k = a->keys; k && k->name; k++)
         if (!strcmp(k->name, "server_lr")) return "a smaller local.lr or algorithm.server_lr";
     return FLI_LOCAL_REMEDY;
 }
@@ -43,7 +43,7 @@ static const fli_solver *wanted(const fli_algo *a, const void *params, size_t st
 int fli_algo_takes_solver(const fli_algo *a, const void *params)
 {
     int steps = 0;
-    for (size_t stage = 0; stage < FLI_STAGES; stage++) {
+    for (size_t stage = 0; stage < FL_STAGES; stage++) {
         const fli_solver *s = wanted(a, params, stage);
         if (s != &fli_solver_sgd && s != &fli_solver_gradient) return 0;
         steps |= s == &fli_solver_sgd;
@@ -54,7 +54,7 @@ int fli_algo_takes_solver(const fli_algo *a, const void *params)
 fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m, const fli_solver *own)
 {
     fli_solvers all = {.count = 0};
-    for (size_t stage = 0; stage < FLI_STAGES; stage++) {
+    for (size_t stage = 0; stage < FL_STAGES; stage++) {
         const fli_solver *s = wanted(a, params, stage);
         s = own && s == &fli_solver_sgd ? own : fli_solver_on(m, s);
         size_t i = 0;
@@ -65,12 +65,12 @@ fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_mo
     return all;
 }
 
-size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask)
+size_t fli_algo_stage(const fli_algo *a, const void *params, const fl_ask *ask)
 {
     return a->rounds.stage ? a->rounds.stage(params, ask->phase, ask->phases) : 0;
 }
 
-size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fl_ask *ask,
                      const fli_epochs *e)
 {
     size_t stage = fli_algo_stage(a, params, ask), steps = (size_t)ask->steps;
@@ -78,10 +78,10 @@ size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *a
     return fli_solver_cost(all->at[all->of[stage]], steps, e->all);
 }
 
-unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask)
+unsigned fli_algo_moment(const fli_algo *a, const void *params, const fl_ask *ask)
 {
-    unsigned first = ask->flags & FLI_ASK_FIRST ? FLI_AT_FIRST : 0;
-    return first | (ask->flags & FLI_ASK_WARM_UP ? FLI_IN_WARM_UP : FLI_IN(fli_algo_stage(a, params, ask)));
+    unsigned first = ask->flags & FLI_ASK_FIRST ? FL_AT_FIRST : 0;
+    return first | (ask->warm_up ? FL_IN_WARM_UP : FL_IN_PHASE(fli_algo_stage(a, params, ask)));
 }
 
 int fli_algo_redraws(const fli_algo *a, const void *params, size_t phase, size_t phases)
@@ -96,18 +96,18 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
     return phase;
 }
 
-fli_ask fli_algo_tell(const fli_algo *a, const fli_ask *ask)
+fl_ask fli_algo_tell(const fli_algo *a, const fl_ask *ask)
 {
-    fli_ask sent = *ask;
+    fl_ask sent = *ask;
     if (!(a->traits & FLI_ALGO_TELLS_WEIGHT)) sent.weight = NAN;
     return sent;
 }
 
 int fli_algo_shows_start(const fli_algo *a)
 {
-    const fli_part *const tables[] = {a->down, a->up};
+    const fl_part *const tables[] = {a->down, a->up};
     for (size_t i = 0; i < 2; i++)
-        for (const fli_part *p = tables[i]; p && p->name; p++)
-            if (p->what == FLI_START || p->when & FLI_AT_FIRST) return 1;
+        for (const fl_part *p = tables[i]; p && p->name; p++)
+            if (p->what == FL_PART_START || p->when & FL_AT_FIRST) return 1;
     return 0;
 }

@@ -24,7 +24,7 @@ enum {
     FLI_ALGO_PLAIN_SGD = 8, /* reads gradients out of displacements */
     /* minimises f + g: takes a proximal step of the regulariser on the server */
     FLI_ALGO_COMPOSITE = 16,
-    /* clients outside the cohort take a turn as well, in every round; see FLI_ASK_BYSTANDER */
+    /* clients outside the cohort take a turn as well, in every round; see fl_ask.bystander */
     FLI_ALGO_BYSTANDERS = 32,
     /* trains on labelled samples alone, whatever there is beside them */
     FLI_ALGO_LABELLED = 64,
@@ -52,14 +52,14 @@ enum {
 typedef struct {
     const fli_space *space;
     const void *params;
-    const fli_ask *ask;
+    const fl_ask *ask;
     size_t clients;          /* N */
     size_t stage;            /* of the ask's phase; see fli_rounds.stage */
     int is_first_turn;       /* methods with client state: the client's first turn, its vectors and scalars are zero */
     const void *start_model; /* the start model, in turns in which it is sent */
     const void *const *down; /* what the client has of the server's vectors and scalars, numbered as there: what was */
     const double *down_scalars; /* sent now, and what it keeps of earlier phases */
-    const void *const *history; /* FLI_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
+    const void *const *history; /* FL_PART_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
     void *const *state;         /* the client's own vectors, */
     double *scalars;            /* and scalars, kept between its turns */
     int watched;                /* both have at their ends what fli_potential keeps */
@@ -71,7 +71,7 @@ typedef struct {
 
 /* What came up, for absorb. */
 typedef struct {
-    const fli_ask *ask;
+    const fl_ask *ask;
     void *const *up;
     const double *up_scalars;
     size_t staleness; /* asynchronous methods: server steps since the client was given its model */
@@ -250,7 +250,7 @@ typedef struct fli_algo {
     const char *title;
     const char *citation;
     unsigned traits;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths
      * already. */
@@ -275,11 +275,11 @@ typedef struct fli_algo {
     const char *const *sums;
     size_t server_scalars, client_scalars, scalar_sums;
     size_t work;
-    const fli_part *down, *up; /* what is sent either way, and when */
+    const fl_part *down, *up; /* what is sent either way, and when */
 
     /* What it does. */
     /* How the local problems of a stage are solved (fli_rounds.stage; there may be a single one, 0); NULL: by SGD.
-     * Asked for all numbers below FLI_STAGES: those that the method does not have may get any of its solvers. */
+     * Asked for all numbers below FL_STAGES: those that the method does not have may get any of its solvers. */
     const fli_solver *(*solver)(const void *params, size_t stage);
     /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
     void (*start)(const fli_server_step *s);
@@ -313,25 +313,25 @@ const fli_tune_range *fli_algo_tune(const fli_algo *a); /* never NULL */
 /* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage
  * uses. `own` takes the place of SGD; NULL: nobody does. */
 typedef struct {
-    const fli_solver *at[FLI_STAGES];
+    const fli_solver *at[FL_STAGES];
     size_t count;
-    unsigned char of[FLI_STAGES];
+    unsigned char of[FL_STAGES];
 } fli_solvers;
 fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m, const fli_solver *own);
 /* Whether the method poses problems for SGD, and no others: then a solver of the user's may take its place. */
 int fli_algo_takes_solver(const fli_algo *a, const void *params);
 /* Of an ask, and the moment that says which parts are sent with it (message.h). */
-size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
-unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
+size_t fli_algo_stage(const fli_algo *a, const void *params, const fl_ask *ask);
+unsigned fli_algo_moment(const fli_algo *a, const void *params, const fl_ask *ask);
 /* Whether a phase of a round begins with a new cohort, and where the exchanges with the cohort of a phase end: the
  * phase after the last of them. */
 int fli_algo_redraws(const fli_algo *a, const void *params, size_t phase, size_t phases);
 size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, size_t phases);
 /* What the turn of an ask costs, in gradients of mini-batches, where epochs have this many of them. */
-size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fl_ask *ask,
                      const fli_epochs *e);
 /* An ask as its client gets it, without what would tell it of others and its turn does not need. */
-fli_ask fli_algo_tell(const fli_algo *a, const fli_ask *ask);
+fl_ask fli_algo_tell(const fli_algo *a, const fl_ask *ask);
 /* Whether a client's first turn differs from others: it is shown the start model, or something else goes either way. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */

@@ -22,10 +22,10 @@ typedef struct {
     fli_personal_params own;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "auto", "", "local.lr"), FLI_AVERAGE_KEYS, FLI_KEY_END};
+static const fl_key keys[] = {FLI_OWN_KEYS(params, own, "auto", "", "local.lr"), FLI_AVERAGE_KEYS, FLI_KEY_END};
 
 static const char *const client[] = {"own_i", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, FLI_START_PART, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, FLI_START_PART, {NULL}};
 
 static void pose(const fli_turn *t, fli_problem *p)
 {

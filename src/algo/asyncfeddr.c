@@ -30,7 +30,7 @@
 enum { X_I = 1, X_BEFORE }; /* client; the second one, only for the potential, is x_i before the last turn, */
 enum { LAST };              /* and with it that turn's number, and one */
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_DR_KEYS,
     FLI_KEY_REAL(fli_dr_params, alpha, "1", FLI_ABOVE_0, 2, "relaxation; theory wants it below 1"),
     FLI_KEY_INT(fli_dr_params, tau, "0", 0, 1e9, "bound on the age of an upload, in server steps; 0: none"),
@@ -120,7 +120,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
 {
     if (t->watched) {
         fli_copy(t->space, t->state[X_I], t->state[X_BEFORE]);
-        t->scalars[LAST] = t->ask->flags & FLI_ASK_WARM_UP ? 0 : 1 + (double)t->ask->stream;
+        t->scalars[LAST] = t->ask->warm_up ? 0 : 1 + (double)t->ask->stream;
     }
     fli_dr_answer(t, a);
 }

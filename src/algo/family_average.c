@@ -5,8 +5,8 @@ enum { DX };
 enum { STEP }; /* scalar sum */
 
 const char *const fli_average_server[] = {"x", NULL};
-const fli_part fli_average_down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-const fli_part fli_average_up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
+const fl_part fli_average_down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+const fl_part fli_average_up[] = {{"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {NULL}};
 const char *const fli_average_sums[] = {"sum w_i (x_i - x)", NULL};
 
 void fli_average_answer(const fli_turn *t, const fli_answer *a)

@@ -17,7 +17,7 @@ typedef struct {
         FLI_KEY_REAL(fli_average_params, server_lr, "1", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server")
 
 extern const char *const fli_average_server[], *const fli_average_sums[];
-extern const fli_part fli_average_down[], fli_average_up[];
+extern const fl_part fli_average_down[], fli_average_up[];
 
 /* The parts of a descriptor that FedAvg's relatives have in common. */
 #define FLI_AVERAGE_PARTS                                                                                              \

@@ -8,7 +8,7 @@ enum { SUM_D, SUM_G };
 enum { SUM_W, SUM_STEPS };
 
 const char *const fli_control_server[] = {"x", "c", NULL};
-const fli_part fli_control_down[] = {{"x", FLI_WHOLE, X}, {"c", FLI_WHOLE, C}, {NULL}};
+const fl_part fli_control_down[] = {{"x", FL_PART_VECTOR, X}, {"c", FL_PART_VECTOR, C}, {NULL}};
 const char *const fli_control_sums[] = {"sum w_i (x_i - x)/Qt_i", "sum w_i (x_i - x)/(lr_i Qt_i)", NULL};
 
 void fli_control_pose(const fli_turn *t, fli_problem *p)

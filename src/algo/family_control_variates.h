@@ -18,13 +18,16 @@ enum { FLI_CONTROL_DX, FLI_CONTROL_UP };      /* up, likewise */
 enum { FLI_CONTROL_QT };                      /* scalar up */
 
 extern const char *const fli_control_server[], *const fli_control_sums[];
-extern const fli_part fli_control_down[];
+extern const fl_part fli_control_down[];
 
 #define FLI_CONTROL_PARTS .server = fli_control_server, .sums = fli_control_sums, .scalar_sums = 2, .work = 1
 
 /* The part of an upload that all have. */
 #define FLI_CONTROL_UPLOADS                                                                                            \
-    {"x_i - x", FLI_WHOLE, FLI_CONTROL_DX, FLI_CHANGE}, { "Qt_i", FLI_NUMBER, FLI_CONTROL_QT, FLI_VALUE }
+    {"x_i - x", FL_PART_VECTOR, FLI_CONTROL_DX, FL_PART_CHANGE},                                                       \
+    {                                                                                                                  \
+        "Qt_i", FL_PART_NUMBER, FLI_CONTROL_QT, FL_PART_VALUE                                                          \
+    }
 
 #define FLI_CONTROL_SERVER_LR(struct_)                                                                                 \
     FLI_KEY_REAL(struct_, server_lr, "0", 0, FLI_NO_MAX,                                                               \

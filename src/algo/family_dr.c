@@ -9,8 +9,8 @@ enum { DXH };      /* up, sum */
 
 const char *const fli_dr_server[] = {"xbar", "xt", NULL};
 const char *const fli_dr_client[] = {"y_i", "x_i", NULL};
-const fli_part fli_dr_down[] = {{"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS}, FLI_START_PART, {NULL}};
-const fli_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FLI_WHOLE, DXH, FLI_CHANGE}, {NULL}};
+const fl_part fli_dr_down[] = {{"xbar", FL_PART_VECTOR, X, FL_PART_FORGET, FL_IN_ROUNDS}, FLI_START_PART, {NULL}};
+const fl_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FL_PART_VECTOR, DXH, FL_PART_CHANGE}, {NULL}};
 const char *const fli_dr_sums[] = {"sum of the changes", NULL};
 
 double fli_dr_eta(const fli_dr_params *p) { return p->eta.n ? p->eta.v[0] : 1; }
@@ -29,7 +29,7 @@ void fli_dr_settle(void *params, const fli_facts *f)
     /* strongly convex by half of rho, where somebody says how far from convex f_i is */
     if (p->weak_convexity > 0) p->settled = fmin(p->settled, 1 / (2 * p->weak_convexity));
     if (!(p->settled > 0 && isfinite(p->settled))) p->settled = 1; /* samples of zeros: any will do */
-    p->eta = (fli_reals){1, &p->settled};
+    p->eta = (fl_reals){1, &p->settled};
 }
 
 /* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to
@@ -132,7 +132,7 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
         fli_copy(t->space, t->start_model, t->state[Y_I]);
         fli_copy(t->space, t->start_model, t->state[X_I]);
     }
-    if (!(t->ask->flags & FLI_ASK_WARM_UP)) {
+    if (!t->ask->warm_up) {
         /* y_i += alpha (xbar - x_i) */
         fli_axpy(t->space, a->alpha, t->down[X], t->state[Y_I]);
         fli_axpy(t->space, -a->alpha, t->state[X_I], t->state[Y_I]);
@@ -150,7 +150,7 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
 
 void fli_dr_answer(const fli_turn *t, const fli_answer *a)
 {
-    double alpha = (t->ask->flags & FLI_ASK_WARM_UP) ? 0 : ((const fli_dr_params *)t->params)->alpha;
+    double alpha = t->ask->warm_up ? 0 : ((const fli_dr_params *)t->params)->alpha;
     /* xh_i+ - xh_i = 2 (x_i+ - x_i) - alpha (xbar - x_i) */
     fli_lin(t->space, 2, a->z, alpha - 2, t->state[X_I], t->up[DXH]);
     if (alpha > 0) fli_axpy(t->space, -alpha, t->down[X], t->up[DXH]);

@@ -5,7 +5,7 @@
 #include "algo/algo.h"
 
 typedef struct {
-    fli_reals eta;  /* one, or none: auto */
+    fl_reals eta;   /* one, or none: auto */
     double settled; /* what eta leads to when that was settled */
     double alpha;
     int init;   /* 0 lazy, 1 exact */
@@ -19,14 +19,14 @@ typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
 
 #define FLI_DR_KEYS                                                                                                    \
     {"eta",                                                                                                            \
-     FLI_REALS,                                                                                                        \
-     offsetof(fli_dr_params, eta),                                                                                     \
+     FL_KEY_REALS,                                                                                                     \
      "auto",                                                                                                           \
      FLI_ABOVE_0,                                                                                                      \
      FLI_NO_MAX,                                                                                                       \
      "auto",                                                                                                           \
      "the local problem's proximal parameter: rho = 1/eta; auto: with solver sgd local.lr times the clients' mean "    \
-     "number of local steps, with the others 10/L for convex models and 1/L for the rest; see the notes"},             \
+     "number of local steps, with the others 10/L for convex models and 1/L for the rest; see the notes",              \
+     offsetof(fli_dr_params, eta)},                                                                                    \
         FLI_KEY_CHOICE(fli_dr_params, solver, "sgd", "sgd|exact|accurate",                                             \
                        "of the local problem: SGD as in `local`; the exact minimiser (least squares); or L-BFGS to "   \
                        "an accuracy, with gradients over all samples whatever `local` says of batches and steps"),     \
@@ -45,7 +45,7 @@ typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
                        "lazy: clients begin at the start model; exact: everyone computes its prox before round 1")
 
 extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_sums[];
-extern const fli_part fli_dr_down[], fli_dr_up[];
+extern const fl_part fli_dr_down[], fli_dr_up[];
 
 double fli_dr_eta(const fli_dr_params *p); /* 1 where nobody has settled it */
 /* `auto`: a rule of thumb, not a theorem's. With exact proxes and quadratics of equal curvature h an error shrinks per

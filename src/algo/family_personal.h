@@ -5,7 +5,7 @@
 #include "algo/algo.h"
 
 typedef struct {
-    fli_reals mix;   /* one for all, or one per client; none: chosen by the solver, unless the method chooses */
+    fl_reals mix;    /* one for all, or one per client; none: chosen by the solver, unless the method chooses */
     double lr_local; /* 0: as the method has it, from the step size of the global model */
 } fli_personal_params;
 
@@ -13,18 +13,18 @@ typedef struct {
  * `meaning` says what the others stand for; `usual` says which lr_local 0 stands for. */
 #define FLI_OWN_KEYS(s, f, words, meaning, usual)                                                                      \
     {"mix",                                                                                                            \
-     FLI_REALS,                                                                                                        \
-     offsetof(s, f.mix),                                                                                               \
+     FL_KEY_REALS,                                                                                                     \
      "0.75",                                                                                                           \
      0,                                                                                                                \
      1,                                                                                                                \
      words,                                                                                                            \
      "share of the client's own model in its predictions; auto: the one under which a fifth of its labelled samples, " \
      "held out from training, are likeliest" meaning,                                                                  \
+     offsetof(s, f.mix),                                                                                               \
      1},                                                                                                               \
     {                                                                                                                  \
-        "lr_local", FLI_REAL, offsetof(s, f.lr_local), "0", 0, FLI_NO_MAX, NULL,                                       \
-            "step size of the clients' own models; 0: " usual ", with its schedule"                                    \
+        "lr_local", FL_KEY_REAL, "0", 0, FLI_NO_MAX, NULL,                                                             \
+            "step size of the clients' own models; 0: " usual ", with its schedule", offsetof(s, f.lr_local)           \
     }
 
 /* `own` is the place of the own model among the client's vectors, `mix` that of its share among its scalars; `times`

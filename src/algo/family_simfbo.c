@@ -5,7 +5,7 @@
 enum { Z, V };   /* server, broadcast: (x, y), and v in the lower block */
 enum { Q, Q_V }; /* up, sums: (q_x, q_y), and q_v in the lower block */
 
-const fli_key fli_simfbo_keys[] = {
+const fl_key fli_simfbo_keys[] = {
     FLI_KEY_REAL(fli_simfbo_params, lr_y, "0.2", FLI_ABOVE_0, FLI_NO_MAX, "local step size of y, the lower level"),
     FLI_KEY_REAL(fli_simfbo_params, lr_v, "0.1", FLI_ABOVE_0, FLI_NO_MAX,
                  "local step size of v, which stands for the inverse Hessian times grad_y f"),
@@ -22,9 +22,10 @@ const fli_key fli_simfbo_keys[] = {
     FLI_KEY_REALS(fli_simfbo_params, coef_rounds, "1", FLI_ABOVE_0, FLI_NO_MAX,
                   "multiplies all coefficients of a round, by rounds; the last one holds for all later rounds"),
     FLI_KEY_REAL(fli_simfbo_params, coef_decay, "1", FLI_ABOVE_0, 1, "multiplies a_k by coef_decay^k"),
-    {"radius", FLI_REALS, offsetof(fli_simfbo_params, radius), "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
+    {"radius", FL_KEY_REALS, "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
      "the server keeps ||v|| within it; auto: L_f/mu_g, with the largest ||grad_y f_i|| seen so far for L_f and "
-     "bilevel.l2 for mu_g; without l2 there is no radius"},
+     "bilevel.l2 for mu_g; without l2 there is no radius",
+     offsetof(fli_simfbo_params, radius)},
     FLI_KEY_END,
 };
 
@@ -37,7 +38,7 @@ const fli_tune_range fli_simfbo_tune[] = {
 };
 
 const char *const fli_simfbo_server[] = {"(x, y)", "v", NULL};
-const fli_part fli_simfbo_down[] = {{"(x, y)", FLI_WHOLE, Z}, {"v", FLI_LOWER, V}, {NULL}};
+const fl_part fli_simfbo_down[] = {{"(x, y)", FL_PART_VECTOR, Z}, {"v", FL_PART_LOWER, V}, {NULL}};
 const char *const fli_simfbo_sums[] = {"sum pt_i (q_x, q_y)", "sum pt_i q_v", NULL};
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage)

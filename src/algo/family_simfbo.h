@@ -6,17 +6,17 @@
 
 typedef struct {
     double lr_y, lr_v, lr_x, server_lr_y, server_lr_v, server_lr_x;
-    fli_reals coef, coef_rounds;
+    fl_reals coef, coef_rounds;
     int64_t coef_steps;
     double coef_decay;
-    fli_reals radius; /* empty: auto */
+    fl_reals radius; /* empty: auto */
 } fli_simfbo_params;
 
-extern const fli_key fli_simfbo_keys[];
+extern const fl_key fli_simfbo_keys[];
 enum { FLI_FBO_V = 2 }; /* 1 + where v is among the server's vectors */
 extern const fli_tune_range fli_simfbo_tune[];
 extern const char *const fli_simfbo_server[], *const fli_simfbo_sums[];
-extern const fli_part fli_simfbo_down[];
+extern const fl_part fli_simfbo_down[];
 enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
 enum { FLI_FBO_NORM = FLI_FBO_SCALARS }; /* up, ShroFBO: ||a_i||_1 */
 enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
@@ -45,9 +45,9 @@ double fli_simfbo_length(const void *params, size_t client, size_t steps);
 
 /* Uploads of both. */
 #define FLI_FBO_UPLOADS                                                                                                \
-    {"(q_x, q_y)", FLI_WHOLE, 0, FLI_CHANGE}, {"q_v", FLI_LOWER, 1, FLI_CHANGE},                                       \
+    {"(q_x, q_y)", FL_PART_VECTOR, 0, FL_PART_CHANGE}, {"q_v", FL_PART_LOWER, 1, FL_PART_CHANGE},                      \
     {                                                                                                                  \
-        "||grad_y f_i||", FLI_NUMBER, FLI_FBO_L_F, FLI_VALUE, FLI_IN(FLI_FBO_AUTO_RADIUS)                              \
+        "||grad_y f_i||", FL_PART_NUMBER, FLI_FBO_L_F, FL_PART_VALUE, FL_IN_PHASE(FLI_FBO_AUTO_RADIUS)                 \
     }
 
 /* The parts of a descriptor that both have. */

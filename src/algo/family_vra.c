@@ -11,12 +11,12 @@ enum { BETA }; /* server scalar; 0 stands for the limit gamma = 0 */
 
 const char *const fli_vra_server[] = {"x", "lam", NULL};
 const char *const fli_vra_client[] = {"-lam_i", NULL};
-const fli_part fli_vra_down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-const fli_part fli_vra_up[] = {
-    {"gamma_i (x_i - x)", FLI_WHOLE, U, FLI_CHANGE}, {"a_i", FLI_NUMBER, A_I, FLI_VALUE}, {NULL}};
+const fl_part fli_vra_down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+const fl_part fli_vra_up[] = {
+    {"gamma_i (x_i - x)", FL_PART_VECTOR, U, FL_PART_CHANGE}, {"a_i", FL_PART_NUMBER, A_I, FL_PART_VALUE}, {NULL}};
 const char *const fli_vra_sums[] = {"sum w_i d_i gamma_i (x_i - x)", "sum w_i a_i gamma_i (x_i - x)", NULL};
 
-void fli_vra_start(const fli_server_step *s, const fli_reals *gamma)
+void fli_vra_start(const fli_server_step *s, const fl_reals *gamma)
 {
     double sum = 0;
     if (gamma && gamma->n == 1)
@@ -69,7 +69,7 @@ const void *fli_vra_point(const fli_turn *t) { return t->down[X]; }
 
 void fli_vra_contribute(const fli_turn *t, const fli_vra *c, double f, void *gradient, double *out)
 {
-    const fli_ask *ask = t->ask;
+    const fl_ask *ask = t->ask;
     double moves = c->a * c->gamma * ask->lr * fli_vra_steps(c->gamma, ask->lr, (size_t)ask->steps);
     if (t->state) fli_axpy(t->space, 1, t->state[MINUS_LAM_I], gradient);
     out[0] = f;

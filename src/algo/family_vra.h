@@ -10,7 +10,7 @@ typedef struct {
 } fli_vra;
 
 extern const char *const fli_vra_server[], *const fli_vra_client[], *const fli_vra_sums[];
-extern const fli_part fli_vra_down[], fli_vra_up[];
+extern const fl_part fli_vra_down[], fli_vra_up[];
 
 #define FLI_VRA_PARTS                                                                                                  \
     .server = fli_vra_server, .down = fli_vra_down, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums,  \
@@ -23,7 +23,7 @@ void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a);
 void fli_vra_absorb(const fli_server_step *s, const fli_vra *c, const fli_upload *t);
 void fli_vra_advance(const fli_server_step *s);
 /* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
-void fli_vra_start(const fli_server_step *s, const fli_reals *gamma);
+void fli_vra_start(const fli_server_step *s, const fl_reals *gamma);
 double fli_vra_beta(const fli_server_step *s); /* 0: the limit */
 /* The potential P^r of (45) without its expectations: f(x) + 4 beta sum w_i ||grad f_i(x) - lam_i||^2/(p_i C_i) with
  * C_i = a_i gamma_i lr Qt_i. Not a number where a dual does not move. */

@@ -17,7 +17,7 @@
 enum { XY, H, Z }; /* server: (x, y); h, in the upper block; z, in the lower one */
 enum { U };        /* up, sum */
 
-static const fli_key keys[] = {FLI_NEST_KEYS, FLI_KEY_END};
+static const fl_key keys[] = {FLI_NEST_KEYS, FLI_KEY_END};
 
 static const char *const server[] = {"(x, y)", "h", "z", NULL};
 
@@ -32,15 +32,16 @@ static size_t phases(const void *params, double coin)
 enum { FIRST, FORWARD, TURN, BACK }; /* stages; x comes with the first */
 
 /* x stays with the client, and every y_t. */
-static const fli_part down[] = {{"(x, y)", FLI_WHOLE, XY, FLI_KEEP_EACH, FLI_IN(FIRST)},
-                                {"y", FLI_LOWER, XY, FLI_KEEP_EACH, FLI_IN(FORWARD)},
-                                {"y", FLI_LOWER, XY, FLI_KEEP, FLI_IN(TURN)},
-                                {"z", FLI_LOWER, Z, FLI_FORGET, FLI_IN(BACK)},
-                                {NULL}};
-static const fli_part up[] = {{"grad_y g_i", FLI_LOWER, U, FLI_CHANGE, FLI_IN(FIRST) | FLI_IN(FORWARD)},
-                              {"grad f_i", FLI_WHOLE, U, FLI_VALUE, FLI_IN(TURN)},
-                              {"(g_xy z, g_yy z)", FLI_WHOLE, U, FLI_CHANGE, FLI_IN(BACK)},
-                              {NULL}};
+static const fl_part down[] = {{"(x, y)", FL_PART_VECTOR, XY, FL_PART_KEEP_EACH, FL_IN_PHASE(FIRST)},
+                               {"y", FL_PART_LOWER, XY, FL_PART_KEEP_EACH, FL_IN_PHASE(FORWARD)},
+                               {"y", FL_PART_LOWER, XY, FL_PART_KEEP, FL_IN_PHASE(TURN)},
+                               {"z", FL_PART_LOWER, Z, FL_PART_FORGET, FL_IN_PHASE(BACK)},
+                               {NULL}};
+static const fl_part up[] = {
+    {"grad_y g_i", FL_PART_LOWER, U, FL_PART_CHANGE, FL_IN_PHASE(FIRST) | FL_IN_PHASE(FORWARD)},
+    {"grad f_i", FL_PART_VECTOR, U, FL_PART_VALUE, FL_IN_PHASE(TURN)},
+    {"(g_xy z, g_yy z)", FL_PART_VECTOR, U, FL_PART_CHANGE, FL_IN_PHASE(BACK)},
+    {NULL}};
 
 static size_t stage(const void *params, size_t phase, size_t count)
 {

@@ -9,10 +9,10 @@
 #include "algo/family_vra.h"
 
 typedef struct {
-    fli_reals gamma;
+    fl_reals gamma;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_PER_CLIENT(params, gamma, "0.1", FLI_ABOVE_0, FLI_NO_MAX, NULL, "penalty parameter gamma_i"),
     FLI_KEY_END,
 };

@@ -19,7 +19,7 @@ typedef struct {
     int staleness;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, alpha, "0.6", FLI_ABOVE_0, 1, "share of a fresh upload in the new model"),
     FLI_KEY_REAL(params, rho, "0.005", 0, FLI_NO_MAX, "holds the local model to the one the client was given"),
     FLI_KEY_CHOICE(params, staleness, "polynomial", "constant|polynomial|hinge", "how the share falls with age"),
@@ -31,8 +31,8 @@ static const fli_key keys[] = {
 };
 
 static const char *const server[] = {"x", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-static const fli_part up[] = {{"x_i", FLI_WHOLE, X_I, FLI_VALUE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+static const fl_part up[] = {{"x_i", FL_PART_VECTOR, X_I, FL_PART_VALUE}, {NULL}};
 
 static fli_pace pace(const void *p) { return (fli_pace){1, (size_t)((const params *)p)->tau}; }
 

@@ -20,7 +20,7 @@ typedef struct {
     double server_lr, power;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(params, buffer, "10", 1, 1e6, "uploads per server step"),
     FLI_KEY_REAL(params, server_lr, "1", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server"),
     FLI_KEY_REAL(params, power, "0.5", 0, FLI_NO_MAX, "an upload of age t counts (1 + t)^-power"),
@@ -29,8 +29,8 @@ static const fli_key keys[] = {
 };
 
 static const char *const server[] = {"x", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-static const fli_part up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+static const fl_part up[] = {{"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {NULL}};
 static const char *const sums[] = {"weighted sum of the x_i - x", NULL};
 
 static fli_pace pace(const void *p)

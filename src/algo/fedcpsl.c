@@ -39,18 +39,18 @@ typedef struct {
     int64_t freeze_after;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "auto|dissimilarity",
-                                            "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)", "twice local.lr"),
-                               FLI_CONTROL_SERVER_LR(params),
-                               FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
-                                           "rounds after which the global model stays as it is and clients train their "
-                                           "own models alone, so that nothing is sent up; 0: never"),
-                               FLI_KEY_END};
+static const fl_key keys[] = {FLI_OWN_KEYS(params, own, "auto|dissimilarity",
+                                           "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)", "twice local.lr"),
+                              FLI_CONTROL_SERVER_LR(params),
+                              FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
+                                          "rounds after which the global model stays as it is and clients train their "
+                                          "own models alone, so that nothing is sent up; 0: never"),
+                              FLI_KEY_END};
 
 static const char *const client[] = {"c_i", "own_i", NULL};
-static const fli_part down[] = {
-    {"x", FLI_WHOLE, FLI_CONTROL_X}, {"c", FLI_WHOLE, FLI_CONTROL_C}, FLI_START_PART, {NULL}};
-static const fli_part up[] = {FLI_CONTROL_UPLOADS, {NULL}};
+static const fl_part down[] = {
+    {"x", FL_PART_VECTOR, FLI_CONTROL_X}, {"c", FL_PART_VECTOR, FLI_CONTROL_C}, FLI_START_PART, {NULL}};
+static const fl_part up[] = {FLI_CONTROL_UPLOADS, {NULL}};
 
 static int frozen(const params *a, uint64_t round) { return a->freeze_after && round >= (uint64_t)a->freeze_after; }
 

@@ -34,7 +34,7 @@
 
 #include <math.h>
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_DR_KEYS,
     FLI_KEY_REAL(fli_dr_params, alpha, "1.95", FLI_ABOVE_0, 2, "relaxation; theory wants it below 2"),
     FLI_KEY_END,

@@ -17,15 +17,15 @@ typedef struct {
     double alpha;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, alpha, "0.1", FLI_ABOVE_0, FLI_NO_MAX, "weight of the dynamic regulariser"),
     FLI_KEY_END,
 };
 
 static const char *const server[] = {"x", "h", NULL};
 static const char *const client[] = {"-h_i", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-static const fli_part up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+static const fl_part up[] = {{"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {NULL}};
 static const char *const sums[] = {"sum (x_i - x)", NULL};
 
 static void pose(const fli_turn *t, fli_problem *p)

@@ -47,10 +47,10 @@ typedef struct {
     int variant;
     int64_t k0;
     double sigma;
-    fli_reals t; /* empty: auto */
+    fl_reals t; /* empty: auto */
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_CHOICE(
         params, variant, "diagonal", "gram|diagonal",
         "the curvature H_i that stands for f_i's: the Gram matrix of the client's samples (least squares and "
@@ -58,18 +58,20 @@ static const fli_key keys[] = {
     FLI_KEY_INT(params, k0, "5", 1, 1000000, "local steps per round of the clients that participation chooses"),
     FLI_KEY_REAL(params, sigma, "0", 0, FLI_NO_MAX,
                  "penalty parameter; 0: t r/N, with r the largest curvature of all clients"),
-    {"t", FLI_REALS, offsetof(params, t), "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
+    {"t", FL_KEY_REALS, "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
      "of sigma = t r/N; auto: the mean curvature of the clients over the largest, which converges without tuning; less "
      "is faster where clients differ much (the paper: 0.15; max(0.1, 8 ln(d)/n) for d samples and n parameters); "
-     "theory wants more than 6"},
+     "theory wants more than 6",
+     offsetof(params, t)},
     FLI_KEY_END,
 };
 
 static const char *const server[] = {"x", NULL};
 static const char *const client[] = {"N pi_i", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {"sigma", FLI_NUMBER, SIGMA}, {NULL}};
-static const fli_part up[] = {
-    {"z_i", FLI_WHOLE, Z, FLI_VALUE, FLI_IN_ROUNDS}, {"r_i", FLI_NUMBER, R_I, FLI_VALUE, FLI_IN_WARM_UP}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {"sigma", FL_PART_NUMBER, SIGMA}, {NULL}};
+static const fl_part up[] = {{"z_i", FL_PART_VECTOR, Z, FL_PART_VALUE, FL_IN_ROUNDS},
+                             {"r_i", FL_PART_NUMBER, R_I, FL_PART_VALUE, FL_IN_WARM_UP},
+                             {NULL}};
 static const char *const sums[] = {"mean of the z_i", NULL};
 
 static fl_status validate(fl_ctx *ctx, const void *p, size_t clients)
@@ -94,10 +96,10 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     p->start = t->down[X];
-    if ((t->ask->flags & FLI_ASK_WARM_UP)) return; /* rho = 0: r_i is all that is wanted */
+    if (t->ask->warm_up) return; /* rho = 0: r_i is all that is wanted */
     p->rho = (double)t->clients * t->down_scalars[SIGMA];
     p->shift = t->state[PI];
-    p->steps = !(t->ask->flags & FLI_ASK_BYSTANDER) ? (size_t)a->k0 : 0;
+    p->steps = !t->ask->bystander ? (size_t)a->k0 : 0;
 }
 
 /* The Lagrangian that Lemma B.3 is about has the x that the round began with: when the next one is known it is too late
@@ -113,7 +115,7 @@ static void watch(const fli_turn *t, const fli_answer *a)
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    if ((t->ask->flags & FLI_ASK_WARM_UP)) {
+    if (t->ask->warm_up) {
         t->up_scalars[R_I] = a->linearised.curvature;
         if (t->watched) fli_copy(t->space, t->down[X], t->state[X_I]);
         return;

@@ -24,11 +24,12 @@ enum { GRADIENT, STEPS }; /* stages */
 
 static const char *const server[] = {"x", "g", NULL};
 static const char *const client[] = {"grad f_i(x)", NULL};
-static const fli_part down[] = {
-    {"x", FLI_WHOLE, X, FLI_KEEP, FLI_IN(GRADIENT)}, {"g", FLI_WHOLE, G, FLI_FORGET, FLI_IN(STEPS)}, {NULL}};
-static const fli_part up[] = {{"grad f_i(x)", FLI_WHOLE, U, FLI_VALUE, FLI_IN(GRADIENT)},
-                              {"x_i - x", FLI_WHOLE, U, FLI_CHANGE, FLI_IN(STEPS)},
-                              {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X, FL_PART_KEEP, FL_IN_PHASE(GRADIENT)},
+                               {"g", FL_PART_VECTOR, G, FL_PART_FORGET, FL_IN_PHASE(STEPS)},
+                               {NULL}};
+static const fl_part up[] = {{"grad f_i(x)", FL_PART_VECTOR, U, FL_PART_VALUE, FL_IN_PHASE(GRADIENT)},
+                             {"x_i - x", FL_PART_VECTOR, U, FL_PART_CHANGE, FL_IN_PHASE(STEPS)},
+                             {NULL}};
 static const char *const sums[] = {"sum w_i grad f_i(x), or w_i (x_i - x)", NULL};
 
 static size_t phases(const void *params, double coin)

@@ -24,7 +24,7 @@
 enum { Z, D, V }; /* server: (x, y); (h, G or p); v, in the lower block */
 enum { U };       /* up, sum */
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_FEDNEST_KEYS,
     FLI_KEY_CHOICE(fli_fednest_params, estimate, "sum", "sum|random",
                    "of the inverse Hessian: the whole sum, or one random term of it"),
@@ -45,20 +45,20 @@ enum {
     SYSTEM_FRESH /* SYSTEM_START with clients who have nothing of this round */
 };
 
-static const fli_part down[] = {
-    {"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST_GRADIENT) | FLI_IN(SYSTEM_FRESH)},
-    {"y", FLI_LOWER, Z, FLI_KEEP, FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START)},
-    {"G or p", FLI_LOWER, D, FLI_FORGET, FLI_IN(INNER_STEPS) | FLI_IN(SYSTEM_PRODUCT)},
-    {"v", FLI_LOWER, V, FLI_FORGET, FLI_IN(HYPERGRADIENT)},
-    {"h", FLI_UPPER, D, FLI_FORGET, FLI_IN(OUTER_STEPS)},
+static const fl_part down[] = {
+    {"(x, y)", FL_PART_VECTOR, Z, FL_PART_KEEP, FL_IN_PHASE(FIRST_GRADIENT) | FL_IN_PHASE(SYSTEM_FRESH)},
+    {"y", FL_PART_LOWER, Z, FL_PART_KEEP, FL_IN_PHASE(INNER_GRADIENT) | FL_IN_PHASE(SYSTEM_START)},
+    {"G or p", FL_PART_LOWER, D, FL_PART_FORGET, FL_IN_PHASE(INNER_STEPS) | FL_IN_PHASE(SYSTEM_PRODUCT)},
+    {"v", FL_PART_LOWER, V, FL_PART_FORGET, FL_IN_PHASE(HYPERGRADIENT)},
+    {"h", FL_PART_UPPER, D, FL_PART_FORGET, FL_IN_PHASE(OUTER_STEPS)},
     {NULL},
 };
-static const fli_part up[] = {
-    {"grad_y g_i or grad_y f_i", FLI_LOWER, U, FLI_VALUE,
-     FLI_IN(FIRST_GRADIENT) | FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START) | FLI_IN(SYSTEM_FRESH)},
-    {"y_i", FLI_LOWER, U, FLI_VALUE, FLI_IN(INNER_STEPS)},
-    {"H_i p", FLI_LOWER, U, FLI_CHANGE, FLI_IN(SYSTEM_PRODUCT)},
-    {"h_i or x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(HYPERGRADIENT) | FLI_IN(OUTER_STEPS)},
+static const fl_part up[] = {
+    {"grad_y g_i or grad_y f_i", FL_PART_LOWER, U, FL_PART_VALUE,
+     FL_IN_PHASE(FIRST_GRADIENT) | FL_IN_PHASE(INNER_GRADIENT) | FL_IN_PHASE(SYSTEM_START) | FL_IN_PHASE(SYSTEM_FRESH)},
+    {"y_i", FL_PART_LOWER, U, FL_PART_VALUE, FL_IN_PHASE(INNER_STEPS)},
+    {"H_i p", FL_PART_LOWER, U, FL_PART_CHANGE, FL_IN_PHASE(SYSTEM_PRODUCT)},
+    {"h_i or x_i", FL_PART_UPPER, U, FL_PART_VALUE, FL_IN_PHASE(HYPERGRADIENT) | FL_IN_PHASE(OUTER_STEPS)},
     {NULL},
 };
 

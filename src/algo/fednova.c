@@ -13,9 +13,9 @@ enum { RATE }; /* up, sum */
 enum { Q };    /* scalar up, scalar sum */
 
 static const char *const server[] = {"x", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-static const fli_part up[] = {
-    {"(x_i - x)/Q_i", FLI_WHOLE, RATE, FLI_CHANGE}, {"Q_i", FLI_NUMBER, Q, FLI_VALUE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+static const fl_part up[] = {
+    {"(x_i - x)/Q_i", FL_PART_VECTOR, RATE, FL_PART_CHANGE}, {"Q_i", FL_PART_NUMBER, Q, FL_PART_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)/Q_i", NULL};
 
 static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }

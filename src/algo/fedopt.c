@@ -32,8 +32,8 @@ typedef struct {
         FLI_KEY_REAL(params, tau, "0.001", FLI_ABOVE_0, FLI_NO_MAX,                                                    \
                      "added to sqrt(v): the larger, the less adaptive; v starts at its square")
 
-static const fli_key keys[] = {KEYS("0.9"), FLI_KEY_END};
-static const fli_key adagrad_keys[] = {KEYS("0"), FLI_KEY_END};
+static const fl_key keys[] = {KEYS("0.9"), FLI_KEY_END};
+static const fl_key adagrad_keys[] = {KEYS("0"), FLI_KEY_END};
 
 static const char *const server[] = {"x", "m", "v", NULL};
 

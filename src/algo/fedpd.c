@@ -20,7 +20,7 @@ typedef struct {
     double eta, skip;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, eta, "1", FLI_ABOVE_0, FLI_NO_MAX, "the local problem's proximal parameter: rho = 1/eta"),
     FLI_KEY_REAL(params, skip, "0", 0, 0.999, "probability that a round ends without communication (p in the paper)"),
     FLI_KEY_END,
@@ -28,8 +28,8 @@ static const fli_key keys[] = {
 
 static const char *const server[] = {"x", NULL};
 static const char *const client[] = {"lam_i", "x_i", "x0_i", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
-static const fli_part up[] = {{"x0_i", FLI_WHOLE, UP_X0, FLI_VALUE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
+static const fl_part up[] = {{"x0_i", FL_PART_VECTOR, UP_X0, FL_PART_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i x0_i", NULL};
 
 static int exchanges(const void *p, size_t round, double coin)

@@ -16,7 +16,7 @@ typedef struct {
     double mu;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, mu, "0.1", 0, FLI_NO_MAX, "weight of the proximal term; 0 is FedAvg"),
     FLI_AVERAGE_KEYS,
     FLI_KEY_END,

@@ -22,10 +22,10 @@ typedef struct {
     double server_lr;
 } params;
 
-static const fli_key keys[] = {FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
+static const fl_key keys[] = {FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
 
 static const char *const client[] = {"c_i", NULL};
-static const fli_part up[] = {FLI_CONTROL_UPLOADS, {"c_i+ - c_i", FLI_WHOLE, DC, FLI_CHANGE}, {NULL}};
+static const fl_part up[] = {FLI_CONTROL_UPLOADS, {"c_i+ - c_i", FL_PART_VECTOR, DC, FL_PART_CHANGE}, {NULL}};
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_control_answer(t, a, t->up[DC]); }
 

@@ -11,7 +11,7 @@
 #include "algo/algo.h"
 #include "algo/family_dr.h"
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_DR_KEYS,
     FLI_KEY_REAL(fli_dr_params, alpha, "2", 2, 2, "relaxation; always 2"),
     FLI_KEY_END,

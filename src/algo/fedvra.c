@@ -45,7 +45,7 @@
 
 typedef struct {
     int preset; /* of `presets` */
-    fli_reals gamma, a, d, step, a_rounds, d_rounds;
+    fl_reals gamma, a, d, step, a_rounds, d_rounds;
     double balanced_gamma, balanced_step; /* where the plan settles them */
 } params;
 
@@ -78,7 +78,7 @@ static const preset presets[] = {
 
 static const preset *preset_of(const params *p) { return &presets[p->preset]; }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_PER_CLIENT(params, gamma, "balanced", 0, FLI_NO_MAX, "balanced",
                        "proximal parameter gamma_i; 0 for all: no dual part; balanced: p/(s T), see the notes"),
     FLI_KEY_PER_CLIENT(params, a, "balanced", 0, FLI_NO_MAX, "balanced|auto",
@@ -86,9 +86,10 @@ static const fli_key keys[] = {
     FLI_KEY_PER_CLIENT(params, d, "balanced", 0, FLI_NO_MAX, "balanced|auto",
                        "aggregation step size d_i; balanced: s/p_i - a_i for a cohort of the usual weight, and 1/p_i "
                        "where a is not balanced; auto: 1/p_i"),
-    {"step", FLI_REALS, offsetof(params, step), "balanced", FLI_ABOVE_0, FLI_NO_MAX, "balanced",
+    {"step", FL_KEY_REALS, "balanced", FLI_ABOVE_0, FLI_NO_MAX, "balanced",
      "the server's step s along the mean displacement, for balanced gamma, a and d; balanced: 2/T, from 1 to 2, see "
-     "the notes"},
+     "the notes",
+     offsetof(params, step)},
     FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a given a in rounds 1, 2, ...; the last one stays"),
     FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX,
                   "factors of d, unless balanced, in rounds 1, 2, ...; the last one stays"),
@@ -126,8 +127,8 @@ static void settle(void *params_, const fli_facts *f)
     int dual = !p->gamma.n || p->gamma.v[0] > 0;
     p->balanced_step = p->step.n ? p->step.v[0] : dual ? fmin(2, fmax(1, 2 / travel)) : 1;
     p->balanced_gamma = likely / (p->balanced_step * travel);
-    if (balances_a(p)) p->step = (fli_reals){1, &p->balanced_step, 0};
-    if (!p->gamma.n) p->gamma = (fli_reals){1, &p->balanced_gamma, 0};
+    if (balances_a(p)) p->step = (fl_reals){1, &p->balanced_step, 0};
+    if (!p->gamma.n) p->gamma = (fl_reals){1, &p->balanced_gamma, 0};
 }
 
 static double gamma_at(const params *p, size_t client)
@@ -136,7 +137,7 @@ static double gamma_at(const params *p, size_t client)
     return p->gamma.n ? fli_reals_at(&p->gamma, client) : 1;
 }
 
-static double by_round(const fli_reals *factors, size_t round)
+static double by_round(const fl_reals *factors, size_t round)
 {
     return factors->v[round < factors->n ? round : factors->n - 1];
 }
@@ -178,7 +179,7 @@ static fli_vra at(const params *p, const moment *m)
     return (fli_vra){gamma, a_at(p, m, gamma, d), d};
 }
 
-static fli_vra at_turn(const params *p, size_t clients, const fli_ask *ask)
+static fli_vra at_turn(const params *p, size_t clients, const fl_ask *ask)
 {
     int by_cohort = preset_of(p)->d == D_COHORT;
     moment m = {ask->client, ask->round, ask->steps, ask->lr,
@@ -226,7 +227,7 @@ static void start(const fli_server_step *s)
 {
     const params *p = s->params;
     double one = 1;
-    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : p->gamma.n ? &p->gamma : &(fli_reals){1, &one, 0});
+    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : p->gamma.n ? &p->gamma : &(fl_reals){1, &one, 0});
 }
 
 static void pose(const fli_turn *t, fli_problem *p)

@@ -18,19 +18,20 @@
 enum { Z }; /* server: (x, y) */
 enum { U }; /* up, sum */
 
-static const fli_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
+static const fl_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
 
 static const char *const server[] = {"(x, y)", NULL};
 
 enum { FIRST, INNER, OUTER, OUTER_FRESH }; /* stages; fresh: with clients who have nothing of this round */
 
 /* x stays with the client, and y as it was last sent. */
-static const fli_part down[] = {{"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST) | FLI_IN(OUTER_FRESH)},
-                                {"y", FLI_LOWER, Z, FLI_KEEP, FLI_IN(INNER) | FLI_IN(OUTER)},
-                                {NULL}};
-static const fli_part up[] = {{"y_i", FLI_LOWER, U, FLI_VALUE, FLI_IN(FIRST) | FLI_IN(INNER)},
-                              {"x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(OUTER) | FLI_IN(OUTER_FRESH)},
-                              {NULL}};
+static const fl_part down[] = {
+    {"(x, y)", FL_PART_VECTOR, Z, FL_PART_KEEP, FL_IN_PHASE(FIRST) | FL_IN_PHASE(OUTER_FRESH)},
+    {"y", FL_PART_LOWER, Z, FL_PART_KEEP, FL_IN_PHASE(INNER) | FL_IN_PHASE(OUTER)},
+    {NULL}};
+static const fl_part up[] = {{"y_i", FL_PART_LOWER, U, FL_PART_VALUE, FL_IN_PHASE(FIRST) | FL_IN_PHASE(INNER)},
+                             {"x_i", FL_PART_UPPER, U, FL_PART_VALUE, FL_IN_PHASE(OUTER) | FL_IN_PHASE(OUTER_FRESH)},
+                             {NULL}};
 
 static size_t phases(const void *params, double coin)
 {

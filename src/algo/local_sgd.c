@@ -9,7 +9,7 @@
 
 enum { X };
 
-static const fli_key keys[] = {FLI_AVERAGE_KEYS, FLI_KEY_END};
+static const fl_key keys[] = {FLI_AVERAGE_KEYS, FLI_KEY_END};
 
 static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
 

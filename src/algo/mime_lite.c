@@ -20,14 +20,15 @@ typedef struct {
     double beta;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, beta, "0.9", 0, FLI_BELOW_1, "the momentum's share in every local step"),
     FLI_KEY_END,
 };
 
 static const char *const server[] = {"x", "m", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {"m", FLI_WHOLE, M}, {NULL}};
-static const fli_part up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {"grad f_i(x)", FLI_WHOLE, G, FLI_VALUE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {"m", FL_PART_VECTOR, M}, {NULL}};
+static const fl_part up[] = {
+    {"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {"grad f_i(x)", FL_PART_VECTOR, G, FL_PART_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)", "sum w_i grad f_i(x)", NULL};
 
 static const fli_solver *solver(const void *p, size_t stage)

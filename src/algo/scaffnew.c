@@ -31,7 +31,7 @@ typedef struct {
     double p;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, p, "0.1", 1e-5, 1,
                  "probability that a local step ends the round: 1/p steps on average, the same number for "
                  "everyone, whatever `local` says of epochs and steps"),

@@ -20,16 +20,16 @@ typedef struct {
     double server_lr;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, server_lr, "1", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server"),
     FLI_KEY_END,
 };
 
 static const char *const server[] = {"x", "c", NULL};
 static const char *const client[] = {"c_i", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, {"c", FLI_WHOLE, C}, {NULL}};
-static const fli_part up[] = {
-    {"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {"c_i+ - c_i", FLI_WHOLE, DC, FLI_CHANGE}, {NULL}};
+static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {"c", FL_PART_VECTOR, C}, {NULL}};
+static const fl_part up[] = {
+    {"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {"c_i+ - c_i", FL_PART_VECTOR, DC, FL_PART_CHANGE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)", "sum w_i (c_i+ - c_i)", NULL};
 
 static void pose(const fli_turn *t, fli_problem *p)

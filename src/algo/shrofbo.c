@@ -33,7 +33,7 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
     fli_simfbo_check_all(1, p, all, out);
 }
 
-static const fli_part up[] = {FLI_FBO_UPLOADS, {"||a_i||_1", FLI_NUMBER, FLI_FBO_NORM, FLI_VALUE}, {NULL}};
+static const fl_part up[] = {FLI_FBO_UPLOADS, {"||a_i||_1", FL_PART_NUMBER, FLI_FBO_NORM, FL_PART_VALUE}, {NULL}};
 
 const fli_algo fli_algo_shrofbo = {
     .name = "shrofbo",

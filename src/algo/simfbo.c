@@ -31,7 +31,7 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
     fli_simfbo_check_all(0, p, all, out);
 }
 
-static const fli_part up[] = {FLI_FBO_UPLOADS, {NULL}};
+static const fl_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 
 /* ||a_i||_1. What coef_rounds multiplies is the same for all clients. */
 static double work(const void *params, size_t client, size_t steps) { return fli_simfbo_length(params, client, steps); }

@@ -34,7 +34,7 @@ typedef struct {
     size_t server;                                                /* its vectors, */
     unsigned char sent[USER_VECTORS], sent_scalars[USER_SCALARS]; /* and what clients ever get of the server's */
     int hides;                                                    /* there are server vectors that they never get */
-    const char *solver[FLI_STAGES];                               /* of every phase */
+    const char *solver[FL_STAGES];                                /* of every phase */
 } user_method;
 
 /* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
@@ -46,9 +46,6 @@ typedef struct {
 } user_params;
 
 /* ==== the copy ============================================================================================ */
-
-_Static_assert((unsigned)FL_IN_WARM_UP == FLI_IN_WARM_UP && (unsigned)FL_AT_FIRST == FLI_AT_FIRST,
-               "when parts are sent is the same here and in the public header");
 
 /* NULL counts as empty. */
 static size_t count_keys(const fl_key *keys)
@@ -97,21 +94,14 @@ static const char *const *copy_names(fli_arena *a, const char *const *names, fl_
     return copy;
 }
 
-static fli_part part_of(const fl_part *p)
-{
-    static const fli_part_kind what[] = {FLI_WHOLE, FLI_NUMBER, FLI_START};
-    static const fli_part_use use[] = {FLI_FORGET, FLI_KEEP, FLI_VALUE, FLI_CHANGE};
-    return (fli_part){NULL, what[p->what], p->at, use[p->use], p->when, p->count};
-}
-
-static const fli_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status *s)
+static const fl_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status *s)
 {
     size_t n = 0;
     while (parts && parts[n].name) n++;
-    fli_part *copy = *s ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
+    fl_part *copy = *s ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
     if (!copy) *s = FL_ENOMEM;
     for (size_t i = 0; !*s && i < n; i++) {
-        copy[i] = part_of(&parts[i]);
+        copy[i] = parts[i];
         copy[i].name = copy_text(a, parts[i].name, s);
     }
     return copy;
@@ -121,21 +111,20 @@ static const fli_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status 
 static size_t place_of(size_t count, size_t k) { return sizeof(user_params) + (count + k) * sizeof(double); }
 
 /* Its rows for those parameters. */
-static fl_status user_keys(fli_arena *a, const fl_key *keys, fli_key **out)
+static fl_status user_keys(fli_arena *a, const fl_key *keys, fl_key **out)
 {
-    static const fli_key_type type[] = {FLI_REAL, FLI_INT, FLI_BOOL, FLI_CHOICE};
     fl_status s = FL_OK;
     size_t n = count_keys(keys);
     if (!(*out = fli_arena_alloc(a, n + 1, sizeof **out))) return FL_ENOMEM;
     for (size_t i = 0; !s && i < n; i++)
-        (*out)[i] = (fli_key){.name = copy_text(a, keys[i].name, &s),
-                              .type = type[keys[i].type],
-                              .offset = place_of(n, i),
-                              .def = copy_text(a, keys[i].def, &s),
-                              .min = keys[i].min,
-                              .max = keys[i].max,
-                              .choices = copy_text(a, keys[i].choices, &s),
-                              .help = copy_text(a, keys[i].help ? keys[i].help : "", &s)};
+        (*out)[i] = (fl_key){.name = copy_text(a, keys[i].name, &s),
+                             .type = keys[i].type,
+                             .offset = place_of(n, i),
+                             .def = copy_text(a, keys[i].def, &s),
+                             .min = keys[i].min,
+                             .max = keys[i].max,
+                             .choices = copy_text(a, keys[i].choices, &s),
+                             .help = copy_text(a, keys[i].help ? keys[i].help : "", &s)};
     return s;
 }
 
@@ -146,11 +135,11 @@ static void bound(const fli_algo *algo, void *params)
     p->self = (const user_method *)algo;
     p->arg = p->self->does.arg;
     size_t k = 0;
-    for (const fli_key *key = algo->keys; key->name; key++, k++) {
+    for (const fl_key *key = algo->keys; key->name; key++, k++) {
         const void *from = (const char *)params + key->offset;
-        p->value[k] = key->type == FLI_REAL  ? *(const double *)from
-                      : key->type == FLI_INT ? (double)*(const int64_t *)from
-                                             : (double)*(const int *)from;
+        p->value[k] = key->type == FL_KEY_REAL  ? *(const double *)from
+                      : key->type == FL_KEY_INT ? (double)*(const int64_t *)from
+                                                : (double)*(const int *)from;
     }
 }
 
@@ -174,8 +163,8 @@ static unsigned traits_of(unsigned given)
 /* What clients are ever sent of the server's. */
 static void note_sent(user_method *o)
 {
-    for (const fli_part *p = o->algo.down; p->name; p++) {
-        if (p->what == FLI_WHOLE) o->sent[p->at] = 1;
+    for (const fl_part *p = o->algo.down; p->name; p++) {
+        if (p->what == FL_PART_VECTOR) o->sent[p->at] = 1;
         for (size_t i = 0; i < fli_part_numbers(p); i++) o->sent_scalars[p->at + i] = 1;
     }
     for (size_t i = 0; i < o->server; i++) o->hides |= !o->sent[i];
@@ -192,7 +181,7 @@ static fl_status fill(const fl_method *m, user_method *o)
 {
     fli_arena *a = &o->arena;
     fl_status s = FL_OK;
-    fli_key *keys = NULL;
+    fl_key *keys = NULL;
     o->does = (user_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
                            m->buffer, m->start,   m->pose,  m->answer,
                            m->absorb, m->advance, m->begin, m->end};
@@ -218,7 +207,7 @@ static fl_status fill(const fl_method *m, user_method *o)
     o->algo.keys = keys;
     if (!s) note_sent(o);
     o->algo.work = m->work + (o->hides != 0);
-    for (size_t i = 0; !s && i < FLI_STAGES; i++) {
+    for (size_t i = 0; !s && i < FL_STAGES; i++) {
         char name[64];
         o->solver[i] = user_solver_name(m->solver, i, name, sizeof name) ? copy_text(a, name, &s) : o->solver[0];
     }
@@ -305,8 +294,8 @@ static size_t phases_of(const fl_method *m) { return m->phases ? m->phases : 1; 
 
 static fl_status check_when(fl_ctx *ctx, const fl_method *m, const char *table, const fl_part *p)
 {
-    unsigned rounds = p->when & FLI_IN_ROUNDS, possible = (1u << phases_of(m)) - 1;
-    if (p->when & ~(FLI_IN_ROUNDS | FLI_IN_WARM_UP | FLI_AT_FIRST))
+    unsigned rounds = p->when & FL_IN_ROUNDS, possible = (1u << phases_of(m)) - 1;
+    if (p->when & ~(FL_IN_ROUNDS | FL_IN_WARM_UP | FL_AT_FIRST))
         return fli_fail(ctx, FL_ECONFIG, "method '%s', %s, part '%s': `when` is 0x%x, which means nothing", m->name,
                         table, p->name, p->when);
     if (rounds & ~possible)
@@ -314,7 +303,7 @@ static fl_status check_when(fl_ctx *ctx, const fl_method *m, const char *table, 
                         "method '%s', %s, part '%s' is for a phase that there is not: phases are numbered from 0, and "
                         "there %s %zu",
                         m->name, table, p->name, phases_of(m) == 1 ? "is" : "are", phases_of(m));
-    if (p->when & FLI_IN_WARM_UP && !m->warms_up)
+    if (p->when & FL_IN_WARM_UP && !m->warms_up)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', %s, part '%s' is for the warm-up, but the method does not warm up (warms_up)",
                         m->name, table, p->name);
@@ -421,7 +410,7 @@ static fl_status check_table(fl_ctx *ctx, const fl_method *m, int up)
 static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *key)
 {
     fli_arena arena;
-    fli_key *row = NULL;
+    fl_key *row = NULL;
     fl_key only[2] = {*key, {NULL}};
     double room[sizeof(user_params) / sizeof(double) + 2] = {0}; /* their head, a value and what is bound */
     fl_ctx *aside = fl_ctx_new();
@@ -500,9 +489,9 @@ static fl_status check_shape(fl_ctx *ctx, const fl_method *m)
     if (m->traits & ~known)
         return fli_fail(ctx, FL_ECONFIG, "method '%s': its traits have 0x%x, which this version does not know", m->name,
                         m->traits & ~known);
-    if (m->phases > FLI_STAGES)
+    if (m->phases > FL_STAGES)
         return fli_fail(ctx, FL_ECONFIG, "method '%s' has %zu phases, but may have at most %d", m->name, m->phases,
-                        FLI_STAGES);
+                        FL_STAGES);
     if (m->buffer && phases_of(m) > 1)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s' is asynchronous (buffer is %zu), so that it has no rounds with %zu phases",
@@ -540,23 +529,6 @@ static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->s
 
 /* ---- a client's turn ------------------------------------------------------------------------------------- */
 
-static fl_ask ask_of(const fli_ask *a)
-{
-    return (fl_ask){
-        .round = a->round,
-        .steps = a->steps,
-        .lr = a->lr,
-        .weight = a->weight,
-        .probability = a->probability,
-        .client = a->client,
-        .cohort = a->cohort,
-        .phase = a->phase,
-        .phases = a->phases,
-        .warm_up = (a->flags & FLI_ASK_WARM_UP) != 0,
-        .bystander = (a->flags & FLI_ASK_BYSTANDER) != 0,
-    };
-}
-
 /* What a client has of the server, numbered as there. What it is never sent is NaN. */
 typedef struct {
     const void *vec[USER_VECTORS];
@@ -579,7 +551,7 @@ static fl_turn turn_of(const user_method *o, const fli_turn *t, received *r)
         .space = space_of(t->space),
         .arg = ((const user_params *)t->params)->arg,
         .params = ((const user_params *)t->params)->value,
-        .ask = ask_of(t->ask),
+        .ask = *t->ask,
         .clients = t->clients,
         .first = t->is_first_turn,
         .initial = t->start_model,
@@ -683,7 +655,7 @@ static void absorb(const fli_server_step *s, const fli_upload *u)
     const user_method *o = self_of(s->params);
     engine e = {s, 0};
     fl_coordinator c = coordinator_of(s, &e);
-    fl_upload up = {ask_of(u->ask), (const void *const *)u->up, u->up_scalars, u->staleness};
+    fl_upload up = {*u->ask, (const void *const *)u->up, u->up_scalars, u->staleness};
     fli_registry_enter(o->does.traits);
     if (o->does.absorb(&c, &up)) fl_failed(s->failure, NULL);
     fli_registry_leave(o->does.traits);

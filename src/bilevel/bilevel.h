@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct fli_bilevel_desc {
     const char *name, *title, *citation;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     int convex; /* g without its l2 term is, in y; 0: where the model's loss is */
     /* Says which parameters belong to which level; may change the model first (put hyper-parameters in front). Refuses

@@ -13,7 +13,7 @@ typedef struct {
     double rho;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(params, upper, NULL, 1, 1000, "upper parameters"),
     FLI_KEY_INT(params, lower, NULL, 1, 1000, "lower parameters"),
     FLI_KEY_REAL(params, rho, "1", 0, FLI_NO_MAX, "of the upper objective"),

@@ -17,7 +17,7 @@ typedef struct {
     double start;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, start, "0.01", FLI_ABOVE_0, FLI_NO_MAX, "every feature's l2 weight at the start"),
     FLI_KEY_END,
 };

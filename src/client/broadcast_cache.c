@@ -20,18 +20,21 @@ struct fli_broadcast_cache {
 };
 
 /* A part of a vector that is kept. */
-static int keeps(const fli_part *p) { return p->what <= FLI_LOWER && (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH); }
+static int keeps(const fl_part *p)
+{
+    return fli_part_is_vector(p) && (p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH);
+}
 
 static int keeps_vector(const fli_algo *a, size_t vector)
 {
-    for (const fli_part *p = a->down; p->name; p++)
+    for (const fl_part *p = a->down; p->name; p++)
         if (keeps(p) && p->at == vector) return 1;
     return 0;
 }
 
 static int keeps_any(const fli_algo *a)
 {
-    for (const fli_part *p = a->down; p->name; p++)
+    for (const fl_part *p = a->down; p->name; p++)
         if (keeps(p)) return 1;
     return 0;
 }
@@ -68,7 +71,7 @@ void fli_broadcast_cache_free(fli_broadcast_cache *c)
 }
 
 /* Writes a part into what is kept. */
-static void keep(fli_broadcast_cache *c, const fli_part *p, const fli_message *down)
+static void keep(fli_broadcast_cache *c, const fl_part *p, const fli_message *down)
 {
     const fli_ops *ops = c->space.ops;
     fli_space range = c->space;
@@ -78,7 +81,7 @@ static void keep(fli_broadcast_cache *c, const fli_part *p, const fli_message *d
 }
 
 /* What the vector is now, for later phases that ask what it was in this one. */
-static fl_status keep_history(fli_broadcast_cache *c, const fli_part *p, size_t phase)
+static fl_status keep_history(fli_broadcast_cache *c, const fl_part *p, size_t phase)
 {
     if (phase >= c->phases) {
         fl_status s = fli_grow(c->ctx, (void **)&c->history, c->phases, phase + 1, sizeof *c->history);
@@ -100,15 +103,15 @@ static void forget(fli_broadcast_cache *c)
         if (c->history[i]) fli_fill(&c->space, NAN, c->history[i]);
 }
 
-fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fli_ask *ask, const fli_message *down)
+fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fl_ask *ask, const fli_message *down)
 {
     unsigned moment = fli_algo_moment(c->algo, c->params, ask);
     if (c->serial && c->serial == down->serial) return FL_OK;
     if (fli_algo_redraws(c->algo, c->params, ask->phase, ask->phases)) forget(c);
-    for (const fli_part *p = c->algo->down; p->name; p++) {
+    for (const fl_part *p = c->algo->down; p->name; p++) {
         if (!keeps(p) || !fli_part_sent(p, moment)) continue;
         keep(c, p, down);
-        fl_status s = p->use == FLI_KEEP_EACH ? keep_history(c, p, ask->phase) : FL_OK;
+        fl_status s = p->use == FL_PART_KEEP_EACH ? keep_history(c, p, ask->phase) : FL_OK;
         if (s) return s;
     }
     for (size_t v = 0; v < c->vectors; v++) c->table[v] = keeps_vector(c->algo, v) ? c->kept.vec[v] : down->vec[v];
@@ -150,10 +153,10 @@ size_t fli_broadcast_cache_vectors(const fli_algo *a, const void *params, size_t
 {
     size_t vectors = keeps_any(a) ? fli_parts_vectors(a->down) : 0;
     for (size_t at = 0; vectors && at < phases; at++) {
-        fli_ask ask = {.phase = (uint32_t)at, .phases = (uint32_t)phases};
+        fl_ask ask = {.phase = (uint32_t)at, .phases = (uint32_t)phases};
         unsigned moment = fli_algo_moment(a, params, &ask);
-        for (const fli_part *p = a->down; p->name; p++)
-            if (p->use == FLI_KEEP_EACH && fli_part_sent(p, moment)) vectors++;
+        for (const fl_part *p = a->down; p->name; p++)
+            if (p->use == FL_PART_KEEP_EACH && fli_part_sent(p, moment)) vectors++;
     }
     return vectors;
 }

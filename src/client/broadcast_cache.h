@@ -1,4 +1,4 @@
-/* The parts of a round's broadcasts that a client keeps (FLI_KEEP), so that later phases need not send them again. They
+/* The parts of a round's broadcasts that a client keeps (FL_PART_KEEP), so that later phases need not send them again. They
  * are forgotten when the next cohort starts. Clients that are sent the same may share one. */
 #ifndef FLI_CLIENT_BROADCAST_CACHE_H
 #define FLI_CLIENT_BROADCAST_CACHE_H
@@ -13,7 +13,7 @@ fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place
                                   const void *params, fli_broadcast_cache **out);
 void fli_broadcast_cache_free(fli_broadcast_cache *c);
 /* Takes what a message brings with that ask. The same message again changes nothing. */
-fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fli_ask *ask, const fli_message *down);
+fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fl_ask *ask, const fli_message *down);
 /* The message as the client has it now, with what it keeps in place of what was not sent. */
 const fli_message *fli_broadcast_cache_view(const fli_broadcast_cache *c);
 /* All that is kept. Loading is for one that has taken nothing. */

@@ -24,7 +24,7 @@ typedef struct {
     fli_exchange *exchange;
     fli_view view;
     int viewed; /* it is open */
-    const fli_ask *ask;
+    const fl_ask *ask;
     const void *start;   /* the start model, where it was sent */
     const void *x, *own; /* own is x itself where the client has no model of its own */
     double mix;

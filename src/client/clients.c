@@ -26,14 +26,14 @@ typedef struct {
 /* What a thread works with. */
 typedef struct {
     fli_eval *eval;
-    void *instances[FLI_STAGES]; /* of the solvers */
-    turn_slot *slots;            /* as many as tasks are solved together; */
-    size_t ready;                /* those that have memory */
-    turn_slot **turns;           /* those under way, */
-    fli_task **tasks;            /* and their tasks */
-    const void **answered;       /* all vectors of their answers, */
-    unsigned char *finite;       /* and whether they are finite, */
-    size_t open;                 /* turns whose finite flags are still pending */
+    void *instances[FL_STAGES]; /* of the solvers */
+    turn_slot *slots;           /* as many as tasks are solved together; */
+    size_t ready;               /* those that have memory */
+    turn_slot **turns;          /* those under way, */
+    fli_task **tasks;           /* and their tasks */
+    const void **answered;      /* all vectors of their answers, */
+    unsigned char *finite;      /* and whether they are finite, */
+    size_t open;                /* turns whose finite flags are still pending */
 } workspace;
 
 struct fli_clients {
@@ -41,8 +41,8 @@ struct fli_clients {
     fli_clients_spec spec;
     const fli_setup *setup;
     fli_space space;
-    fli_solvers solvers;       /* of the method's stages, each once, */
-    void **caches[FLI_STAGES]; /* and what each keeps, per client that is here; NULL: nothing */
+    fli_solvers solvers;      /* of the method's stages, each once, */
+    void **caches[FL_STAGES]; /* and what each keeps, per client that is here; NULL: nothing */
     fli_store *store;
     workspace *spaces;
     size_t count;
@@ -212,13 +212,13 @@ void fli_clients_free(fli_clients *c)
 /* ---- a turn ---------------------------------------------------------------------------------------------- */
 
 /* Which of the solvers an ask is for. */
-static size_t solver_of(const fli_clients *c, const fli_ask *ask)
+static size_t solver_of(const fli_clients *c, const fl_ask *ask)
 {
     return c->solvers.of[fli_algo_stage(c->setup->algo, c->setup->params, ask)];
 }
 
 /* The mini-batches of a turn. Every phase of a round has its own. */
-static fli_rng batches(const fli_clients *c, const fli_ask *ask)
+static fli_rng batches(const fli_clients *c, const fl_ask *ask)
 {
     uint64_t seed = c->setup->seed;
     fli_rng rng;
@@ -226,14 +226,14 @@ static fli_rng batches(const fli_clients *c, const fli_ask *ask)
         fli_rng_init(&rng, seed, FLI_RNG_ALGO, ask->phase, 1);
         seed = fli_rng_u64(&rng);
     }
-    uint32_t stream = ask->flags & FLI_ASK_WARM_UP ? WARM_UP : (uint32_t)ask->stream;
+    uint32_t stream = ask->warm_up ? WARM_UP : (uint32_t)ask->stream;
     fli_rng_init(&rng, seed, FLI_RNG_BATCH, stream, ask->client);
     return rng;
 }
 
 static fli_turn turn_of(const fli_clients *c, turn_slot *t)
 {
-    const fli_ask *ask = &t->exchange->ask;
+    const fl_ask *ask = &t->exchange->ask;
     const fli_message *down = t->exchange->down;
     return (fli_turn){
         .space = &c->space,
@@ -508,7 +508,7 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
     }
 }
 
-double fli_clients_effort(const fli_clients *c, const fli_ask *ask)
+double fli_clients_effort(const fli_clients *c, const fl_ask *ask)
 {
     size_t n = fli_fed_size(c->setup->fed, ask->client);
     if (ask->kind != FLI_ASK_TURN) return (double)n;

@@ -35,7 +35,7 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
 /* After it: at a site, whether answers are finite is known only now. x->status is FL_EDIVERGED where they are not. */
 void fli_clients_settle(fli_clients *c, size_t workspace);
 /* How long an ask takes, up to a factor: samples passed over. */
-double fli_clients_effort(const fli_clients *c, const fli_ask *ask);
+double fli_clients_effort(const fli_clients *c, const fl_ask *ask);
 
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
 size_t fli_clients_state(const fli_clients *c, size_t *spilled);

@@ -28,10 +28,10 @@ static size_t steps_of(const fli_ask_params *a, const fli_card *card, size_t rou
     return fli_local_steps(&a->local->work, a->setup->seed, turn, client, epochs_of(a, card).all);
 }
 
-fli_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
+fl_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     size_t steps = steps_of(a, card, round, turn, client);
-    return (fli_ask){
+    return (fl_ask){
         .round = round,
         .stream = turn,
         .client = client,
@@ -61,7 +61,7 @@ double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t clie
     return sum / (double)sum_of;
 }
 
-double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fli_ask *ask)
+double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fl_ask *ask)
 {
     fli_epochs e = epochs_of(a, card);
     size_t cost = fli_algo_cost(a->setup->algo, a->setup->params, &a->setup->solvers, ask, &e);
@@ -123,7 +123,7 @@ static fl_status keep_common(fl_config *c, const fli_node *old, const char *name
 {
     fli_node *now = fli_node_find(c->root, name);
     if (!now || now->type != FLI_NODE_SCALAR || !*now->text) return FL_OK; /* no other kind was chosen */
-    for (const fli_key *k = fli_settings_common(name); k && k->name; k++) {
+    for (const fl_key *k = fli_settings_common(name); k && k->name; k++) {
         const fli_node *was = fli_node_find(old, k->name);
         if (!was || fli_node_find(now, k->name)) continue;
         if (now->type == FLI_NODE_SCALAR) {

@@ -22,11 +22,11 @@ typedef struct {
 
 /* What a client that said this when it joined is asked to do in a turn that begins after `round` server steps: its
  * stream, steps, lr and probability. */
-fli_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client);
+fl_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client);
 /* The method's fli_two_levels.work of that client's turns, in the mean over the rounds that may come. */
 double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t client);
 /* Simulated seconds of the turn of that client that such an ask is for; there must be a system. */
-double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fli_ask *ask);
+double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fl_ask *ask);
 /* What a method's random decisions about a round go by: uniform in [0, 1). */
 double fli_ask_params_coin(const fli_ask_params *a, size_t round);
 

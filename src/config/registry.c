@@ -37,13 +37,13 @@ static void add_vectors(fli_text *t, const char *label, const char *const *names
 }
 
 /* The same for the parts of a message that a moment sends; nothing where there are none. */
-static void add_sent(fli_text *t, const char *label, const fli_part *parts, unsigned moment, unsigned instead)
+static void add_sent(fli_text *t, const char *label, const fl_part *parts, unsigned moment, unsigned instead)
 {
     size_t vectors = 0, numbers = 0;
-    for (const fli_part *p = parts; p->name; p++) {
+    for (const fl_part *p = parts; p->name; p++) {
         if (!fli_part_sent(p, moment) || (instead && fli_part_sent(p, instead))) continue;
         if (!vectors && !numbers) fli_text_addf(t, "%s: ", label);
-        if (p->what == FLI_NUMBER)
+        if (p->what == FL_PART_NUMBER)
             numbers++;
         else
             fli_text_addf(t, "%s%s", vectors++ ? ", " : "", p->name);
@@ -52,12 +52,14 @@ static void add_sent(fli_text *t, const char *label, const fli_part *parts, unsi
 }
 
 /* What a method sends whose exchanges differ. */
-static void add_parts(fli_text *t, const char *label, const fli_part *parts)
+static void add_parts(fli_text *t, const char *label, const fl_part *parts)
 {
-    static const char *const block[] = {"", " (upper)", " (lower)", "", ""};
     fli_text_addf(t, "%s: ", label);
-    for (const fli_part *p = parts; p->name; p++)
-        fli_text_addf(t, "%s%s%s", p == parts ? "" : ", ", p->name, block[p->what]);
+    for (const fl_part *p = parts; p->name; p++)
+        fli_text_addf(t, "%s%s%s", p == parts ? "" : ", ", p->name,
+                      p->what == FL_PART_UPPER   ? " (upper)"
+                      : p->what == FL_PART_LOWER ? " (lower)"
+                                                 : "");
     fli_text_add(t, "\n");
 }
 
@@ -116,10 +118,10 @@ static void describe_algo(fli_text *t, const void *desc)
         add_parts(t, "down, as an exchange needs it", a->down);
         return;
     }
-    add_sent(t, "up, per client and round", a->up, FLI_IN(0), 0);
-    add_sent(t, "down, per client and round", a->down, FLI_IN(0), 0);
-    add_sent(t, "down, in a client's first turn", a->down, FLI_AT_FIRST, FLI_IN(0));
-    if (a->rounds.warms_up) add_sent(t, "up, per client, before the first round", a->up, FLI_IN_WARM_UP, FLI_IN(0));
+    add_sent(t, "up, per client and round", a->up, FL_IN_PHASE(0), 0);
+    add_sent(t, "down, per client and round", a->down, FL_IN_PHASE(0), 0);
+    add_sent(t, "down, in a client's first turn", a->down, FL_AT_FIRST, FL_IN_PHASE(0));
+    if (a->rounds.warms_up) add_sent(t, "up, per client, before the first round", a->up, FL_IN_WARM_UP, FL_IN_PHASE(0));
     if (a->rounds.exchanges)
         fli_text_add(t, "exchange: its keys may leave it out of rounds; nothing is sent up then\n");
 }
@@ -323,7 +325,7 @@ int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
 
 int fli_item_has_key(const fli_item *item, const char *key)
 {
-    for (const fli_key *k = item->keys; k && k->name; k++)
+    for (const fl_key *k = item->keys; k && k->name; k++)
         if (!strcmp(k->name, key)) return 1;
     return 0;
 }

@@ -9,7 +9,7 @@
 typedef struct {
     const char *name, *title;
     const char *citation, *needs; /* NULL: none */
-    const fli_key *keys;          /* NULL: none */
+    const fl_key *keys;           /* NULL: none */
     size_t params_size;
     const void *desc; /* the descriptor itself, of the section's type */
     /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */

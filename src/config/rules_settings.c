@@ -215,7 +215,7 @@ static int momentum_of_levels(const fli_rule_facts *k)
 
 static int steps_differ(const fli_rule_facts *k)
 {
-    const fli_reals *r = &k->settings->local.lr_factors;
+    const fl_reals *r = &k->settings->local.lr_factors;
     int differ = 0;
     for (size_t i = 1; i < r->n; i++) differ |= r->v[i] != r->v[0];
     return has_trait(k, FLI_ALGO_EQUAL_LR) && differ;

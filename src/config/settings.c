@@ -7,7 +7,7 @@
 
 /* ---- the tables ---------------------------------------------------------------------------------------- */
 
-static const fli_key top_keys[] = {
+static const fl_key top_keys[] = {
     FLI_KEY_STRING(fli_top_settings, name, "run", "what the run is called in tables"),
     FLI_KEY_INT(fli_top_settings, seed, "1", 0, 9007199254740992.0, "seed of every random stream"),
     FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9,
@@ -48,7 +48,7 @@ static const fli_key top_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key data_keys[] = {
+static const fl_key data_keys[] = {
     FLI_KEY_CHOICE(
         fli_data_settings, normalize, "auto", FLI_NORMALIZE_WORDS,
         "auto: bytes to [0, 1]; unit: by the largest magnitude; standard: mean 0, deviation 1; columns: "
@@ -83,13 +83,13 @@ static const fli_key data_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key partition_keys[] = {
+static const fl_key partition_keys[] = {
     FLI_KEY_INT(fli_partition_settings, clients, "0", 0, 4294967294.0,
                 "number of clients; 0: as many as the data have, where they say"),
     FLI_KEY_END,
 };
 
-static const fli_key model_keys[] = {
+static const fl_key model_keys[] = {
     FLI_KEY_REAL(fli_model_settings, weight_decay, "0", 0, FLI_NO_MAX, "adds wd/2 ||x||^2 to every client's objective"),
     FLI_KEY_CHOICE(fli_model_settings, weight_decay_by, "nothing", FLI_DECAY_WORDS,
                    "what weight_decay is divided by: nothing; the client's training samples, for wd/(2 n_i) ||x||^2; "
@@ -102,7 +102,7 @@ static const fli_key model_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key semi_keys[] = {
+static const fl_key semi_keys[] = {
     FLI_KEY_CHOICE(fli_semi, labels, "none", FLI_SEMI_WORDS,
                    "pseudo labels of unlabelled samples (data.unlabelled), found at the start of each turn: none, only "
                    "labelled samples are used; the best ones in closed form; by projected gradient steps"),
@@ -122,15 +122,15 @@ static const fli_key semi_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key local_keys[] = {
-    {"epochs", FLI_INT, offsetof(fli_local_settings, work.epochs), "1", 1, 1e6, NULL,
-     "passes over a client's samples per round"},
+static const fl_key local_keys[] = {
+    {"epochs", FL_KEY_INT, "1", 1, 1e6, NULL, "passes over a client's samples per round",
+     offsetof(fli_local_settings, work.epochs)},
     FLI_KEY_CHOICE(fli_local_settings, epoch, "all", FLI_EPOCH_WORDS,
                    "what a pass goes over where unlabelled samples have pseudo labels (semi): all samples, until the "
                    "kind that takes longer is through; the labelled ones; the unlabelled ones. Either way a step uses "
                    "samples of both kinds, or labelled ones alone where the method uses no others"),
-    {"steps", FLI_INT, offsetof(fli_local_settings, work.steps), "0", 0, 1e9, NULL,
-     "steps per round instead of epochs; 0: use epochs"},
+    {"steps", FL_KEY_INT, "0", 0, 1e9, NULL, "steps per round instead of epochs; 0: use epochs",
+     offsetof(fli_local_settings, work.steps)},
     FLI_KEY_INT(fli_local_settings, batch, "50", 0, 1e9, "samples per step; 0: all of the client's"),
     FLI_KEY_REAL(fli_local_settings, batch_fraction, "0", 0, 1, "share of the client's samples per step; 0: use batch"),
     FLI_KEY_REAL(fli_local_settings, lr, "0.05", FLI_ABOVE_0, FLI_NO_MAX, "local step size"),
@@ -144,25 +144,27 @@ static const fli_key local_keys[] = {
     FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1,
                  "factor per round (or step) of the exponential schedule"),
     FLI_KEY_REAL(fli_local_settings, momentum, "0", 0, 0.9999, "momentum of the local steps, from zero in every round"),
-    {"uneven", FLI_CHOICE, offsetof(fli_local_settings, work.uneven), "fixed", 0, 0, FLI_UNEVEN_WORDS,
-     "how local work differs: not at all; drawn from range per client and round; by lasting speed classes"},
-    {"range", FLI_INTS, offsetof(fli_local_settings, work.range), "[1, 5]", 1, 1e6, NULL,
-     "for uneven: range; fewest and most epochs (or steps)"},
-    {"speeds", FLI_REALS, offsetof(fli_local_settings, work.speeds), "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
-     "for uneven: speeds; each client keeps one of these, and its work is multiplied by it"},
+    {"uneven", FL_KEY_CHOICE, "fixed", 0, 0, FLI_UNEVEN_WORDS,
+     "how local work differs: not at all; drawn from range per client and round; by lasting speed classes",
+     offsetof(fli_local_settings, work.uneven)},
+    {"range", FL_KEY_INTS, "[1, 5]", 1, 1e6, NULL, "for uneven: range; fewest and most epochs (or steps)",
+     offsetof(fli_local_settings, work.range)},
+    {"speeds", FL_KEY_REALS, "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
+     "for uneven: speeds; each client keeps one of these, and its work is multiplied by it",
+     offsetof(fli_local_settings, work.speeds)},
     FLI_KEY_STRING(fli_local_settings, solver, FLI_SOLVER_SGD,
                    "what takes local steps: sgd, or a solver that the program has registered (fl_solver_register)"),
     FLI_KEY_END,
 };
 
-static const fli_key participation_keys[] = {
+static const fl_key participation_keys[] = {
     FLI_KEY_INT(fli_participation_settings, seed, "0", 0, 9007199254740992.0,
                 "seed of the cohorts; clients are never told. 0: that of every other stream (`seed`); `fedloom serve` "
                 "then draws one, which is in config.yaml of the result"),
     FLI_KEY_END,
 };
 
-static const fli_key system_keys[] = {
+static const fl_key system_keys[] = {
     FLI_KEY_REAL(fli_system_common, step_seconds, "0.001", 0, 1e9,
                  "simulated seconds of one local step on a device of speed 1"),
     FLI_KEY_REAL(fli_system_common, turn_seconds, "0", 0, 1e9, "simulated seconds added to every turn"),
@@ -176,7 +178,7 @@ static const fli_key system_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key metrics_keys[] = {
+static const fl_key metrics_keys[] = {
     FLI_KEY_INT(fli_metrics_settings, every, "1", 1, 1e9,
                 "rounds between measurements; the last round is always measured"),
     FLI_KEY_BOOL(fli_metrics_settings, test, "true",
@@ -213,7 +215,7 @@ static const fli_key metrics_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key stop_keys[] = {
+static const fl_key stop_keys[] = {
     FLI_KEY_REAL(fli_stop_settings, target, "0", 0, 1, "stop at this test accuracy; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, gradient2, "0", 0, FLI_NO_MAX, "stop when ||grad f||^2 is at most this; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, gradient_mapping, "0", 0, FLI_NO_MAX,
@@ -227,7 +229,7 @@ static const fli_key stop_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key bilevel_keys[] = {
+static const fl_key bilevel_keys[] = {
     FLI_KEY_REAL(
         fli_bilevel_common, validation, "0.2", 0, 0.9,
         "share of each client's training samples for the upper level; the lower level has the rest; 0: both use all"),
@@ -236,7 +238,7 @@ static const fli_key bilevel_keys[] = {
     FLI_KEY_END,
 };
 
-static const fli_key server_keys[] = {
+static const fl_key server_keys[] = {
     FLI_KEY_REAL(fli_admission, deadline, "0", 0, FLI_NO_MAX,
                  "real seconds that a server waits for answers; then a round goes on without those who are late, as if "
                  "they had not been invited; of methods that need everybody the run ends; 0: as long as it takes"),
@@ -266,7 +268,7 @@ static const fli_key server_keys[] = {
  * default. */
 typedef struct {
     const char *name, *title;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t offset;        /* of the section's own struct in fli_settings */
     size_t choice;        /* of its fli_choice; 0: the section has no kinds */
     const char *fallback; /* the kind when none is given; NULL: must be given */
@@ -310,7 +312,7 @@ int fli_settings_section(size_t i, fli_section *out)
     return 1;
 }
 
-const fli_key *fli_settings_common(const char *name)
+const fl_key *fli_settings_common(const char *name)
 {
     for (size_t i = 0; i < SECTIONS; i++)
         if (!strcmp(sections[i].name, name)) return sections[i].keys;
@@ -392,7 +394,7 @@ static const char *top_meant(const char *key, char out[FLI_MEANT_LEN])
 {
     char full[128];
     for (size_t i = 0; i < SECTIONS; i++)
-        for (const fli_key *row = sections[i].keys; row && row->name; row++)
+        for (const fl_key *row = sections[i].keys; row && row->name; row++)
             if (!strcmp(row->name, key)) {
                 fli_snprintf(full, sizeof full, "%s.%s", sections[i].name, key);
                 return fli_meant(full, out);
@@ -420,7 +422,7 @@ static int is_beside_data(const char *key)
     static const char *const of_data[] = {"data", "partition", "seed", "precision"};
     for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
         if (!strcmp(of_data[i], key)) return 0;
-    for (const fli_key *k = top_keys; k->name; k++)
+    for (const fl_key *k = top_keys; k->name; k++)
         if (!strcmp(k->name, key)) return 1;
     return is_section(key) || fli_is_experiment_key(key);
 }
@@ -451,7 +453,7 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
     if (!own) return FL_ENOMEM;
     for (const fli_node *n = root->first; n; n = n->next) {
         int known = is_section(n->key);
-        for (const fli_key *k = top_keys; k->name; k++)
+        for (const fl_key *k = top_keys; k->name; k++)
             if (!strcmp(k->name, n->key)) {
                 fli_node *copy = fli_arena_alloc(a, 1, sizeof *copy);
                 if (!copy) return FL_ENOMEM;
@@ -544,15 +546,15 @@ fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m)
 
 /* A row of the tables and the struct it was bound to. Of `kind` there is no row: the choice itself. */
 typedef struct {
-    const fli_key *row;
+    const fl_key *row;
     const void *bound;
     const fli_choice *choice;
     const char *fallback;
 } place;
 
-static int find_row(const fli_key *rows, const void *bound, const char *name, place *out)
+static int find_row(const fl_key *rows, const void *bound, const char *name, place *out)
 {
-    for (const fli_key *row = rows; row && row->name; row++)
+    for (const fl_key *row = rows; row && row->name; row++)
         if (!strcmp(row->name, name)) {
             *out = (place){.row = row, .bound = bound};
             return 1;
@@ -578,9 +580,9 @@ static int find_key(const fli_settings *s, const char *key, place *out)
 /* fl_name_fn over two tables, one after the other. */
 static const char *row_of_two(const void *tables, size_t i)
 {
-    const fli_key *const *rows = tables;
+    const fl_key *const *rows = tables;
     for (size_t t = 0; t < 2; t++)
-        for (const fli_key *row = rows[t]; row && row->name; row++)
+        for (const fl_key *row = rows[t]; row && row->name; row++)
             if (!i--) return row->name;
     return NULL;
 }
@@ -593,7 +595,7 @@ const char *fli_settings_meant(const fli_settings *s, const char *key, char out[
     fli_snprintf(wanted, sizeof wanted, "%.*s", (int)n, key);
     const section *sec = i ? &sections[i - 1] : NULL;
     const fli_choice *c = sec && sec->choice ? (const fli_choice *)((const char *)s + sec->choice) : NULL;
-    const fli_key *rows[] = {c ? c->item.keys : NULL, sec ? sec->keys : NULL};
+    const fl_key *rows[] = {c ? c->item.keys : NULL, sec ? sec->keys : NULL};
     const char *within = sec ? sec->name : fl_nearest(wanted, section_name, NULL);
     const char *name = sec ? fl_nearest(key + n + 1, row_of_two, rows) : key + n + 1;
     if (within && name) fli_snprintf(full, sizeof full, "%s.%.64s", within, name);
@@ -606,7 +608,7 @@ const char *fli_settings_default(const fli_settings *s, const char *key)
     return !find_key(s, key, &p) ? NULL : p.row ? p.row->def : p.fallback;
 }
 
-const fli_key *fli_settings_key(const fli_settings *s, const char *key)
+const fl_key *fli_settings_key(const fli_settings *s, const char *key)
 {
     place p;
     return find_key(s, key, &p) ? p.row : NULL;
@@ -624,9 +626,9 @@ void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key)
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
-static void print_keys(fli_text *t, const fli_key *rows, const void *bound, const char *indent)
+static void print_keys(fli_text *t, const fl_key *rows, const void *bound, const char *indent)
 {
-    for (const fli_key *row = rows; row && row->name; row++) {
+    for (const fl_key *row = rows; row && row->name; row++) {
         fli_text_addf(t, "%s%s: ", indent, row->name);
         fli_key_print_value(t, row, bound);
         fli_text_add(t, "\n");

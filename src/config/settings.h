@@ -34,7 +34,7 @@ enum { FLI_WEIGHTS_AUTO, FLI_WEIGHTS_SAMPLES, FLI_WEIGHTS_UNIFORM };
 
 typedef struct {
     int normalize, on_demand;
-    fli_reals mean, std, scale, shift;
+    fl_reals mean, std, scale, shift;
     double test_fraction, unlabelled;
     int64_t crop;
     int augment, augment_once;
@@ -61,7 +61,7 @@ typedef struct {
     fli_local_work work;
     int64_t batch;
     double batch_fraction, lr, decay, momentum;
-    fli_reals lr_factors;
+    fl_reals lr_factors;
     int epoch, schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
     char *solver;                     /* FLI_SOLVER_SGD: fedloom's own */
     const fli_solver *user_solver;    /* what that name found; NULL: fedloom has it, or none is named */
@@ -73,7 +73,7 @@ typedef struct {
     int test, train, gradient, gradient_mapping, potential, clients, local, hypergradient;
     double mapping_eta; /* 0: the method's own */
     int goal;           /* FLI_GOAL_ */
-    fli_reals targets;
+    fl_reals targets;
 } fli_metrics_settings;
 
 /* Which test accuracy targets are about: of the global model, or of the clients' own ones. */
@@ -119,7 +119,7 @@ fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m);
 void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key);
 const char *fli_settings_default(const fli_settings *s, const char *key);
 /* Its row; NULL also for `kind`. */
-const fli_key *fli_settings_key(const fli_settings *s, const char *key);
+const fl_key *fli_settings_key(const fli_settings *s, const char *key);
 /* fli_meant of a key such as "local.lrr" that there is not, and of the name of a section. */
 const char *fli_settings_meant(const fli_settings *s, const char *key, char out[FLI_MEANT_LEN]);
 const char *fli_settings_nearest_section(const char *name); /* NULL: none is near */
@@ -136,14 +136,14 @@ void fli_settings_help(fli_text *t);
 /* A section as the reference shows it; section 0 is the top level, with an empty name. */
 typedef struct {
     const char *name, *title;
-    const fli_key *keys;  /* of the section itself; NULL: none */
+    const fl_key *keys;   /* of the section itself; NULL: none */
     const fli_kind *kind; /* NULL: nothing to choose */
     const char *fallback; /* the kind when none is given; NULL: must be given */
 } fli_section;
 int fli_settings_section(size_t i, fli_section *out); /* 0 past the last */
 size_t fli_settings_section_of(const char *key); /* the number of the section that a key such as "local.lr" is in */
 /* The keys that all kinds of a section share; NULL if the section has none. */
-const fli_key *fli_settings_common(const char *section);
+const fl_key *fli_settings_common(const char *section);
 
 /* Whether a top-level key belongs to experiments (`methods`, `grid`, ...), which a single run does not know. */
 int fli_is_experiment_key(const char *key);

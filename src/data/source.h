@@ -21,7 +21,7 @@ typedef struct fli_source {
     const char *title;    /* one line */
     const char *citation; /* where the set or the recipe is from; NULL: nowhere special */
     const char *needs;    /* for files: what must be there; NULL for generators */
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     /* Loads or makes everything. *test stays NULL when there is no test part. */
     fl_status (*load)(fl_ctx *ctx, const fli_source_request *request, fli_dataset **train, fli_dataset **test);

@@ -25,7 +25,7 @@ typedef struct {
     void (*fact)(fli_text *t, const char *label, const char *text); /* a short line about the thing */
     void (*example)(fli_text *t, const char *lines);
     void (*keys_begin)(fli_text *t);
-    void (*key)(fli_text *t, const fli_key *row);
+    void (*key)(fli_text *t, const fl_key *row);
     void (*keys_end)(fli_text *t);
 } fli_reference_style;
 

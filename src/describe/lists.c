@@ -105,17 +105,17 @@ static fl_status list_devices(fl_ctx *ctx, fli_text *t)
 /* ==== as JSON =============================================================================================== */
 
 /* The words that a value may be. */
-static void put_choices(fli_json *j, const fli_key *row)
+static void put_choices(fli_json *j, const fl_key *row)
 {
     char word[64];
-    if (!row->choices && row->type != FLI_BOOL) return;
+    if (!row->choices && row->type != FL_KEY_BOOL) return;
     fli_json_list(j, "choices");
     for (int i = 0; fli_choice_word(row->choices ? row->choices : "true|false", i, word, sizeof word); i++)
         fli_json_text(j, NULL, word);
     fli_json_end(j);
 }
 
-static void put_key(fli_json *j, const fli_key *row)
+static void put_key(fli_json *j, const fl_key *row)
 {
     fli_text type;
     fli_text_init(&type, j->t->ctx);
@@ -131,10 +131,10 @@ static void put_key(fli_json *j, const fli_key *row)
     fli_text_fini(&type);
 }
 
-static void put_keys(fli_json *j, const char *name, const fli_key *rows)
+static void put_keys(fli_json *j, const char *name, const fl_key *rows)
 {
     fli_json_list(j, name);
-    for (const fli_key *row = rows; row && row->name; row++) put_key(j, row);
+    for (const fl_key *row = rows; row && row->name; row++) put_key(j, row);
     fli_json_end(j);
 }
 
@@ -252,9 +252,9 @@ void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item)
         fli_text_addf(t, "  %s: {%s: %s}\n", kind->within, kind->section, item->name);
         return;
     }
-    for (const fli_key *k = item->keys; k && k->name; k++) needed += !k->def;
+    for (const fl_key *k = item->keys; k && k->name; k++) needed += !k->def;
     fli_text_addf(t, needed ? "  %s: {kind: %s" : "  %s: %s", kind->section, item->name);
-    for (const fli_key *k = item->keys; k && k->name; k++)
+    for (const fl_key *k = item->keys; k && k->name; k++)
         if (!k->def) fli_text_addf(t, ", %s: ...", k->name);
     fli_text_add(t, needed ? "}\n" : "\n");
     if (!needed && item->keys && item->keys->name)
@@ -283,7 +283,7 @@ fl_status fli_list_facts(fl_ctx *ctx, const fli_item *item, fli_fact_fn *fact, v
 
 static void add_item(fli_text *t, const fli_kind *kind, const fli_item *item)
 {
-    const fli_key *common = fli_settings_common(kind->section);
+    const fl_key *common = fli_settings_common(kind->section);
     fli_text_addf(t, "%s: %s\n", item->name, item->title);
     if (item->citation) fli_text_addf(t, "from: %s\n", item->citation);
     if (item->needs) fli_text_addf(t, "needs: %s\n", item->needs);
@@ -321,7 +321,7 @@ static fl_status unknown(fl_ctx *ctx, const char *what, const char *name, const 
 
 static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
 {
-    const fli_key *keys = section ? fli_settings_common(section) : NULL;
+    const fl_key *keys = section ? fli_settings_common(section) : NULL;
     if (!section || keys) {
         if (fli_wants_json(ctx))
             settings_json(t, section);

@@ -222,14 +222,14 @@ typedef struct {
 } page;
 
 /* How a default is shown: "0.1", "must be given", "none". */
-static const char *default_text(const fli_key *row)
+static const char *default_text(const fl_key *row)
 {
     return !row->def ? "must be given" : *row->def ? row->def : "none";
 }
 
-static void add_keys(const page *p, const fli_key *rows)
+static void add_keys(const page *p, const fl_key *rows)
 {
-    for (const fli_key *row = rows; row && row->name; row++) p->style->key(p->t, row);
+    for (const fl_key *row = rows; row && row->name; row++) p->style->key(p->t, row);
 }
 
 /* The key `kind` as a row like any other: one of the things there are. */
@@ -240,7 +240,7 @@ static fl_status add_kind_key(const page *p, const fli_section *s)
     fli_text_init(&words, p->ctx);
     for (size_t i = 0; s->kind->item(i, &item) && !item.by_user; i++)
         fli_text_addf(&words, "%s%s", i ? "|" : "", item.name);
-    fli_key row = {"kind", FLI_CHOICE, 0, s->fallback, 0, 0, fli_text_get(&words), s->kind->title};
+    fl_key row = {"kind", FL_KEY_CHOICE, s->fallback, 0, 0, fli_text_get(&words), s->kind->title, 0};
     fl_status status = fli_text_ok(&words);
     if (!status) p->style->key(p->t, &row);
     fli_text_fini(&words);
@@ -425,7 +425,7 @@ static void keys_begin(fli_text *t)
     fli_text_add(t, "| key | type and range | default | meaning |\n|---|---|---|---|\n");
 }
 
-static void key(fli_text *t, const fli_key *row)
+static void key(fli_text *t, const fl_key *row)
 {
     fli_text type;
     fli_text_init(&type, t->ctx);
@@ -536,7 +536,7 @@ static void man_example(fli_text *t, const char *lines)
 
 static void man_keys_begin(fli_text *t) { (void)t; }
 
-static void man_key(fli_text *t, const fli_key *row)
+static void man_key(fli_text *t, const fl_key *row)
 {
     fli_text type;
     fli_text_init(&type, t->ctx);

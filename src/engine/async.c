@@ -191,7 +191,7 @@ static void begin(fli_async *a, flight *f, uint32_t client)
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
     f->version = f->read = a->version;
     f->number = a->sent++;
-    f->x.ask = (fli_ask){
+    f->x.ask = (fl_ask){
         .round = a->version,
         .stream = f->number,
         .client = client,

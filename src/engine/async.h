@@ -25,9 +25,9 @@ typedef struct {
     uint64_t seed;  /* of cohorts */
     int real;       /* the real clock */
     /* Fills steps, lr and probability of a turn that begins after `round` server steps. */
-    void (*ask)(void *arg, fli_ask *ask);
+    void (*ask)(void *arg, fl_ask *ask);
     /* How many simulated seconds it lasts. */
-    double (*duration)(void *arg, const fli_ask *ask);
+    double (*duration)(void *arg, const fl_ask *ask);
     /* Clients that are elsewhere can go back by one turn: before one is sent out again whose last answer no
      * fli_async_save has seen, this is called, which must. NULL: nothing is ever gone back to. */
     fl_status (*save)(void *arg);
@@ -59,7 +59,7 @@ double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real 
 double fli_async_idle(const fli_async *a);
 fli_async_count fli_async_count_take(fli_async *a);
 /* Between runs: whether the client has begun a turn whose answer has not been absorbed, and its number
- * (fli_ask.stream); where the client has worked it is ahead of the server. */
+ * (fl_ask.stream); where the client has worked it is ahead of the server. */
 int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn);
 
 /* On the virtual clock or where clients are elsewhere, between two runs or from `save`: who is at work, from which

@@ -287,19 +287,19 @@ fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n)
 
 fli_carried_by fli_exec_carried_by(const fli_exec *e) { return (fli_carried_by){e->executor, e->clients}; }
 
-static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
+static void wire_of(const fli_exec *e, const fl_ask *ask, fli_wire *out)
 {
     fli_wire_of(e->setup->model, e->setup->fed->classes, e->setup->algo, e->setup->params, ask, out);
 }
 
-size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask)
+size_t fli_exec_bytes_down(const fli_exec *e, const fl_ask *ask)
 {
     fli_wire w;
     wire_of(e, ask, &w);
     return fli_wire_down(&w, e->setup->model, ask);
 }
 
-size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask)
+size_t fli_exec_bytes_up(const fli_exec *e, const fl_ask *ask)
 {
     fli_wire w;
     wire_of(e, ask, &w);
@@ -346,24 +346,25 @@ static fl_status make_room(fli_exec *e, size_t count)
     return FL_OK;
 }
 
-fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase)
+fl_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fl_ask *own, size_t phase)
 {
-    fli_ask ask = *own;
+    fl_ask ask = *own;
     ask.round = r->round;
     ask.cohort = (uint32_t)r->count;
     ask.phase = (uint32_t)phase;
     ask.phases = (uint32_t)(r->phases ? r->phases : 1);
+    ask.warm_up = r->warm_up;
     ask.flags |= r->flags;
     fli_server_state_address(e->server, &ask);
     return ask;
 }
 
 /* Turn `at` of the round: that of the cohort's client, or with bystanders that of the federation's. */
-static fli_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
+static fl_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
 {
     if (!e->places) return r->asks[at];
     if (e->places[at]) return r->asks[e->places[at] - 1];
-    return (fli_ask){.client = (uint32_t)at, .stream = r->round, .flags = FLI_ASK_BYSTANDER};
+    return (fl_ask){.client = (uint32_t)at, .stream = r->round, .bystander = 1};
 }
 
 /* Adds up what the block sent. Asks of one phase with the same flags send the same. */
@@ -371,7 +372,7 @@ static void count_bytes(fli_exec *e, size_t count)
 {
     double down = 0, up = 0;
     for (size_t i = 0; i < count; i++) {
-        const fli_ask *ask = &e->exchanges[i].ask;
+        const fl_ask *ask = &e->exchanges[i].ask;
         if (!i || ask->flags != e->exchanges[i - 1].ask.flags) {
             down = (double)fli_exec_bytes_down(e, ask);
             up = (double)fli_exec_bytes_up(e, ask);
@@ -384,7 +385,7 @@ static void count_bytes(fli_exec *e, size_t count)
 static void ask_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        fli_ask turn = turn_at(e, r, first + i);
+        fl_ask turn = turn_at(e, r, first + i);
         e->exchanges[i].ask = fli_round_ask(e, r, &turn, phase);
         e->exchanges[i].down = fli_server_state_broadcast(e->server);
     }
@@ -467,7 +468,7 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
 static int may_go_on_without_some(const fli_exec *e, const fli_round *r)
 {
     const unsigned needed = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS;
-    return e->executor->gather && r->phases <= 1 && !(e->setup->algo->traits & needed) && !(r->flags & FLI_ASK_WARM_UP);
+    return e->executor->gather && r->phases <= 1 && !(e->setup->algo->traits & needed) && !r->warm_up;
 }
 
 /* Puts those that have come to the front, in the cohort's order, and makes the step that of their cohort. Returns how
@@ -509,7 +510,7 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
                      .cohort = r->count,
                      .phase = r->from,
                      .phases = r->phases ? r->phases : 1,
-                     .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0,
+                     .warm_up = r->warm_up,
                      .spread = e->ranges != NULL};
     size_t until = r->until ? r->until : step.phases;
     for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_server_state_weight(e->server, r->asks[i].client);

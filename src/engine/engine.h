@@ -42,8 +42,9 @@ fl_status fli_exec_status(const fli_exec *e);
 
 typedef struct {
     size_t round;
-    uint32_t flags; /* FLI_ASK_HAS_BODY, _REPLY and _WARM_UP, of all clients that are asked */
-    const fli_ask
+    uint32_t flags; /* FLI_ASK_HAS_BODY and _REPLY, of all clients that are asked, as is */
+    int warm_up;    /* before the first round */
+    const fl_ask
         *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */
     size_t count;
     size_t phases; /* exchanges of the round; 0 counts as 1 */
@@ -52,7 +53,7 @@ typedef struct {
 } fli_round;
 
 /* Whether the method wants everyone to take a turn before the first round: a round of all clients with
- * FLI_ASK_WARM_UP. */
+ * that is a warm-up. */
 int fli_exec_warms_up(const fli_exec *e);
 /* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for a
  * method with FLI_ALGO_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go on
@@ -60,7 +61,7 @@ int fli_exec_warms_up(const fli_exec *e);
  * FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */
-fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);
+fl_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fl_ask *own, size_t phase);
 
 /* Exchanges outside of rounds. Room for one's upload, to be given back by fli_message_fini. */
 fl_status fli_exec_upload_new(fli_exec *e, fli_message *up);
@@ -76,8 +77,8 @@ typedef struct {
 } fli_carried_by;
 fli_carried_by fli_exec_carried_by(const fli_exec *e);
 /* Bytes that an ask sends down and brings up. */
-size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
-size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
+size_t fli_exec_bytes_down(const fli_exec *e, const fl_ask *ask);
+size_t fli_exec_bytes_up(const fli_exec *e, const fl_ask *ask);
 
 /* A copy in plain memory of the client's own model, or of what stands for it, and unless NULL its share in what the
  * client predicts with. */

@@ -47,7 +47,7 @@ typedef struct fli_executor {
      * they never are in this process. */
     double (*rest)(void *executor);
     /* How long an ask takes, up to a factor. NULL: not known. */
-    double (*effort)(const void *executor, const fli_ask *ask);
+    double (*effort)(const void *executor, const fl_ask *ask);
     /* Bytes of client state in memory here, and in a file. */
     size_t (*state)(const void *executor, size_t *spilled);
     /* Between rounds: what clients keep, as fli_clients_save writes it, so that a run may go on under another

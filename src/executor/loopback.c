@@ -133,7 +133,7 @@ static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t nu
 }
 
 /* With room for the tables, each part of it rounded up. */
-static size_t message_bytes(const loopback *l, const fli_part *parts)
+static size_t message_bytes(const loopback *l, const fl_part *parts)
 {
     size_t vectors = fli_parts_vectors(parts), stride = fli_vector_stride(&l->setup.model->space);
     return vectors * stride + (vectors + 8) * sizeof(void *) + (fli_parts_numbers(parts) + 8) * sizeof(double) + 128;
@@ -180,7 +180,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     const fli_model *m = l->setup.model;
     unsigned char ask[FLI_ASK_BYTES];
     *d = (delivery){0};
-    fli_ask sent = fli_algo_tell(l->setup.algo, &x->ask);
+    fl_ask sent = fli_algo_tell(l->setup.algo, &x->ask);
     fli_ask_write(&sent, ask);
     fli_ask_read(ask, &d->own.ask);
     const char *wrong = fli_ask_wrong(&d->own.ask, l->setup.clients);
@@ -204,7 +204,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
 }
 
 /* Forgets what a client keeps of the round if this was the last exchange with its cohort. */
-static void forget_cohort(loopback *l, const fli_ask *ask)
+static void forget_cohort(loopback *l, const fl_ask *ask)
 {
     uint32_t client = ask->client;
     size_t end = fli_algo_cohort_end(l->setup.algo, l->setup.params, ask->phase, ask->phases);

@@ -140,7 +140,7 @@ static void one(void *executor, fli_exchange *x, size_t worker)
     fli_clients_settle(t->clients, worker);
 }
 
-static double effort(const void *executor, const fli_ask *ask)
+static double effort(const void *executor, const fl_ask *ask)
 {
     return fli_clients_effort(((const threads *)executor)->clients, ask);
 }

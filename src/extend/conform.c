@@ -394,17 +394,17 @@ static fl_status check_composite(conform *c)
 /* ---- bytes ----------------------------------------------------------------------------------------------- */
 
 /* What the tables say of one message. */
-static double message_bytes(const fli_part *parts, unsigned moment, const fli_space *space)
+static double message_bytes(const fl_part *parts, unsigned moment, const fli_space *space)
 {
     double sum = 0;
-    for (const fli_part *p = parts; p->name; p++)
+    for (const fl_part *p = parts; p->name; p++)
         if (fli_part_sent(p, moment))
-            sum += p->what == FLI_NUMBER ? 8 * (double)fli_part_numbers(p) : (double)fli_bytes(space);
+            sum += p->what == FL_PART_NUMBER ? 8 * (double)fli_part_numbers(p) : (double)fli_bytes(space);
     return sum;
 }
 
 /* Of a run in which everyone takes part in every round. */
-static void add_expected(const fl_run *r, fli_ask ask, double *up, double *down)
+static void add_expected(const fl_run *r, fl_ask ask, double *up, double *down)
 {
     const fli_plan *p = &r->plan;
     unsigned moment = fli_algo_moment(p->setup.algo, p->setup.params, &ask);
@@ -420,12 +420,12 @@ static void expected_bytes(const fl_run *r, double *up, double *down)
     unsigned first = fli_algo_shows_start(a) ? FLI_ASK_FIRST : 0;
     *up = *down = 0;
     if (fli_exec_warms_up(r->exec)) {
-        add_expected(r, (fli_ask){.phases = 1, .flags = FLI_ASK_WARM_UP | first}, up, down);
+        add_expected(r, (fl_ask){.phases = 1, .warm_up = 1, .flags = first}, up, down);
         first = 0;
     }
     for (size_t round = 0; round < fl_run_rounds(r); round++)
         for (size_t k = 0; k < phases; k++, first = 0)
-            add_expected(r, (fli_ask){.phase = (uint32_t)k, .phases = (uint32_t)phases, .flags = first}, up, down);
+            add_expected(r, (fl_ask){.phase = (uint32_t)k, .phases = (uint32_t)phases, .flags = first}, up, down);
 }
 
 static fl_status compare_bytes(conform *c, fl_run *r)

@@ -389,7 +389,7 @@ typedef struct {
     fli_exec *exec;
     double *weights;
     double *expected; /* one model, and as much for v */
-    fli_ask *asks;    /* of a round, one per client at most */
+    fl_ask *asks;     /* of a round, one per client at most */
     double tolerance, *error;
 } verifier;
 
@@ -456,7 +456,7 @@ static fl_status begin(verifier *v)
 
 /* What the plan would ask, but with the case's number of steps, where it has one, and its chance to take part. */
 static int make_ask(const verifier *v, json_int_t client, const json_t *steps, size_t round, double probability,
-                    fli_ask *out)
+                    fl_ask *out)
 {
     json_int_t count = json_integer_value(steps);
     if (client < 0 || (size_t)client >= clients(v) || (steps && (count < 1 || count > 1000000))) return 0;
@@ -546,9 +546,9 @@ static fl_status compare_own(verifier *v)
 static fl_status warm_up(verifier *v)
 {
     for (size_t i = 0; i < clients(v); i++) make_ask(v, (json_int_t)i, NULL, 0, 1, &v->asks[i]);
-    return fli_exec_round(v->exec, &(fli_round){.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP,
-                                                .asks = v->asks,
-                                                .count = clients(v)});
+    return fli_exec_round(
+        v->exec,
+        &(fli_round){.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .warm_up = 1, .asks = v->asks, .count = clients(v)});
 }
 
 static fl_status run_rounds(verifier *v, const json_t *rounds)

@@ -155,7 +155,7 @@ static int parse_choice(const char *s, const char *choices, int *out)
     return 0;
 }
 
-static int in_range(const fli_key *row, double v)
+static int in_range(const fl_key *row, double v)
 {
     return (row->min == 0 && row->max == 0) || (v >= row->min && v <= row->max);
 }
@@ -197,7 +197,7 @@ static const char *choice_at(const void *arg, size_t i)
     return c->choices && fli_choice_word(c->choices, (int)i, c->word, WORD_LEN) ? c->word : NULL;
 }
 
-static void wrong_value(binder *b, const fli_key *row, const fli_node *n, const char *shown)
+static void wrong_value(binder *b, const fl_key *row, const fli_node *n, const char *shown)
 {
     fli_text want;
     char word[WORD_LEN], meant[FLI_MEANT_LEN];
@@ -211,11 +211,11 @@ static void wrong_value(binder *b, const fli_key *row, const fli_node *n, const 
 
 static int scalar(const fli_node *n) { return n->type == FLI_NODE_SCALAR && n->text; }
 
-/* One number into slot i of a list field; FLI_INTS and FLI_REALS differ only in the element. */
-static int list_item(const fli_key *row, const char *text, void *values, size_t i)
+/* One number into slot i of a list field; FL_KEY_INTS and FL_KEY_REALS differ only in the element. */
+static int list_item(const fl_key *row, const char *text, void *values, size_t i)
 {
     double d;
-    if (row->type == FLI_INTS) {
+    if (row->type == FL_KEY_INTS) {
         int64_t v;
         if (!parse_int(text, &v) || !in_range(row, (double)v)) return 0;
         ((int64_t *)values)[i] = v;
@@ -226,13 +226,13 @@ static int list_item(const fli_key *row, const char *text, void *values, size_t 
     return 1;
 }
 
-static void bind_list(binder *b, const fli_key *row, const fli_node *n, void *field)
+static void bind_list(binder *b, const fl_key *row, const fli_node *n, void *field)
 {
     size_t count = 0, i = 0;
     const fli_node *item = n->type == FLI_NODE_LIST ? n->first : n;
     int word;
     if (row->choices && scalar(n) && parse_choice(n->text, row->choices, &word)) {
-        *(fli_reals *)field = (fli_reals){0, NULL, word};
+        *(fl_reals *)field = (fl_reals){0, NULL, word};
         return;
     }
     for (const fli_node *c = item; c; c = c == n ? NULL : c->next) count++;
@@ -254,17 +254,17 @@ static void bind_list(binder *b, const fli_key *row, const fli_node *n, void *fi
             wrong_value(b, row, c, scalar(c) ? c->text : "nested");
             return;
         }
-    *(fli_reals *)field = (fli_reals){count, values, 0}; /* fli_ints has the same layout, checked below */
+    *(fl_reals *)field = (fl_reals){count, values, 0}; /* fl_ints has the same layout, checked below */
 }
 
-_Static_assert(sizeof(fli_reals) == sizeof(fli_ints) && offsetof(fli_reals, v) == offsetof(fli_ints, v) &&
+_Static_assert(sizeof(fl_reals) == sizeof(fl_ints) && offsetof(fl_reals, v) == offsetof(fl_ints, v) &&
                    sizeof(double) == sizeof(int64_t),
                "lists of either type are bound by the same code");
 
-static void bind_value(binder *b, const fli_key *row, const fli_node *n, void *field)
+static void bind_value(binder *b, const fl_key *row, const fli_node *n, void *field)
 {
     int ok = 1;
-    if (row->type == FLI_INTS || row->type == FLI_REALS) {
+    if (row->type == FL_KEY_INTS || row->type == FL_KEY_REALS) {
         bind_list(b, row, n, field);
         return;
     }
@@ -273,11 +273,11 @@ static void bind_value(binder *b, const fli_key *row, const fli_node *n, void *f
         return;
     }
     switch (row->type) {
-    case FLI_BOOL: ok = parse_bool(n->text, field); break;
-    case FLI_INT: ok = parse_int(n->text, field) && in_range(row, (double)*(int64_t *)field); break;
-    case FLI_REAL: ok = parse_real(n->text, field) && in_range(row, *(double *)field); break;
-    case FLI_SIZE: ok = parse_size(n->text, field); break;
-    case FLI_CHOICE: ok = parse_choice(n->text, row->choices, field); break;
+    case FL_KEY_BOOL: ok = parse_bool(n->text, field); break;
+    case FL_KEY_INT: ok = parse_int(n->text, field) && in_range(row, (double)*(int64_t *)field); break;
+    case FL_KEY_REAL: ok = parse_real(n->text, field) && in_range(row, *(double *)field); break;
+    case FL_KEY_SIZE: ok = parse_size(n->text, field); break;
+    case FL_KEY_CHOICE: ok = parse_choice(n->text, row->choices, field); break;
     default:
         *(char **)field = fli_arena_strdup(b->arena, n->text);
         if (!*(char **)field) b->status = FL_ENOMEM;
@@ -286,7 +286,7 @@ static void bind_value(binder *b, const fli_key *row, const fli_node *n, void *f
 }
 
 /* Defaults are written as a user would write them: "0.1" or "[10, 20]". */
-static fli_node *default_node(binder *b, const fli_key *row)
+static fli_node *default_node(binder *b, const fl_key *row)
 {
     if (row->def[0] != '[') return fli_node_new(b->arena, FLI_NODE_SCALAR, row->name, row->def);
     fli_node *list = fli_node_new(b->arena, FLI_NODE_LIST, row->name, NULL);
@@ -302,10 +302,10 @@ static fli_node *default_node(binder *b, const fli_key *row)
     return list;
 }
 
-static const fli_key *find_row(const binder *b, const char *name, void **field)
+static const fl_key *find_row(const binder *b, const char *name, void **field)
 {
     for (size_t t = 0; t < b->count; t++)
-        for (const fli_key *row = b->tables[t].rows; row && row->name; row++)
+        for (const fl_key *row = b->tables[t].rows; row && row->name; row++)
             if (!strcmp(row->name, name)) {
                 *field = (char *)b->tables[t].out + row->offset;
                 return row;
@@ -318,7 +318,7 @@ static const char *row_name(const void *arg, size_t i)
 {
     const binder *b = arg;
     for (size_t t = 0; t < b->count; t++)
-        for (const fli_key *row = b->tables[t].rows; row && row->name; row++)
+        for (const fl_key *row = b->tables[t].rows; row && row->name; row++)
             if (!i--) return row->name;
     return NULL;
 }
@@ -344,14 +344,14 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
     }
     for (const fli_node *n = map ? map->first : NULL; n; n = n->next) {
         if (skip && !strcmp(n->key, skip)) continue;
-        const fli_key *row = find_row(&b, n->key, &field);
+        const fl_key *row = find_row(&b, n->key, &field);
         if (row)
             bind_value(&b, row, n, field);
         else
             unknown_key(&b, n);
     }
     for (size_t t = 0; t < count; t++)
-        for (const fli_key *row = tables[t].rows; row && row->name; row++) {
+        for (const fl_key *row = tables[t].rows; row && row->name; row++) {
             if (fli_node_find(map, row->name)) continue;
             if (!row->def) {
                 const char *help = row->help && *row->help ? row->help : NULL; /* users need not say */
@@ -366,13 +366,13 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
     return b.status;
 }
 
-fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
+fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fl_key *rows, const void *bound,
                                  size_t clients)
 {
     fl_status status = FL_OK;
-    for (const fli_key *row = rows; row && row->name; row++) {
+    for (const fl_key *row = rows; row && row->name; row++) {
         if (!row->per_client) continue;
-        const fli_reals *list = (const fli_reals *)(const void *)((const char *)bound + row->offset);
+        const fl_reals *list = (const fl_reals *)(const void *)((const char *)bound + row->offset);
         if (list->n == 1 || list->n == clients || (!list->n && row->choices)) continue;
         status = fli_fail_also(ctx, FL_ECONFIG, "%s.%s has %zu values, but there are %zu clients", section, row->name,
                                list->n, clients);
@@ -460,24 +460,24 @@ void fli_print_string(fli_text *t, const char *s)
     fli_text_add(t, "'");
 }
 
-void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound)
+void fli_key_print_value(fli_text *t, const fl_key *row, const void *bound)
 {
     const void *field = (const char *)bound + row->offset;
     char word[64] = "";
     switch (row->type) {
-    case FLI_BOOL: fli_text_add(t, *(const int *)field ? "true" : "false"); return;
-    case FLI_INT: fli_text_addf(t, "%lld", (long long)*(const int64_t *)field); return;
-    case FLI_REAL: print_real(t, *(const double *)field); return;
-    case FLI_SIZE: print_size(t, *(const int64_t *)field); return;
-    case FLI_STRING: fli_print_string(t, *(char *const *)field); return;
-    case FLI_CHOICE:
+    case FL_KEY_BOOL: fli_text_add(t, *(const int *)field ? "true" : "false"); return;
+    case FL_KEY_INT: fli_text_addf(t, "%lld", (long long)*(const int64_t *)field); return;
+    case FL_KEY_REAL: print_real(t, *(const double *)field); return;
+    case FL_KEY_SIZE: print_size(t, *(const int64_t *)field); return;
+    case FL_KEY_STRING: fli_print_string(t, *(char *const *)field); return;
+    case FL_KEY_CHOICE:
         fli_choice_word(row->choices, *(const int *)field, word, sizeof word);
         fli_text_add(t, word);
         return;
-    case FLI_INTS:
-    case FLI_REALS: break;
+    case FL_KEY_INTS:
+    case FL_KEY_REALS: break;
     }
-    const fli_reals *list = field;
+    const fl_reals *list = field;
     if (row->choices && !list->n) {
         fli_choice_word(row->choices, list->word, word, sizeof word);
         fli_text_add(t, word);
@@ -486,15 +486,15 @@ void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound)
     fli_text_add(t, "[");
     for (size_t i = 0; i < list->n; i++) {
         if (i) fli_text_add(t, ", ");
-        if (row->type == FLI_INTS)
-            fli_text_addf(t, "%lld", (long long)((const fli_ints *)field)->v[i]);
+        if (row->type == FL_KEY_INTS)
+            fli_text_addf(t, "%lld", (long long)((const fl_ints *)field)->v[i]);
         else
             print_real(t, list->v[i]);
     }
     fli_text_add(t, "]");
 }
 
-static void print_bounds(fli_text *t, const fli_key *row)
+static void print_bounds(fli_text *t, const fl_key *row)
 {
     int low = row->min > -FLI_NO_MAX, high = row->max < FLI_NO_MAX;
     if (row->min == 0 && row->max == 0) return;
@@ -518,28 +518,29 @@ static void print_bounds(fli_text *t, const fli_key *row)
     if (high) print_real(t, row->max);
 }
 
-void fli_key_print_type(fli_text *t, const fli_key *row)
+void fli_key_print_type(fli_text *t, const fl_key *row)
 {
     char word[64];
-    static const char *const noun[] = {"true or false",     "a whole number",
-                                       "a number",          "a text",
-                                       "one of:",           "a list of whole numbers",
-                                       "a list of numbers", "bytes, at least 1, as in 4096, 512MiB or 2GiB, or auto"};
+    static const char *const noun[] = {
+        [FL_KEY_REAL] = "a number",           [FL_KEY_INT] = "a whole number",
+        [FL_KEY_BOOL] = "true or false",      [FL_KEY_CHOICE] = "one of:",
+        [FL_KEY_STRING] = "a text",           [FL_KEY_INTS] = "a list of whole numbers",
+        [FL_KEY_REALS] = "a list of numbers", [FL_KEY_SIZE] = "bytes, at least 1, as in 4096, 512MiB or 2GiB, or auto"};
     fli_text_add(t, noun[row->type]);
-    if (row->type == FLI_CHOICE)
+    if (row->type == FL_KEY_CHOICE)
         for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)
             fli_text_addf(t, "%s %s", i ? "," : "", word);
     else
         print_bounds(t, row);
     if (row->per_client) fli_text_add(t, ": one, or one per client");
-    if (row->choices && row->type == FLI_REALS)
+    if (row->choices && row->type == FL_KEY_REALS)
         for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)
             fli_text_addf(t, "%s or %s", i ? "" : ";", word);
 }
 
-void fli_keys_print_help(fli_text *t, const fli_key *rows, int indent)
+void fli_keys_print_help(fli_text *t, const fl_key *rows, int indent)
 {
-    for (const fli_key *row = rows; row && row->name; row++) {
+    for (const fl_key *row = rows; row && row->name; row++) {
         fli_text_addf(t, "%*s%-16s %s\n%*s", indent, "", row->name, row->help, indent + 17, "");
         fli_key_print_type(t, row);
         if (!row->def)

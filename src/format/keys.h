@@ -8,44 +8,11 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "fedloom_extend.h"
 
 #include <float.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef enum {
-    FLI_BOOL,   /* int */
-    FLI_INT,    /* int64_t */
-    FLI_REAL,   /* double */
-    FLI_STRING, /* char *, never NULL */
-    FLI_CHOICE, /* int: which of the words in `choices` */
-    FLI_INTS,   /* fli_ints */
-    FLI_REALS,  /* fli_reals; a single number counts as a list of one */
-    FLI_SIZE    /* int64_t: bytes, written 4096, 512KiB, 1.5GiB; 0 is written auto */
-} fli_key_type;
-
-typedef struct {
-    size_t n;
-    int64_t *v;
-    int word; /* as below */
-} fli_ints;
-
-typedef struct {
-    size_t n;
-    double *v;
-    int word; /* an empty list: which of the key's words stands for it */
-} fli_reals;
-
-typedef struct {
-    const char *name; /* NULL ends a table */
-    fli_key_type type;
-    size_t offset;       /* of the field in the struct that is bound */
-    const char *def;     /* as a user would write it; NULL: must be given */
-    double min, max;     /* numbers, also in lists: inclusive. Both 0: no bounds */
-    const char *choices; /* "one|two|three"; lists: words, one of which may stand for the list, as "auto" */
-    const char *help;    /* one sentence, lower case, no full stop */
-    int per_client;      /* a list of reals with one value, or one per client */
-} fli_key;
 
 #define FLI_ABOVE_0 DBL_TRUE_MIN /* as min: larger than zero */
 #define FLI_NO_MAX  DBL_MAX
@@ -54,49 +21,49 @@ typedef struct {
 /* Table rows, so that a table reads like one. `s` is the struct, `f` its field; the key has the field's name. */
 #define FLI_KEY_REAL(s, f, def, lo, hi, help)                                                                          \
     {                                                                                                                  \
-#f, FLI_REAL, offsetof(s, f), def, lo, hi, NULL, help                                                          \
+#f, FL_KEY_REAL, def, lo, hi, NULL, help, offsetof(s, f)                                                       \
     }
 #define FLI_KEY_INT(s, f, def, lo, hi, help)                                                                           \
     {                                                                                                                  \
-#f, FLI_INT, offsetof(s, f), def, lo, hi, NULL, help                                                           \
+#f, FL_KEY_INT, def, lo, hi, NULL, help, offsetof(s, f)                                                        \
     }
 #define FLI_KEY_BOOL(s, f, def, help)                                                                                  \
     {                                                                                                                  \
-#f, FLI_BOOL, offsetof(s, f), def, 0, 0, NULL, help                                                            \
+#f, FL_KEY_BOOL, def, 0, 0, NULL, help, offsetof(s, f)                                                         \
     }
 #define FLI_KEY_STRING(s, f, def, help)                                                                                \
     {                                                                                                                  \
-#f, FLI_STRING, offsetof(s, f), def, 0, 0, NULL, help                                                          \
+#f, FL_KEY_STRING, def, 0, 0, NULL, help, offsetof(s, f)                                                       \
     }
 #define FLI_KEY_SIZE(s, f, def, help)                                                                                  \
     {                                                                                                                  \
-#f, FLI_SIZE, offsetof(s, f), def, 0, 0, NULL, help                                                            \
+#f, FL_KEY_SIZE, def, 0, 0, NULL, help, offsetof(s, f)                                                         \
     }
 #define FLI_KEY_CHOICE(s, f, def, words, help)                                                                         \
     {                                                                                                                  \
-#f, FLI_CHOICE, offsetof(s, f), def, 0, 0, words, help                                                         \
+#f, FL_KEY_CHOICE, def, 0, 0, words, help, offsetof(s, f)                                                      \
     }
 #define FLI_KEY_INTS(s, f, def, lo, hi, help)                                                                          \
     {                                                                                                                  \
-#f, FLI_INTS, offsetof(s, f), def, lo, hi, NULL, help                                                          \
+#f, FL_KEY_INTS, def, lo, hi, NULL, help, offsetof(s, f)                                                       \
     }
 #define FLI_KEY_REALS(s, f, def, lo, hi, help)                                                                         \
     {                                                                                                                  \
-#f, FLI_REALS, offsetof(s, f), def, lo, hi, NULL, help                                                         \
+#f, FL_KEY_REALS, def, lo, hi, NULL, help, offsetof(s, f)                                                      \
     }
 #define FLI_KEY_PER_CLIENT(s, f, def, lo, hi, word, help)                                                              \
     {                                                                                                                  \
-#f, FLI_REALS, offsetof(s, f), def, lo, hi, word, help, 1                                                      \
+#f, FL_KEY_REALS, def, lo, hi, word, help, offsetof(s, f), 1                                                   \
     }
 #define FLI_KEY_END                                                                                                    \
     {                                                                                                                  \
-        NULL, FLI_BOOL, 0, NULL, 0, 0, NULL, NULL                                                                      \
+        NULL, FL_KEY_BOOL, NULL, 0, 0, NULL, NULL, 0                                                                   \
     }
 
 /* Value i of a list that has one value for all, or one per client. */
-static inline double fli_reals_at(const fli_reals *r, size_t i) { return r->v[r->n == 1 ? 0 : i]; }
+static inline double fli_reals_at(const fl_reals *r, size_t i) { return r->v[r->n == 1 ? 0 : i]; }
 /* Whether all of its values are the same; so are those of a list without any. */
-static inline int fli_reals_equal(const fli_reals *r)
+static inline int fli_reals_equal(const fl_reals *r)
 {
     size_t i = 1;
     while (i < r->n && r->v[i] == r->v[0]) i++;
@@ -129,7 +96,7 @@ const char *fli_node_where(const fli_node *n, char *buf, size_t size);
 /* ---- binding ------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    const fli_key *rows; /* NULL: an empty table */
+    const fl_key *rows; /* NULL: an empty table */
     void *out;
 } fli_table;
 
@@ -141,7 +108,7 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
                    const fli_table *tables, size_t count);
 
 /* Checks the lengths of the lists with one value per client, once their number is known; reports all of them. */
-fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
+fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fl_key *rows, const void *bound,
                                  size_t clients);
 
 /* The words of a choices string: writes word i to buf; 0 past the last. */
@@ -150,10 +117,10 @@ int fli_choice_word(const char *choices, int i, char *buf, size_t size);
 /* A string as YAML: plain where that is read back as the same string, also within braces, else quoted. */
 void fli_print_string(fli_text *t, const char *s);
 /* The bound value of a row, written as YAML. */
-void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound);
+void fli_key_print_value(fli_text *t, const fl_key *row, const void *bound);
 /* The type and bounds for a person: "a number > 0", "one of: a, b". */
-void fli_key_print_type(fli_text *t, const fli_key *row);
+void fli_key_print_type(fli_text *t, const fl_key *row);
 /* Help lines for a table: name, type, default, sentence; `indent` spaces in front. */
-void fli_keys_print_help(fli_text *t, const fli_key *rows, int indent);
+void fli_keys_print_help(fli_text *t, const fl_key *rows, int indent);
 
 #endif

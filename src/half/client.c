@@ -105,7 +105,7 @@ static fl_status may_hold(fl_client *c)
 }
 
 /* Samples that the turn passes over. */
-static double effort(const fl_client *c, const fli_ask *ask)
+static double effort(const fl_client *c, const fl_ask *ask)
 {
     size_t n = fli_fed_size(c->fed, c->number), unlabelled = fli_fed_unlabelled(c->fed, c->number);
     fli_epochs e = fli_epochs_of(c->setup.model, &c->setup.sgd, n - unlabelled, unlabelled);
@@ -114,7 +114,7 @@ static double effort(const fl_client *c, const fli_ask *ask)
 }
 
 /* An ask, before anything is computed. */
-static fl_status may_work(fl_client *c, const fli_ask *ask)
+static fl_status may_work(fl_client *c, const fl_ask *ask)
 {
     const fl_client_limits *most = &c->limits.most;
     if (ask->kind != FLI_ASK_TURN) return FL_OK;
@@ -242,9 +242,9 @@ static void put_in_place(fl_client *c, const kept *k, const fli_client_place *at
 /* ---- going back ------------------------------------------------------------------------------------------- */
 
 /* A turn is about to be taken: this place is kept. */
-static fl_status mark_place(fl_client *c, const fli_ask *ask)
+static fl_status mark_place(fl_client *c, const fl_ask *ask)
 {
-    int warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
+    int warm = ask->warm_up;
     int new_round = !c->now.turns || ask->stream != c->now.stream || warm != (int)c->now.warm;
     fli_client_point p = {.there = 1, .at = c->now};
     if (c->broadcast_cache || keeps_something(c)) {
@@ -639,7 +639,7 @@ size_t fl_client_ask_bytes(const fl_client *c)
 static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_received_ask *e)
 {
     const fli_algo *a = c->setup.algo;
-    const fli_ask *ask = &e->x.ask;
+    const fl_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) {
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;
         return potential && !c->setup.measure_potential ? "nobody said that its potential would be measured" : NULL;
@@ -667,13 +667,13 @@ static fl_status complete_broadcast(fl_client *c, fli_received_ask *e)
 /* Forgets what is kept of the round if this was the last exchange with the cohort. */
 static void count_turn(fl_client *c, const fli_received_ask *e)
 {
-    const fli_ask *ask = &e->x.ask;
+    const fl_ask *ask = &e->x.ask;
     c->now.turns++;
     c->now.last = e->number;
     c->now.round = ask->round;
     c->now.phase = (uint64_t)ask->phase + 1;
     c->now.stream = ask->stream;
-    c->now.warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
+    c->now.warm = ask->warm_up;
     if (c->now.phase < fli_algo_cohort_end(c->setup.algo, c->setup.params, ask->phase, ask->phases)) return;
     c->now.round = c->now.phase = 0;
     fli_broadcast_cache_free(c->broadcast_cache);

@@ -106,7 +106,7 @@ static double norm_of(const fli_tensor_entry *e, size_t n)
 }
 
 /* The row of a table that a part of that name belongs to; a second one of the same name ends in #2. */
-static const fli_part *row_of(const fli_part *parts, const char *name)
+static const fl_part *row_of(const fl_part *parts, const char *name)
 {
     for (; parts && parts->name; parts++) {
         size_t n = strlen(parts->name);
@@ -115,22 +115,22 @@ static const fli_part *row_of(const fli_part *parts, const char *name)
     return NULL;
 }
 
-static const char *meaning(const fli_part *row, int turn)
+static const char *meaning(const fl_part *row, int turn)
 {
     if (!row) return "in no table of the method";
-    if (row->what == FLI_START) return "the start model";
-    if (!turn && row->use == FLI_VALUE) return "for the server's records";
-    if (row->use == FLI_CHANGE) return "a change, added to what the server has";
-    if (row->use == FLI_VALUE) return "a value, takes the place of what the server has";
-    return row->use == FLI_FORGET ? "is gone when the turn is over" : "is kept until the round is over";
+    if (row->what == FL_PART_START) return "the start model";
+    if (!turn && row->use == FL_PART_VALUE) return "for the server's records";
+    if (row->use == FL_PART_CHANGE) return "a change, added to what the server has";
+    if (row->use == FL_PART_VALUE) return "a value, takes the place of what the server has";
+    return row->use == FL_PART_FORGET ? "is gone when the turn is over" : "is kept until the round is over";
 }
 
-static void add_row(fli_text *t, const fli_tensor_entry *e, const fli_part *row, int turn)
+static void add_row(fli_text *t, const fli_tensor_entry *e, const fl_part *row, int turn)
 {
     char name[NAME], size[64];
     double value;
     size_t n = fli_safetensors_count(e);
-    int number = row && row->what == FLI_NUMBER;
+    int number = row && row->what == FL_PART_NUMBER;
     if (n == 1)
         fli_snprintf(size, sizeof size, "a number");
     else
@@ -171,14 +171,14 @@ static void add_figures(fli_text *t, const fli_tensor_entry *e)
     for (size_t i = 0; i < FLI_FIGURES; i++) fli_text_addf(t, "    %-34s %.10g\n", names[i], num[i]);
 }
 
-static fl_status add_rows(fl_client *c, fli_text *t, const fli_packet *p, const fli_part *parts, int turn)
+static fl_status add_rows(fl_client *c, fli_text *t, const fli_packet *p, const fl_part *parts, int turn)
 {
     fli_safetensors f;
     if (!p->body_bytes) return FL_OK;
     fl_status s = fli_safetensors_read(c->ctx, "the message", p->body, p->body_bytes, &f);
     if (s) return s;
     for (size_t i = 0; i < f.tensors; i++) {
-        const fli_part *row = row_of(parts, f.tensor[i].name);
+        const fl_part *row = row_of(parts, f.tensor[i].name);
         add_row(t, &f.tensor[i], row, turn);
         if (row && row->at == 0 && !strcmp(row->name, "figures")) add_figures(t, &f.tensor[i]);
     }
@@ -208,7 +208,7 @@ static void add_wanted_figures(fli_text *t, unsigned flags)
         if (flags & wanted[i].flag) fli_text_addf(t, "  wanted: %s\n", wanted[i].what);
 }
 
-static void add_work(fli_text *t, const fli_ask *ask)
+static void add_work(fli_text *t, const fl_ask *ask)
 {
     if (ask->kind == FLI_ASK_TURN)
         fli_text_addf(t, "It asks for a turn of training in round %llu: %llu steps of size %.6g, exchange %u of %u.\n",
@@ -234,10 +234,10 @@ static void add_wanted(fli_text *t, const fl_client *c, const fli_received_ask *
         return;
     }
     fli_text_add(t, "Its answer would have:\n");
-    for (const fli_part *p = e->parts.up; p && p->name; p++) {
+    for (const fl_part *p = e->parts.up; p && p->name; p++) {
         size_t first, vector = fli_part_range(p, m->space.n, fli_model_upper(m), &first);
         if (!fli_part_sent(p, e->parts.moment)) continue;
-        if (p->what == FLI_NUMBER)
+        if (p->what == FL_PART_NUMBER)
             fli_text_addf(t, "  %-28s %zu number(s): %s\n", p->name, fli_part_numbers(p), meaning(p, turn));
         else
             fli_text_addf(t, "  %-28s a vector of %zu: %s\n", p->name, vector, meaning(p, turn));
@@ -284,15 +284,15 @@ static void add_what_stays(fli_text *t, const fl_client *c)
 }
 
 /* The table that an answer is made from: the method's for turns, else that of all that is measured. */
-static const fli_part *table_of(const fl_client *c, const fli_safetensors *f)
+static const fl_part *table_of(const fl_client *c, const fli_safetensors *f)
 {
-    static const fli_part others[] = {{"figures", FLI_NUMBER, 0, FLI_VALUE},
-                                      {"own model", FLI_WHOLE, 0, FLI_VALUE},
-                                      {"gradient", FLI_WHOLE, 0, FLI_VALUE},
-                                      {"potential", FLI_NUMBER, 1, FLI_VALUE},
-                                      {"clusters", FLI_NUMBER, 1, FLI_VALUE},
-                                      {"derivative", FLI_WHOLE, 0, FLI_VALUE},
-                                      {NULL}};
+    static const fl_part others[] = {{"figures", FL_PART_NUMBER, 0, FL_PART_VALUE},
+                                     {"own model", FL_PART_VECTOR, 0, FL_PART_VALUE},
+                                     {"gradient", FL_PART_VECTOR, 0, FL_PART_VALUE},
+                                     {"potential", FL_PART_NUMBER, 1, FL_PART_VALUE},
+                                     {"clusters", FL_PART_NUMBER, 1, FL_PART_VALUE},
+                                     {"derivative", FL_PART_VECTOR, 0, FL_PART_VALUE},
+                                     {NULL}};
     return fli_safetensors_find(f, "figures") || fli_safetensors_find(f, "derivative") ? others : c->setup.algo->up;
 }
 
@@ -307,7 +307,7 @@ static fl_status describe_answer(fl_client *c, const fli_packet *p, fli_text *t)
         return fli_fail(c->ctx, FL_EFORMAT, "client %u: its report of its turn is impossible", p->client);
     fl_status s = p->body_bytes ? fli_safetensors_read(c->ctx, "the answer", p->body, p->body_bytes, &f) : FL_OK;
     if (s) return s;
-    const fli_part *parts = table_of(c, &f);
+    const fl_part *parts = table_of(c, &f);
     int turn = parts == c->setup.algo->up;
     fli_text_addf(t, "An answer of client %u to ask %llu: all that leaves. Computed from its %zu training samples%s.\n",
                   c->number, (unsigned long long)p->number, fli_fed_size(c->fed, c->number),

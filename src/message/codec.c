@@ -3,21 +3,21 @@
 #include <string.h>
 
 /* The part's elements within the range: how many, and the first of them. */
-static size_t extent(const fli_part *p, const fli_model *m, fli_entries range, size_t *first)
+static size_t extent(const fl_part *p, const fli_model *m, fli_entries range, size_t *first)
 {
-    if (p->what == FLI_NUMBER) return fli_part_numbers(p);
+    if (p->what == FL_PART_NUMBER) return fli_part_numbers(p);
     size_t count = fli_part_range(p, m->space.n, fli_model_upper(m), first), end = *first + count;
     if (*first < range.from) *first = range.from;
     if (end > range.to) end = range.to;
     return end > *first ? end - *first : 0;
 }
 
-static size_t element(const fli_part *p, const fli_model *m)
+static size_t element(const fl_part *p, const fli_model *m)
 {
-    return p->what == FLI_NUMBER ? sizeof(double) : m->space.ops->size;
+    return p->what == FL_PART_NUMBER ? sizeof(double) : m->space.ops->size;
 }
 
-size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range)
+size_t fli_wire_slice_bytes(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range)
 {
     size_t bytes = 0, first;
     for (; parts && parts->name; parts++)
@@ -27,7 +27,7 @@ size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_mo
 
 static fli_entries whole(const fli_model *m) { return (fli_entries){0, m->space.n}; }
 
-size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m)
+size_t fli_wire_bytes(const fl_part *parts, unsigned moment, const fli_model *m)
 {
     return fli_wire_slice_bytes(parts, moment, m, whole(m));
 }
@@ -45,25 +45,26 @@ static void copy(void *to, const void *from, size_t bytes, size_t size)
 }
 
 /* Where a part's elements from `first` on lie in a message. */
-static void *place(const fli_part *p, const fli_model *m, const fli_message *message, size_t first)
+static void *place(const fl_part *p, const fli_model *m, const fli_message *message, size_t first)
 {
-    return p->what == FLI_NUMBER ? (void *)(message->num + p->at) : fli_at(m->space.ops, message->vec[p->at], first);
+    return p->what == FL_PART_NUMBER ? (void *)(message->num + p->at)
+                                     : fli_at(m->space.ops, message->vec[p->at], first);
 }
 
 /* Whether the part lies in the memory of the place, which alone can read and write it. */
-static int at_place(const fli_part *p, const fli_message *message)
+static int at_place(const fl_part *p, const fli_message *message)
 {
-    return message->place && p->what != FLI_NUMBER && p->what != FLI_START;
+    return message->place && p->what != FL_PART_NUMBER && p->what != FL_PART_START;
 }
 
-void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+void fli_wire_slice_write(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                           const fli_message *from, unsigned char *out)
 {
     for (size_t first = 0; parts && parts->name; parts++) {
         if (!fli_part_sent(parts, moment)) continue;
         size_t size = element(parts, m), bytes = extent(parts, m, range, &first) * size;
         if (!bytes) continue;
-        if (parts->what == FLI_START)
+        if (parts->what == FL_PART_START)
             copy(out, fli_cat(m->space.ops, from->start, first), bytes, size);
         else if (at_place(parts, from))
             fli_vector_read(&(fli_space){.place = from->place}, bytes, place(parts, m, from, first), out);
@@ -73,15 +74,15 @@ void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_mode
     }
 }
 
-void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+void fli_wire_slice_read(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                          const unsigned char *in, fli_message *to, void *start)
 {
     for (size_t first = 0; parts && parts->name; parts++) {
         if (!fli_part_sent(parts, moment)) continue;
         size_t size = element(parts, m), bytes = extent(parts, m, range, &first) * size;
-        if (parts->what == FLI_START) to->start = start;
+        if (parts->what == FL_PART_START) to->start = start;
         if (!bytes) continue;
-        if (parts->what == FLI_START)
+        if (parts->what == FL_PART_START)
             copy(fli_at(m->space.ops, start, first), in, bytes, size);
         else if (at_place(parts, to))
             fli_vector_write(&(fli_space){.place = to->place}, bytes, in, place(parts, m, to, first));
@@ -91,26 +92,26 @@ void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model
     }
 }
 
-fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+fl_status fli_wire_slice_pieces(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                                 const fli_message *of, fli_wire_piece *visit, void *arg)
 {
     fl_status s = FL_OK;
     for (size_t first = 0; !s && parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment) || parts->what == FLI_NUMBER || parts->what == FLI_START) continue;
+        if (!fli_part_sent(parts, moment) || parts->what == FL_PART_NUMBER || parts->what == FL_PART_START) continue;
         size_t bytes = extent(parts, m, range, &first) * element(parts, m);
         if (bytes) s = visit(arg, place(parts, m, of, first), bytes);
     }
     return s;
 }
 
-void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
+void fli_wire_write(const fl_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out)
 {
     fli_wire_slice_write(parts, moment, m, whole(m), from, out);
 }
 
-fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
-                        const unsigned char *in, size_t n, fli_message *to, void *start)
+fl_status fli_wire_read(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m, const unsigned char *in,
+                        size_t n, fli_message *to, void *start)
 {
     if (n != fli_wire_bytes(parts, moment, m))
         return fli_fail(ctx, FL_EFORMAT, "a message has %zu bytes, but its parts have %zu", n,
@@ -119,43 +120,43 @@ fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, con
     return FL_OK;
 }
 
-static void levels_parts(const fli_ask *ask, fli_part *down, fli_part *up)
+static void levels_parts(const fl_ask *ask, fl_part *down, fl_part *up)
 {
-    *down++ = (fli_part){"(x, y)", FLI_WHOLE, 0};
-    if (ask->flags & FLI_LEVELS_PRODUCT) *down++ = (fli_part){"v", FLI_LOWER, 1};
-    *down = (fli_part){NULL};
-    *up++ = (fli_part){"derivative", ask->flags & FLI_LEVELS_LOWER ? FLI_LOWER : FLI_WHOLE, 0, FLI_VALUE};
-    if (ask->flags & FLI_LEVELS_UPPER) *up++ = (fli_part){"f_i", FLI_NUMBER, 0, FLI_VALUE};
-    *up = (fli_part){NULL};
+    *down++ = (fl_part){"(x, y)", FL_PART_VECTOR, 0};
+    if (ask->flags & FLI_LEVELS_PRODUCT) *down++ = (fl_part){"v", FL_PART_LOWER, 1};
+    *down = (fl_part){NULL};
+    *up++ = (fl_part){"derivative", ask->flags & FLI_LEVELS_LOWER ? FL_PART_LOWER : FL_PART_VECTOR, 0, FL_PART_VALUE};
+    if (ask->flags & FLI_LEVELS_UPPER) *up++ = (fl_part){"f_i", FL_PART_NUMBER, 0, FL_PART_VALUE};
+    *up = (fl_part){NULL};
 }
 
 /* The parts of the messages of all asks but turns; `numbers`: that the method sends down. */
-static void figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_part down[FLI_FIGURES_PARTS],
-                          fli_part up[FLI_FIGURES_PARTS])
+static void figures_parts(const fl_ask *ask, size_t numbers, size_t cells, fl_part down[FLI_FIGURES_PARTS],
+                          fl_part up[FLI_FIGURES_PARTS])
 {
     int model = ask->kind == FLI_ASK_OWN_MODEL;
     if (ask->kind == FLI_ASK_LEVELS) {
         levels_parts(ask, down, up);
         return;
     }
-    *down++ = (fli_part){"x", FLI_WHOLE, 0};
-    if (model || ask->flags & (FLI_FIGURES_OWN | FLI_FIGURES_POTENTIAL)) *down++ = (fli_part)FLI_START_PART;
+    *down++ = (fl_part){"x", FL_PART_VECTOR, 0};
+    if (model || ask->flags & (FLI_FIGURES_OWN | FLI_FIGURES_POTENTIAL)) *down++ = (fl_part)FLI_START_PART;
     if (!model && ask->flags & FLI_FIGURES_POTENTIAL && numbers)
-        *down++ = (fli_part){"numbers", FLI_NUMBER, 0, FLI_FORGET, 0, numbers};
-    *down = (fli_part){NULL};
-    *up++ = (fli_part){"figures", FLI_NUMBER, 0, FLI_VALUE, 0, model ? 1 : FLI_FIGURES};
-    if (model) *up++ = (fli_part){"own model", FLI_WHOLE, 0, FLI_VALUE};
-    if (!model && ask->flags & FLI_FIGURES_GRADIENT) *up++ = (fli_part){"gradient", FLI_WHOLE, 0, FLI_VALUE};
+        *down++ = (fl_part){"numbers", FL_PART_NUMBER, 0, FL_PART_FORGET, 0, numbers};
+    *down = (fl_part){NULL};
+    *up++ = (fl_part){"figures", FL_PART_NUMBER, 0, FL_PART_VALUE, 0, model ? 1 : FLI_FIGURES};
+    if (model) *up++ = (fl_part){"own model", FL_PART_VECTOR, 0, FL_PART_VALUE};
+    if (!model && ask->flags & FLI_FIGURES_GRADIENT) *up++ = (fl_part){"gradient", FL_PART_VECTOR, 0, FL_PART_VALUE};
     if (!model && ask->flags & FLI_FIGURES_AHEAD)
-        *up++ = (fli_part){"gradient at the next second block", FLI_WHOLE, 1, FLI_VALUE};
+        *up++ = (fl_part){"gradient at the next second block", FL_PART_VECTOR, 1, FL_PART_VALUE};
     if (!model && ask->flags & FLI_FIGURES_POTENTIAL)
-        *up++ = (fli_part){"potential", FLI_NUMBER, FLI_FIGURES_POTENTIAL_AT, FLI_VALUE, 0, FLI_POTENTIAL_TERMS};
+        *up++ = (fl_part){"potential", FL_PART_NUMBER, FLI_FIGURES_POTENTIAL_AT, FL_PART_VALUE, 0, FLI_POTENTIAL_TERMS};
     if (!model && ask->flags & FLI_FIGURES_CLUSTERS && cells)
-        *up++ = (fli_part){"clusters", FLI_NUMBER, FLI_FIGURES_CLUSTERS_AT, FLI_VALUE, 0, cells};
-    *up = (fli_part){NULL};
+        *up++ = (fl_part){"clusters", FL_PART_NUMBER, FLI_FIGURES_CLUSTERS_AT, FL_PART_VALUE, 0, cells};
+    *up = (fl_part){NULL};
 }
 
-void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fli_ask *ask,
+void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fl_ask *ask,
                  fli_wire *out)
 {
     out->moment = fli_algo_moment(a, params, ask);
@@ -167,12 +168,12 @@ void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const vo
     out->up = out->room[1];
 }
 
-size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fli_ask *ask)
+size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fl_ask *ask)
 {
     return ask->flags & FLI_ASK_HAS_BODY ? fli_wire_bytes(w->down, w->moment, m) : 0;
 }
 
-size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fli_ask *ask)
+size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fl_ask *ask)
 {
     return ask->flags & FLI_ASK_REPLY ? fli_wire_bytes(w->up, w->moment, m) : 0;
 }

@@ -11,36 +11,36 @@ typedef struct {
     size_t from, to;
 } fli_entries;
 
-size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m);
+size_t fli_wire_bytes(const fl_part *parts, unsigned moment, const fli_model *m);
 
 /* The same for a range of the vectors' entries alone, with all numbers. */
-size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range);
-void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+size_t fli_wire_slice_bytes(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range);
+void fli_wire_slice_write(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                           const fli_message *from, unsigned char *out);
 /* As many bytes as that has. */
-void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+void fli_wire_slice_read(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                          const unsigned char *in, fli_message *to, void *start);
 /* Where its vectors lie in a message of plain memory, for callers that need no copy. The first failure ends it. */
 typedef fl_status fli_wire_piece(void *arg, void *bytes, size_t n);
-fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+fl_status fli_wire_slice_pieces(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                                 const fli_message *of, fli_wire_piece *visit, void *arg);
-void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
+void fli_wire_write(const fl_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out);
 /* The n bytes of a message into one with room for it; `start` receives the start model. FL_EFORMAT where n is another
  * number. */
-fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
-                        const unsigned char *in, size_t n, fli_message *to, void *start);
+fl_status fli_wire_read(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m, const unsigned char *in,
+                        size_t n, fli_message *to, void *start);
 
 /* What an ask sends down and brings up. Those of asks other than turns are made in `room`, so it must not be copied. */
 typedef struct {
-    const fli_part *down, *up;
+    const fl_part *down, *up;
     unsigned moment;
-    fli_part room[2][FLI_FIGURES_PARTS];
+    fl_part room[2][FLI_FIGURES_PARTS];
 } fli_wire;
-void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fli_ask *ask,
+void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fl_ask *ask,
                  fli_wire *out);
 /* Bytes of an exchange: nothing goes down without FLI_ASK_HAS_BODY, and nothing comes up without FLI_ASK_REPLY. */
-size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fli_ask *ask);
-size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fli_ask *ask);
+size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fl_ask *ask);
+size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fl_ask *ask);
 
 #endif

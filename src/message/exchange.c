@@ -17,7 +17,7 @@ void fli_user_failure_note(fli_user_failure *f, const fl_failure *why)
     atomic_store_explicit(&f->there, 1, memory_order_release);
 }
 
-void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round)
+void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fl_ask *ask, size_t round)
 {
     fl_failure message = *why;
     char client[32] = "";

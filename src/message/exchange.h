@@ -29,7 +29,7 @@ static inline int fli_user_failure_there(const fli_user_failure *f)
 void fli_user_failure_note(fli_user_failure *f, const fl_failure *why);
 
 /* Makes "method NAME failed in pose, client 3, round 5: WHY" of a failure's text; `ask` NULL: no client's. */
-void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round);
+void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fl_ask *ask, size_t round);
 
 /* ==== vectors in checkpoints =============================================================================== */
 
@@ -51,7 +51,7 @@ typedef struct {
 } fli_message;
 
 typedef struct {
-    fli_ask ask;
+    fl_ask ask;
     const fli_message *down; /* must stay until the client has worked */
     fli_message up;          /* to be filled */
     uint32_t rank;           /* who takes the turn, where a run is made by several ranks; set by the executor */

@@ -64,7 +64,7 @@ static void ask_derivative(solver *s, const fli_message *down, uint32_t what, si
 {
     for (size_t i = 0; i < count; i++) {
         fli_exchange *x = s->list[i];
-        x->ask = (fli_ask){
+        x->ask = (fl_ask){
             .kind = FLI_ASK_LEVELS, .client = (uint32_t)(first + i), .flags = what | FLI_ASK_HAS_BODY | FLI_ASK_REPLY};
         x->down = down;
         fli_server_state_address(fli_exec_server_state(s->exec), &x->ask);
@@ -452,7 +452,7 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
 
 /* A client that is ahead of the server may have to know what the server has of it, and a client in its first turn where
  * that began. */
-static void tell_away(const fli_measure *m, fli_ask *ask)
+static void tell_away(const fli_measure *m, fl_ask *ask)
 {
     int starts = fli_algo_shows_start(m->ask_params->setup->algo);
     if (m->async && fli_async_away(m->async, ask->client, &ask->stream))
@@ -460,9 +460,9 @@ static void tell_away(const fli_measure *m, fli_ask *ask)
 }
 
 /* What a client is asked. A potential depends on the turn that would come next. */
-static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *counts)
+static fl_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *counts)
 {
-    fli_ask ask = {.client = client};
+    fl_ask ask = {.client = client};
     if (m->flags & FLI_FIGURES_POTENTIAL) {
         fli_card card = fli_exec_card(m->exec, client);
         ask = fli_ask_for(m->ask_params, &card, (size_t)counts->round, (size_t)counts->round, client);

@@ -774,7 +774,7 @@ typedef struct {
     int init; /* fli_init_rule */
 } cnn_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(
         cnn_params, layers, "conv 64x5, pool 2, conv 64x5, pool 2, fc 384, fc 192",
         "what lies between the image and the output layer: conv CxK [stride S] [pad P | same] for C filters of "

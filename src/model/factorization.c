@@ -37,7 +37,7 @@ typedef struct {
     int init; /* init_rule */
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(params, rank, "10", 1, 4096, "columns of W: the number of clusters"),
     FLI_KEY_INT(params, membership_steps, "10", 0, 1e6,
                 "projected steps on a client's memberships in each of its turns; 0: the best memberships, exactly"),

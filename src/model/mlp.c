@@ -4,11 +4,11 @@
 #include "model/model.h"
 
 typedef struct {
-    fli_ints hidden;
+    fl_ints hidden;
     int init; /* fli_init_rule */
 } mlp_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INTS(mlp_params, hidden, "[200]", 1, 65536, "widths of the hidden layers, at most 16 of them"),
     FLI_KEY_CHOICE(mlp_params, init, "pytorch", FLI_START_WORDS, FLI_START_HELP),
     FLI_KEY_END,

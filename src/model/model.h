@@ -54,7 +54,7 @@ typedef struct fli_model_desc {
     /* Models whose predictor is linear in the parameters: the second derivative of the loss by the predictor is at most
      * that, everywhere; FLI_MODEL_SOFTMAX: by all of the logits, which have intercepts. 0: no bound is known. */
     double curvature;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     /* Sets model->space.n, tensors, tensor_count and priv from params, features, classes. Memory from model->arena. */
     fl_status (*setup)(fl_ctx *ctx, fli_model *m);

@@ -38,9 +38,9 @@ static const struct {
                       {"system", offsetof(fli_settings, devices)}};
 
 /* A text of theirs is the name of a file, unless it names classes. */
-static char **file_of(const fli_key *row, void *params)
+static char **file_of(const fl_key *row, void *params)
 {
-    if (row->type != FLI_STRING || !strcmp(row->name, "class_names")) return NULL;
+    if (row->type != FL_KEY_STRING || !strcmp(row->name, "class_names")) return NULL;
     return (char **)((char *)params + row->offset);
 }
 
@@ -55,7 +55,7 @@ fl_status fli_settings_for_clients(fli_arena *a, const fli_settings *s, fli_sett
         void *copy = fli_arena_alloc(a, 1, c->item.params_size + 1);
         if (!copy) return FL_ENOMEM;
         if (c->item.params_size) c->params = memcpy(copy, c->params, c->item.params_size);
-        for (const fli_key *row = c->item.keys; row && row->name; row++)
+        for (const fl_key *row = c->item.keys; row && row->name; row++)
             if (file_of(row, c->params)) *file_of(row, c->params) = nothing;
     }
     return FL_OK;
@@ -72,7 +72,7 @@ int fli_settings_name_pipe(const fli_settings *s)
     int found = is_pipe(s->model.start);
     for (size_t i = 0; i < READERS; i++) {
         const fli_choice *c = (const fli_choice *)((const char *)s + readers[i].choice);
-        for (const fli_key *row = c->item.keys; row && row->name; row++) {
+        for (const fl_key *row = c->item.keys; row && row->name; row++) {
             char **file = file_of(row, c->params);
             found |= file && is_pipe(*file);
         }
@@ -88,7 +88,7 @@ static fl_status refuse_files(fl_ctx *ctx, const fli_settings *s)
     if (*s->top.output) return fli_fail(ctx, FL_EREFUSED, sentence, "", "output");
     for (size_t i = 0; i < READERS; i++) {
         const fli_choice *c = (const fli_choice *)((const char *)s + readers[i].choice);
-        for (const fli_key *row = c->item.keys; row && row->name; row++) {
+        for (const fl_key *row = c->item.keys; row && row->name; row++) {
             char **file = file_of(row, c->params);
             if (file && **file) return fli_fail(ctx, FL_EREFUSED, sentence, readers[i].section, row->name);
         }

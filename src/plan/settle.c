@@ -16,7 +16,7 @@ static fl_status expect_first_round(const fli_plan *p, fli_first_round *out)
         fli_card card;
         fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
         if (s) return s;
-        fli_ask first = fli_ask_for(&p->ask_params, &card, 0, 0, (uint32_t)i);
+        fl_ask first = fli_ask_for(&p->ask_params, &card, 0, 0, (uint32_t)i);
         double w = fli_plan_weight(p, i);
         out->travel += w * first.lr * (double)first.steps;
         out->probability += w * first.probability;
@@ -63,7 +63,7 @@ static fl_status settle_params(fli_plan *p)
 }
 
 /* A value that was settled, as in "eta = 0.4". */
-static fl_status print_settled(const fli_plan *p, const fli_key *key, fli_text *t)
+static fl_status print_settled(const fli_plan *p, const fl_key *key, fli_text *t)
 {
     fli_text before, after;
     fli_text_init(&before, p->ctx);
@@ -85,7 +85,7 @@ static fl_status describe_settled(fli_plan *p)
     fl_status s = FL_OK;
     if (p->setup.params == p->settings.algorithm.params) return FL_OK;
     fli_text_init(&text, p->ctx);
-    for (const fli_key *key = p->setup.algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
+    for (const fl_key *key = p->setup.algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
     if (!s) s = fli_text_ok(&text);
     if (!s && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
     fli_text_fini(&text);
@@ -119,7 +119,7 @@ static fl_status warn_of_theory(const fli_plan *p)
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
         fli_card card;
         if (fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card)) continue;
-        fli_ask first = fli_ask_for(&p->ask_params, &card, 0, 0, (uint32_t)i);
+        fl_ask first = fli_ask_for(&p->ask_params, &card, 0, 0, (uint32_t)i);
         f.client = (uint32_t)i;
         f.lr = first.lr;
         f.steps = first.steps;

@@ -8,7 +8,7 @@ typedef struct {
     double radius;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, radius, "1", FLI_ABOVE_0, FLI_NO_MAX, "largest norm of the parameter vector"),
     FLI_KEY_END,
 };

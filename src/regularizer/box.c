@@ -8,7 +8,7 @@ typedef struct {
     double low, high;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, low, "-1", -FLI_NO_MAX, FLI_NO_MAX, "smallest value of a parameter"),
     FLI_KEY_REAL(params, high, "1", -FLI_NO_MAX, FLI_NO_MAX, "largest value of a parameter"),
     FLI_KEY_END,

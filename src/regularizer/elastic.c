@@ -12,7 +12,7 @@ typedef struct {
     double l1, l2;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, l1, "0.01", 0, FLI_NO_MAX, "weight of the sum of absolute values"),
     FLI_KEY_REAL(params, l2, "0.01", 0, FLI_NO_MAX, "weight of half the squared norm"),
     FLI_KEY_END,

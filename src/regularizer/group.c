@@ -16,7 +16,7 @@ typedef struct {
     int64_t group;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, weight, "0.01", 0, FLI_NO_MAX, "weight of the sum of the groups' norms"),
     FLI_KEY_INT(params, group, "10", 1, 1e9, "neighbouring parameters per group, the last group may be shorter"),
     FLI_KEY_END,

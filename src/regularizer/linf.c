@@ -15,7 +15,7 @@ typedef struct {
     double weight;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, weight, "0.01", 0, FLI_NO_MAX, "weight of the largest absolute value"),
     FLI_KEY_END,
 };

@@ -22,7 +22,7 @@ typedef struct {
     double weight, gamma;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, weight, "0.01", 0, FLI_NO_MAX, "slope at zero: the weight of the l1 norm it begins as"),
     FLI_KEY_REAL(params, gamma, "3", FLI_ABOVE_0, FLI_NO_MAX,
                  "parameters beyond gamma times weight are not made smaller; large: like l1. Proximal steps should be "

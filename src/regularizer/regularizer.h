@@ -12,7 +12,7 @@
 
 typedef struct fli_regularizer {
     const char *name, *title, *citation;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     /* How far g is from convex: the least m for which g(x) + m/2 ||x||^2 is convex; INFINITY: there is none. NULL: g is
      * convex whatever the parameters are. */

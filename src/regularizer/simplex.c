@@ -19,7 +19,7 @@ typedef struct {
     double total;
 } params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(params, total, "1", FLI_ABOVE_0, FLI_NO_MAX, "what the parameters add up to"),
     FLI_KEY_END,
 };

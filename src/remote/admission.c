@@ -42,7 +42,7 @@ static double first_infinity(const fli_space *s, const void *v)
 }
 
 /* One pass: a sum of squares that is finite has finite terms, and may otherwise just be too large. */
-static fl_status admit_vector(const fli_admission *a, const fli_part *part, const fli_space *s, void *v, int bounded,
+static fl_status admit_vector(const fli_admission *a, const fl_part *part, const fli_space *s, void *v, int bounded,
                               fli_exchange *x)
 {
     double square = fli_dot(s, v, v), norm = sqrt(square);
@@ -58,7 +58,7 @@ static fl_status admit_vector(const fli_admission *a, const fli_part *part, cons
     return FL_OK;
 }
 
-static fl_status admit_numbers(const fli_part *part, const double *v, size_t n, fli_exchange *x)
+static fl_status admit_numbers(const fl_part *part, const double *v, size_t n, fli_exchange *x)
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(v[i])) return not_finite(x, part->name, v[i]);
@@ -66,7 +66,7 @@ static fl_status admit_numbers(const fli_part *part, const double *v, size_t n, 
 }
 
 /* Of figures the losses: others may be missing, and a potential beyond all bounds. */
-static fl_status admit_figures(const fli_part *part, const double *v, fli_exchange *x)
+static fl_status admit_figures(const fl_part *part, const double *v, fli_exchange *x)
 {
     static const size_t losses[] = {FLI_FIGURE_TRAIN_LOSS, FLI_FIGURE_TEST_LOSS, FLI_FIGURE_OWN_TRAIN_LOSS,
                                     FLI_FIGURE_OWN_TEST_LOSS};
@@ -86,13 +86,13 @@ fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange 
     x->norm = 0;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FL_OK;
     fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
-    for (const fli_part *part = w.up; !s && part && part->name; part++) {
+    for (const fl_part *part = w.up; !s && part && part->name; part++) {
         if (!fli_part_sent(part, w.moment)) continue;
         fli_space space = p->model->space;
         space.n = fli_part_range(part, space.n, upper, &first);
-        if (part->what == FLI_NUMBER && x->ask.kind == FLI_ASK_TURN)
+        if (part->what == FL_PART_NUMBER && x->ask.kind == FLI_ASK_TURN)
             s = admit_numbers(part, x->up.num + part->at, fli_part_numbers(part), x);
-        else if (part->what == FLI_NUMBER)
+        else if (part->what == FL_PART_NUMBER)
             s = x->ask.kind == FLI_ASK_FIGURES ? admit_figures(part, x->up.num, x) : FL_OK;
         else
             s = admit_vector(a, part, &space, fli_at(space.ops, x->up.vec[part->at], first),

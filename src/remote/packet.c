@@ -141,16 +141,16 @@ static void name_part(tensors *t, const char *name)
     t->entry[t->count].name = t->name[t->count];
 }
 
-static void *place_of(const fli_part *p, const fli_model *m, const fli_message *from, void *start)
+static void *place_of(const fl_part *p, const fli_model *m, const fli_message *from, void *start)
 {
     size_t first;
-    if (p->what == FLI_START) return start;
-    if (p->what == FLI_NUMBER) return from->num + p->at;
+    if (p->what == FL_PART_START) return start;
+    if (p->what == FL_PART_NUMBER) return from->num + p->at;
     fli_part_range(p, m->space.n, fli_model_upper(m), &first);
     return fli_at(m->space.ops, from->vec[p->at], first);
 }
 
-static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+static fl_status list_parts(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m,
                             const fli_message *from, void *start, tensors *out)
 {
     size_t first;
@@ -158,7 +158,7 @@ static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
     for (; parts && parts->name; parts++) {
         if (!fli_part_sent(parts, moment)) continue;
         if (out->count == MOST_PARTS) return fli_fail(ctx, FL_ECONFIG, "a message has more than %d parts", MOST_PARTS);
-        int number = parts->what == FLI_NUMBER;
+        int number = parts->what == FL_PART_NUMBER;
         fli_tensor_entry *e = &out->entry[out->count];
         *e = (fli_tensor_entry){.dtype = number || m->space.ops->size == sizeof(double) ? "F64" : "F32", .dims = 1};
         e->shape[0] = number ? fli_part_numbers(parts) : fli_part_range(parts, m->space.n, fli_model_upper(m), &first);
@@ -170,7 +170,7 @@ static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
 }
 
 /* A packet whose body is the message's parts, which are copied once, to where they stay. */
-static fl_status pack_parts(fl_ctx *ctx, fli_packet *p, const fli_part *parts, unsigned moment, const fli_model *m,
+static fl_status pack_parts(fl_ctx *ctx, fli_packet *p, const fl_part *parts, unsigned moment, const fli_model *m,
                             const fli_message *from, fl_bytes *out)
 {
     tensors t;
@@ -198,7 +198,7 @@ static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors
 }
 
 /* All parts that the moment sends, and no others; nothing is written before all of them are known to be right. */
-static fl_status read_parts(fl_ctx *ctx, const char *what, const fli_part *parts, unsigned moment, const fli_model *m,
+static fl_status read_parts(fl_ctx *ctx, const char *what, const fl_part *parts, unsigned moment, const fli_model *m,
                             const fli_packet *p, fli_message *to, void *start)
 {
     tensors t;
@@ -214,24 +214,24 @@ static fl_status read_parts(fl_ctx *ctx, const char *what, const fli_part *parts
         if (got->bytes) memcpy((void *)t.entry[i].data, got->data, got->bytes);
     }
     for (; parts && parts->name && !s; parts++)
-        if (parts->what == FLI_START && fli_part_sent(parts, moment)) to->start = start;
+        if (parts->what == FL_PART_START && fli_part_sent(parts, moment)) to->start = start;
     fli_safetensors_fini(&f);
     return s;
 }
 
 /* Of a packet with such a head, and with either all of these parts or `other` bytes behind it. */
-static size_t most_bytes(const fli_protocol *p, const fli_part *parts, size_t head, size_t other)
+static size_t most_bytes(const fli_protocol *p, const fl_part *parts, size_t head, size_t other)
 {
     enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
     size_t all = 0;
     for (; parts && parts->name; parts++)
-        all += parts->what == FLI_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&p->model->space);
+        all += parts->what == FL_PART_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&p->model->space);
     return HEADER + head + MOST_PARTS * OF_A_NAME + (all > other ? all : other);
 }
 
 /* ---- asks ------------------------------------------------------------------------------------------------ */
 
-static void parts_of(const fli_protocol *p, const fli_ask *ask, fli_wire *out)
+static void parts_of(const fli_protocol *p, const fl_ask *ask, fli_wire *out)
 {
     fli_wire_of(p->model, p->classes, p->algo, p->params, ask, out);
 }
@@ -249,7 +249,7 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
     unsigned char head[FLI_ASK_BYTES];
     fli_wire w;
     *out = (fl_bytes){NULL, 0};
-    fli_ask sent = fli_algo_tell(p->algo, &x->ask);
+    fl_ask sent = fli_algo_tell(p->algo, &x->ask);
     fli_ask_write(&sent, head);
     parts_of(p, &x->ask, &w);
     fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, NULL, sizeof head, 0};
@@ -258,7 +258,7 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
 }
 
 /* What a client would otherwise trip over. */
-static const char *impossible(const fli_protocol *p, uint32_t client, const fli_packet *packet, fli_ask *ask)
+static const char *impossible(const fli_protocol *p, uint32_t client, const fli_packet *packet, fl_ask *ask)
 {
     if (packet->head_bytes != FLI_ASK_BYTES) return "its head has another length";
     fli_ask_read(packet->head, ask);
@@ -268,14 +268,14 @@ static const char *impossible(const fli_protocol *p, uint32_t client, const fli_
     if (!(ask->flags & FLI_ASK_HAS_BODY) && packet->body_bytes) return "it brings something and says that it does not";
     if (ask->kind != FLI_ASK_TURN && (ask->phase || ask->phases > 1)) return "it is no turn, and has phases";
     if (ask->phases > (p->algo->rounds.phases ? FLI_MOST_PHASES : 1)) return "its round has too many phases";
-    if (fli_algo_stage(p->algo, p->params, ask) >= FLI_STAGES) return "its phase does not exist";
+    if (fli_algo_stage(p->algo, p->params, ask) >= FL_STAGES) return "its phase does not exist";
     if (ask->kind != FLI_ASK_TURN && !(ask->flags & FLI_ASK_HAS_BODY)) return "it brings no model";
     if (ask->kind == FLI_ASK_LEVELS && !p->model->bilevel) return "it is about two levels, of which there is one";
     return NULL;
 }
 
 /* A message of NaN. */
-static fl_status blank(fl_ctx *ctx, const fli_space *space, const fli_part *parts, fli_message *m)
+static fl_status blank(fl_ctx *ctx, const fli_space *space, const fl_part *parts, fli_message *m)
 {
     size_t vectors = fli_parts_vectors(parts), numbers = fli_parts_numbers(parts);
     fl_status s = fli_message_init(ctx, space, vectors, numbers, m);

@@ -553,7 +553,7 @@ static void fail_rest(const fli_remote_queue *q, const ask_batch *b, queued_ask 
 static void take(fli_remote_queue *q, const queued_ask *asks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const fli_ask *ask = &asks[i].x->ask;
+        const fl_ask *ask = &asks[i].x->ask;
         if (ask->kind == FLI_ASK_TURN && !asks[i].x->status) q->taken[ask->client] = asks[i].number;
     }
 }

@@ -29,7 +29,7 @@ fl_status fli_rounds_prepare(fl_run *run)
     return FL_OK;
 }
 
-static double seconds_of(const fl_run *run, const fli_ask *set_asks)
+static double seconds_of(const fl_run *run, const fl_ask *set_asks)
 {
     fli_card card = fli_exec_card(run->exec, set_asks->client);
     return fli_ask_seconds(&run->plan.ask_params, &card, set_asks);
@@ -48,7 +48,7 @@ static size_t exchanges(const fl_run *run)
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
 }
 
-static fli_ask ask_client(const fl_run *run, uint32_t client)
+static fl_ask ask_client(const fl_run *run, uint32_t client)
 {
     fli_card card = fli_exec_card(run->exec, client);
     return fli_ask_for(&run->plan.ask_params, &card, run->round, run->round, client);
@@ -68,7 +68,7 @@ static double time_everybody(const fl_run *run, const fli_round *r, size_t phase
 {
     double longest = 0;
     for (size_t i = 0; bystanders(run) && i < run->plan.fed->clients; i++) {
-        fli_ask own = ask_client(run, (uint32_t)i), at = fli_round_ask(run->exec, r, &own, phase);
+        fl_ask own = ask_client(run, (uint32_t)i), at = fli_round_ask(run->exec, r, &own, phase);
         longest = fmax(longest, seconds_of(run, &at));
     }
     return longest;
@@ -84,7 +84,7 @@ static double time_turns(fl_run *run, const fli_round *r)
     for (size_t phase = r->from; phase < r->until; phase++) {
         double longest = time_everybody(run, r, phase);
         for (size_t i = 0; i < r->count; i++) {
-            fli_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
+            fl_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
             double d = seconds_of(run, &at);
             run->under_way.durations[i] += d;
             longest = fmax(longest, d);
@@ -112,11 +112,11 @@ static double cut_after(fl_run *run, const fli_round *r, size_t wanted, size_t *
 }
 
 /* Bytes that a client of the round was sent in vain. */
-static double sent_to(const fl_run *run, const fli_round *r, const fli_ask *own)
+static double sent_to(const fl_run *run, const fli_round *r, const fl_ask *own)
 {
     double sum = 0;
     for (size_t phase = r->from; phase < r->until; phase++) {
-        fli_ask at = fli_round_ask(run->exec, r, own, phase);
+        fl_ask at = fli_round_ask(run->exec, r, own, phase);
         sum += (double)fli_exec_bytes_down(run->exec, &at);
     }
     return sum;
@@ -162,7 +162,7 @@ static fl_status warm_up(fl_run *run)
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->under_way.cohort[i] = (uint32_t)i;
-    fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .phases = 1, .until = 1};
+    fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .warm_up = 1, .phases = 1, .until = 1};
     set_asks(run, n, &r);
     double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
@@ -255,18 +255,18 @@ static fl_status run_round(fl_run *run)
 /* A server step takes the place of a round. */
 
 /* fli_async_spec.ask */
-static void ask_next(void *arg, fli_ask *out)
+static void ask_next(void *arg, fl_ask *out)
 {
     const fl_run *run = arg;
     fli_card card = fli_exec_card(run->exec, out->client);
-    fli_ask own = fli_ask_for(&run->plan.ask_params, &card, (size_t)out->round, (size_t)out->stream, out->client);
+    fl_ask own = fli_ask_for(&run->plan.ask_params, &card, (size_t)out->round, (size_t)out->stream, out->client);
     out->steps = own.steps;
     out->lr = own.lr;
     out->probability = own.probability;
 }
 
 /* fli_async_spec.duration */
-static double duration(void *arg, const fli_ask *what)
+static double duration(void *arg, const fl_ask *what)
 {
     const fl_run *run = arg;
     fli_card card = fli_exec_card(run->exec, what->client);
@@ -592,7 +592,7 @@ static size_t rows_before(fl_run *run)
 
 static fl_status measure(fl_run *run)
 {
-    const fli_reals *targets = &run->plan.settings.metrics.targets;
+    const fl_reals *targets = &run->plan.settings.metrics.targets;
     size_t kept = rows_before(run);
     const void *x = fli_server_state_vectors(fli_exec_server_state(run->exec))[0];
     run->counts.round = (double)run->round;

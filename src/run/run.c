@@ -113,7 +113,7 @@ size_t fl_run_rows(const fl_run *run, const fl_row **rows)
 
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
 {
-    const fli_reals *targets = &run->plan.settings.metrics.targets;
+    const fl_reals *targets = &run->plan.settings.metrics.targets;
     if (k >= targets->n) return 0;
     *accuracy = targets->v[k];
     *round = run->target_round[k];

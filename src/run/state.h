@@ -19,7 +19,7 @@ typedef struct {
 /* The round under way. */
 typedef struct {
     uint32_t *cohort;
-    fli_ask *asks;     /* of it; late clients are dropped from these */
+    fl_ask *asks;      /* of it; late clients are dropped from these */
     double *durations; /* simulated, and as many again to sort them */
 } fli_round_under_way;
 

@@ -224,7 +224,7 @@ typedef struct {
     FLI_KEY_INT(size_params, count, "0", 0, 4294967295.0, "clients per round; 0: use fraction"),                       \
         FLI_KEY_REAL(size_params, fraction, "0.1", FLI_ABOVE_0, 1, "share of all clients per round")
 
-static const fli_key size_keys[] = {SIZE_KEYS, FLI_KEY_END};
+static const fl_key size_keys[] = {SIZE_KEYS, FLI_KEY_END};
 
 static fl_status size_setup(fl_ctx *ctx, fli_participation *p)
 {
@@ -346,10 +346,10 @@ static size_t toss(const fli_participation *p, size_t round, fli_rng *rng, uint3
 }
 
 typedef struct {
-    fli_reals probability, factors;
+    fl_reals probability, factors;
 } bernoulli_params;
 
-static const fli_key bernoulli_keys[] = {
+static const fl_key bernoulli_keys[] = {
     FLI_KEY_REALS(bernoulli_params, probability, "0.1", FLI_ABOVE_0, 1,
                   "probability of taking part: one for all clients, or a list with one per client"),
     FLI_KEY_REALS(bernoulli_params, factors, "1", FLI_ABOVE_0, FLI_NO_MAX,
@@ -357,7 +357,7 @@ static const fli_key bernoulli_keys[] = {
     FLI_KEY_END,
 };
 
-static void range_of(const fli_reals *v, double *least, double *most)
+static void range_of(const fl_reals *v, double *least, double *most)
 {
     *least = *most = v->v[0];
     for (size_t i = 1; i < v->n; i++) {
@@ -404,7 +404,7 @@ typedef struct {
     char *path;
 } schedule_params;
 
-static const fli_key schedule_keys[] = {
+static const fl_key schedule_keys[] = {
     FLI_KEY_STRING(schedule_params, path, NULL,
                    "CSV file with the columns round (from 1), client (from 0, or * for all) and p: the probability "
                    "from that round on, until a later line; rounds do not decrease, and 0 < p <= 1"),
@@ -448,7 +448,7 @@ typedef struct {
     char *path;
 } trace_params;
 
-static const fli_key trace_keys[] = {
+static const fl_key trace_keys[] = {
     FLI_KEY_STRING(trace_params, path, NULL,
                    "text file with one line per round: the numbers of the clients that take part, from 0"),
     FLI_KEY_END,

@@ -12,7 +12,7 @@ typedef struct fli_participation fli_participation;
 
 typedef struct fli_participation_desc {
     const char *name, *title, *citation;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     int everyone; /* all clients in every round, whatever the parameters */
     int planned; /* who takes part is fixed in advance, not drawn: in some rounds a client's chance is 0, in others 1 */

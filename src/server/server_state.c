@@ -252,7 +252,7 @@ double fli_server_state_weight(const fli_server_state *c, size_t client)
 /* ---- who has been shown the start model
  * ------------------------------------------------------------------------------- */
 
-void fli_server_state_address(const fli_server_state *c, fli_ask *ask)
+void fli_server_state_address(const fli_server_state *c, fl_ask *ask)
 {
     /* before anybody's first turn the start model is the model itself */
     int differs = c->started || ask->kind == FLI_ASK_TURN;
@@ -261,12 +261,12 @@ void fli_server_state_address(const fli_server_state *c, fli_ask *ask)
     ask->flags = (ask->flags & ~(uint32_t)FLI_ASK_FIRST) | (first ? FLI_ASK_FIRST : 0);
 }
 
-void fli_server_state_note(fli_server_state *c, const fli_ask *ask)
+void fli_server_state_note(fli_server_state *c, const fl_ask *ask)
 {
     if (c->shown) c->shown[ask->client / 8] |= (unsigned char)(1u << ask->client % 8);
 }
 
-void fli_server_state_forget(fli_server_state *c, const fli_ask *ask)
+void fli_server_state_forget(fli_server_state *c, const fl_ask *ask)
 {
     if (c->shown && ask->flags & FLI_ASK_FIRST) c->shown[ask->client / 8] &= (unsigned char)~(1u << ask->client % 8);
 }
@@ -380,7 +380,7 @@ void fli_server_state_resume(fli_server_state *c, const fli_step *step)
 }
 
 /* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
-static void check_call(fli_server_state *c, const char *call, const fli_ask *ask, fl_failure *failure)
+static void check_call(fli_server_state *c, const char *call, const fl_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
     fli_user_failure_word(failure, c->setup->algo, call, ask, c->step.round);

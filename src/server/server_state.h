@@ -60,11 +60,11 @@ const fli_message *fli_server_state_broadcast(const fli_server_state *c);
 size_t fli_server_state_broadcast_bytes(const fli_server_state *c);
 
 /* Fills what the server knows of a client into an ask: its weight, and whether it has to be shown the start model. */
-void fli_server_state_address(const fli_server_state *c, fli_ask *ask);
+void fli_server_state_address(const fli_server_state *c, fl_ask *ask);
 /* The client of this ask has been shown the start model. */
-void fli_server_state_note(fli_server_state *c, const fli_ask *ask);
+void fli_server_state_note(fli_server_state *c, const fl_ask *ask);
 /* It has not after all: what it was asked does not count. */
-void fli_server_state_forget(fli_server_state *c, const fli_ask *ask);
+void fli_server_state_forget(fli_server_state *c, const fl_ask *ask);
 
 /* A server step. */
 typedef struct {

@@ -22,7 +22,7 @@ typedef struct {
     double sigma, link_sigma, jitter;
 } lognormal_params;
 
-static const fli_key lognormal_keys[] = {
+static const fl_key lognormal_keys[] = {
     FLI_KEY_REAL(lognormal_params, sigma, "0.5", 0, 10,
                  "deviation of the logarithm of a device's speed, drawn once per client"),
     FLI_KEY_REAL(lognormal_params, link_sigma, "0", 0, 10,
@@ -57,7 +57,7 @@ typedef struct {
     double slowest;
 } linear_params;
 
-static const fli_key linear_keys[] = {
+static const fl_key linear_keys[] = {
     FLI_KEY_REAL(linear_params, slowest, "20", 0, MOST_SECONDS,
                  "seconds added to a turn of the last client; in between they grow linearly from 0"),
     FLI_KEY_END,
@@ -75,7 +75,7 @@ typedef struct {
     char *path;
 } trace_params;
 
-static const fli_key trace_keys[] = {
+static const fl_key trace_keys[] = {
     FLI_KEY_STRING(trace_params, path, NULL,
                    "text file with one line per client: seconds per step, and bytes per second up and down (0 or "
                    "missing: the common figures); starts over when there are fewer lines than clients"),

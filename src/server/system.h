@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct fli_system_desc {
     const char *name, *title, *citation;
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     /* Reads files, prepares tables (memory from s->arena). NULL: nothing to do. */
     fl_status (*setup)(fl_ctx *ctx, fli_system *s);
@@ -82,8 +82,8 @@ typedef enum {
 typedef struct {
     int64_t epochs, steps; /* steps if above 0, otherwise epochs */
     int uneven;
-    fli_ints range;   /* [low, high], in epochs or steps */
-    fli_reals speeds; /* in (0, 1] */
+    fl_ints range;   /* [low, high], in epochs or steps */
+    fl_reals speeds; /* in (0, 1] */
 } fli_local_work;
 
 /* Q_i of one client in one round, at least 1; per_epoch is the number of steps in one of its epochs. */

@@ -49,7 +49,7 @@ static int has_key(const fl_config *cfg, const char *key)
 /* fl_name_fn over a method's own keys. */
 static const char *item_key(const void *item, size_t i)
 {
-    const fli_key *row = ((const fli_item *)item)->keys;
+    const fl_key *row = ((const fli_item *)item)->keys;
     while (row && row->name && i) row++, i--;
     return row ? row->name : NULL;
 }
@@ -181,7 +181,7 @@ typedef struct {
     int64_t seeds, seed;
 } own_settings;
 
-static const fli_key own_table[] = {
+static const fl_key own_table[] = {
     FLI_KEY_STRING(own_settings, description, "", "what the experiment is about"),
     FLI_KEY_INT(own_settings, seeds, "1", 1, 10000, "number of seeds: seed, seed + 1, ..."),
     FLI_KEY_INT(own_settings, seed, "1", 0, 9007199254740992.0, "the first seed"),

@@ -257,7 +257,7 @@ static file_columns columns_of(const fli_summary *rows, size_t count)
     return c;
 }
 
-static void csv_head(fli_text *t, const file_columns *columns, const fli_reals *targets)
+static void csv_head(fli_text *t, const file_columns *columns, const fl_reals *targets)
 {
     const fl_metric *m;
     fli_text_add(t, "method,setting,best,seeds,failed");
@@ -276,7 +276,7 @@ static void csv_head(fli_text *t, const file_columns *columns, const fli_reals *
 }
 
 static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
-                    const fli_reals *targets)
+                    const fl_reals *targets)
 {
     const fl_metric *m;
     fli_csv_text(t, s->x.methods[row->method].label);
@@ -296,7 +296,7 @@ static void add_csv(fli_text *t, fl_study *s, fli_arena *a)
 {
     fli_summary *rows;
     size_t count;
-    const fli_reals *targets = s->targets;
+    const fl_reals *targets = s->targets;
     if (fli_study_summaries(s, a, &rows, &count)) {
         t->failed = 1;
         return;
@@ -315,7 +315,7 @@ static void json_stat(fli_text *t, const fli_stat *st)
 }
 
 static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
-                     const fli_reals *targets)
+                     const fl_reals *targets)
 {
     const fl_metric *m;
     fli_text_add(t, "    {\"method\": ");
@@ -354,7 +354,7 @@ static void add_json(fli_text *t, fl_study *s, fli_arena *a)
 {
     fli_summary *rows;
     size_t count;
-    const fli_reals *targets = s->targets;
+    const fl_reals *targets = s->targets;
     if (fli_study_summaries(s, a, &rows, &count)) {
         t->failed = 1;
         return;

@@ -92,10 +92,10 @@ struct fl_study {
     fli_shared *shared;
     size_t shared_count;
     fli_histogram histogram;
-    const fli_metric *goal;   /* what targets are about; as in the first trial */
-    const fli_reals *targets; /* as in the first trial */
-    fli_output_claim claim;   /* of the output folder */
-    fli_live *live;           /* NULL: there is no live page */
+    const fli_metric *goal;  /* what targets are about; as in the first trial */
+    const fl_reals *targets; /* as in the first trial */
+    fli_output_claim claim;  /* of the output folder */
+    fli_live *live;          /* NULL: there is no live page */
     double published;
     char *stopped;             /* of a run that is no trial: where it was stopped on request; NULL: it was not */
     time_t ended;              /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */

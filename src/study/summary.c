@@ -208,7 +208,7 @@ static void add_metrics(layout *l, fl_view view, int late, column c)
 
 static fl_status lay_out(layout *l, fli_arena *a)
 {
-    const fli_reals *targets = l->study->targets;
+    const fl_reals *targets = l->study->targets;
     l->columns = fli_arena_alloc(a, SEEDS + 1 + (targets->n + 1) * FL_METRICS_MAX, sizeof *l->columns);
     if (!l->columns) return FL_ENOMEM;
     for (size_t i = 0; i < l->count; i++) l->settings |= l->study->x.methods[l->rows[i].method].settings > 1;

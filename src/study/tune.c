@@ -331,7 +331,7 @@ typedef struct {
     int64_t seeds, budget;
 } tune_settings;
 
-static const fli_key tune_table[] = {
+static const fl_key tune_table[] = {
     FLI_KEY_INT(tune_settings, seeds, "3", 1, 1000, "tuning seeds of the settings that come to the last rung"),
     FLI_KEY_INT(tune_settings, budget, "20", 1, 1e6, "full-length runs with one seed, for every method"),
     FLI_KEY_END,
@@ -571,7 +571,7 @@ static fl_status claim_folders(fl_tune *t, const char *const *names)
 static const char *end_near(const fli_comparison *c, const fli_span *r, double v)
 {
     static const double near = 0.1; /* of the range */
-    const fli_key *row = fli_settings_key(c->settings, r->key);
+    const fl_key *row = fli_settings_key(c->settings, r->key);
     int bounded = row && row->min < row->max;
     if (!(v >= r->from && v <= r->to)) return NULL;
     double at = fli_span_place(r, v);
@@ -647,7 +647,7 @@ static fl_status read_own(fl_tune *t, const fl_tune_options *o)
 {
     tune_settings own;
     fli_node *map = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL);
-    for (const fli_key *k = tune_table; map && k->name; k++) {
+    for (const fl_key *k = tune_table; map && k->name; k++) {
         const fli_node *n = fli_node_find(t->x.tune, k->name);
         fli_node *copy = n ? fli_arena_alloc(&t->arena, 1, sizeof *copy) : NULL;
         if (n && !copy) return FL_ENOMEM;

@@ -98,20 +98,20 @@ typedef struct {
     int log;
 } bounds;
 
-static const fli_key bounds_table[] = {
+static const fl_key bounds_table[] = {
     FLI_KEY_REAL(bounds, from, NULL, -FLI_NO_MAX, FLI_NO_MAX, "the least value"),
     FLI_KEY_REAL(bounds, to, NULL, -FLI_NO_MAX, FLI_NO_MAX, "the greatest value"),
     FLI_KEY_BOOL(bounds, log, "false", "spread evenly over powers of ten, not over values"),
     FLI_KEY_END,
 };
 
-static fl_status check_bounds(fl_tune *t, const fli_span *r, const fli_key *row)
+static fl_status check_bounds(fl_tune *t, const fli_span *r, const fl_key *row)
 {
     char where[512];
     fl_status s = FL_OK;
     fli_text type;
     fli_node_where(r->at, where, sizeof where);
-    if (row->type != FLI_REAL && row->type != FLI_INT && row->type != FLI_REALS)
+    if (row->type != FL_KEY_REAL && row->type != FL_KEY_INT && row->type != FL_KEY_REALS)
         return wrong(t->ctx, r->at, r->key, "is not a number; give what is to be tried as {values: [...]}");
     if (!(r->from < r->to))
         return fli_fail_also(t->ctx, FL_ECONFIG, "%stune.%s goes from %g to %g; `from` must be less than `to`", where,
@@ -138,12 +138,12 @@ static fl_status read_values(fl_tune *t, const fli_node *list, fli_span *r)
     return r->count ? FL_OK : wrong(t->ctx, list, r->key, "needs a list of values, e.g. {values: [1, 5, 10]}");
 }
 
-static fl_status read_range(fl_tune *t, const file_range *e, const fli_key *row, fli_span *r)
+static fl_status read_range(fl_tune *t, const file_range *e, const fl_key *row, fli_span *r)
 {
     char section[256];
     bounds v;
     const fli_node *n = e->node, *values = fli_node_find(n, "values");
-    *r = (fli_span){.key = e->key, .at = n, .whole = row->type == FLI_INT};
+    *r = (fli_span){.key = e->key, .at = n, .whole = row->type == FL_KEY_INT};
     if (n->type == FLI_NODE_LIST) return read_values(t, n, r);
     if (n->type != FLI_NODE_MAP)
         return wrong(t->ctx, n, e->key, "must be a range {from: 0.001, to: 1, log: true}, a list of values, or fixed");
@@ -183,14 +183,14 @@ static void drop_range(fli_comparison *c, const char *key)
 static void add_defaults(fli_comparison *c)
 {
     for (const fli_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) {
-        const fli_key *row = fli_settings_key(c->settings, r->key);
+        const fl_key *row = fli_settings_key(c->settings, r->key);
         *place_for(c, r->key) =
-            (fli_span){.key = r->key, .from = r->from, .to = r->to, .log = r->log, .whole = row->type == FLI_INT};
+            (fli_span){.key = r->key, .from = r->from, .to = r->to, .log = r->log, .whole = row->type == FL_KEY_INT};
     }
 }
 
 /* Puts a range of the file into a box whose method has such a key. */
-static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, const fli_key *row)
+static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, const fl_key *row)
 {
     fli_span r;
     if (e->node->type == FLI_NODE_SCALAR && !strcmp(e->node->text, "fixed")) return drop_range(c, e->key), FL_OK;
@@ -223,7 +223,7 @@ static fl_status add_common(fl_tune *t, const file_range *e)
     fli_text_init(&without, t->ctx);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
         fli_comparison *c = &t->comparisons[i];
-        const fli_key *row = fli_settings_key(c->settings, e->key);
+        const fl_key *row = fli_settings_key(c->settings, e->key);
         with += row != NULL;
         if (row) {
             s = add_range(t, c, e, row);
@@ -245,7 +245,7 @@ static fl_status add_common(fl_tune *t, const file_range *e)
 static fl_status add_own(fl_tune *t, fli_comparison *c, const file_range *e)
 {
     char what[512], meant[FLI_MEANT_LEN];
-    const fli_key *row = fli_settings_key(c->settings, e->key);
+    const fl_key *row = fli_settings_key(c->settings, e->key);
     if (row) return add_range(t, c, e, row);
     fli_snprintf(what, sizeof what, "is not a key of %.256s%s", c->method->label,
                  fli_settings_meant(c->settings, e->key, meant));

@@ -100,7 +100,7 @@ static void ask_all(fli_check *c)
 /* Methods choose local.lr for clients that all use it. */
 static void equal_factors(const fli_plan *p, fli_fixes *f)
 {
-    const fli_reals *factors = &p->settings.local.lr_factors;
+    const fl_reals *factors = &p->settings.local.lr_factors;
     const fli_fix *lr = NULL;
     int equal = 1;
     for (size_t i = 0; i < factors->n; i++) equal &= factors->v[i] == 1;

@@ -22,10 +22,10 @@ static void check_keys(fixture *f, const fli_algo *a)
 {
     fli_arena arena;
     fli_arena_init(&arena, f->ctx);
-    for (const fli_key *k = a->keys; k && k->name; k++) {
+    for (const fl_key *k = a->keys; k && k->name; k++) {
         assert_true(k->help && k->help[0] && k->def);
         assert_true(k->offset + 4 <= a->params_size);
-        for (const fli_key *other = a->keys; other < k; other++) {
+        for (const fl_key *other = a->keys; other < k; other++) {
             assert_string_not_equal(k->name, other->name);
             assert_true(k->offset != other->offset);
         }
@@ -41,14 +41,14 @@ static void check_remedy(const fli_algo *a, const char *remedy)
     for (const char *at = remedy; at && (at = strstr(at, section)); at++) {
         const char *name = at + strlen(section);
         size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
-        const fli_key *k = a->keys;
+        const fl_key *k = a->keys;
         while (k && k->name && (strlen(k->name) != n || strncmp(k->name, name, n))) k++;
         if (!k || !k->name) fail_msg("%s: \"%s\" names a key that it does not have", a->name, remedy);
     }
     assert_true(!remedy || strstr(remedy, section) || strstr(remedy, "local.lr"));
 }
 
-static const fli_key *key_of(const fli_key *rows, const char *name)
+static const fl_key *key_of(const fl_key *rows, const char *name)
 {
     while (rows && rows->name && strcmp(rows->name, name)) rows++;
     return rows && rows->name ? rows : NULL;
@@ -61,11 +61,11 @@ static void check_tune(const fli_algo *a)
     size_t count = 0;
     for (const fli_tune_range *r = fli_algo_tune(a); r->key; r++, count++) {
         int is_own = !strncmp(r->key, own, strlen(own)), is_local = !strncmp(r->key, local, strlen(local));
-        const fli_key *k = is_own     ? key_of(a->keys, r->key + strlen(own))
-                           : is_local ? key_of(fli_settings_common("local"), r->key + strlen(local))
-                                      : NULL;
+        const fl_key *k = is_own     ? key_of(a->keys, r->key + strlen(own))
+                          : is_local ? key_of(fli_settings_common("local"), r->key + strlen(local))
+                                     : NULL;
         if (!k) fail_msg("%s is tuned by %s, which it does not have", a->name, r->key);
-        assert_true(k->type == FLI_REAL || k->type == FLI_INT || k->type == FLI_REALS);
+        assert_true(k->type == FL_KEY_REAL || k->type == FL_KEY_INT || k->type == FL_KEY_REALS);
         assert_true(r->from < r->to && (!r->log || r->from > 0));
         if (k->min < k->max) assert_true(r->from >= k->min && r->to <= k->max);
         for (const fli_tune_range *other = fli_algo_tune(a); other < r; other++)
@@ -80,17 +80,17 @@ static void check_parts(const fli_algo *a)
     assert_true(fli_parts_vectors(a->down) >= 1 && fli_parts_vectors(a->down) <= fli_names_count(a->server));
     assert_true(fli_parts_numbers(a->down) <= a->server_scalars);
     assert_true(fli_parts_vectors(a->up) + fli_parts_numbers(a->up) >= 1);
-    for (const fli_part *p = a->down; p->name; p++) {
-        assert_true(*p->name && (p->use == FLI_FORGET || p->use == FLI_KEEP || p->use == FLI_KEEP_EACH));
-        if (p->what == FLI_START) assert_true(p->when == FLI_AT_FIRST && fli_names_count(a->client));
-        if (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH)
-            assert_true(a->rounds.phases && !a->async.pace && p->what != FLI_NUMBER);
+    for (const fl_part *p = a->down; p->name; p++) {
+        assert_true(*p->name && (p->use == FL_PART_FORGET || p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH));
+        if (p->what == FL_PART_START) assert_true(p->when == FL_AT_FIRST && fli_names_count(a->client));
+        if (p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH)
+            assert_true(a->rounds.phases && !a->async.pace && p->what != FL_PART_NUMBER);
     }
     assert_true(!a->async.pace || (!a->rounds.phases && !a->rounds.steps && !a->rounds.exchanges));
     if (a->async.pace) assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
-    for (const fli_part *p = a->up; p->name; p++) {
-        assert_true(*p->name && (p->use == FLI_VALUE || p->use == FLI_CHANGE) && p->what != FLI_START);
-        if (p->use == FLI_CHANGE) assert_true(p->what != FLI_NUMBER);
+    for (const fl_part *p = a->up; p->name; p++) {
+        assert_true(*p->name && (p->use == FL_PART_VALUE || p->use == FL_PART_CHANGE) && p->what != FL_PART_START);
+        if (p->use == FL_PART_CHANGE) assert_true(p->what != FL_PART_NUMBER);
     }
 }
 
@@ -197,15 +197,15 @@ typedef struct {
     size_t vectors, numbers;
 } load;
 
-static load load_of(const fli_part *parts, const fli_algo *a, const void *params, size_t phases)
+static load load_of(const fl_part *parts, const fli_algo *a, const void *params, size_t phases)
 {
     load sum = {0, 0};
     for (uint32_t phase = 0; phase < phases; phase++) {
-        fli_ask ask = {.phase = phase, .phases = (uint32_t)phases};
-        for (const fli_part *p = parts; p->name; p++) {
+        fl_ask ask = {.phase = phase, .phases = (uint32_t)phases};
+        for (const fl_part *p = parts; p->name; p++) {
             if (!fli_part_sent(p, fli_algo_moment(a, params, &ask))) continue;
-            assert_true(p->what == FLI_WHOLE || p->what == FLI_NUMBER); /* blocks are for two levels */
-            sum.vectors += p->what == FLI_WHOLE;
+            assert_true(p->what == FL_PART_VECTOR || p->what == FL_PART_NUMBER); /* blocks are for two levels */
+            sum.vectors += p->what == FL_PART_VECTOR;
             sum.numbers += fli_part_numbers(p);
         }
     }
@@ -515,7 +515,7 @@ static void fedpd_by_hand(void **state)
     for (size_t i = 0; i < N; i++) client_quadratic(f->ctx, e.fed, i, 0, h[i], q[i]), e.steps[i] = STEPS;
     for (size_t r = 0; r < ROUNDS; r++) {
         uint32_t flags = (r == 0 || exchange[r - 1] ? FLI_ASK_HAS_BODY : 0) | (exchange[r] ? FLI_ASK_REPLY : 0);
-        engine_ask(&e, r, e.everyone, N, lr, 1, flags);
+        engine_ask(&e, r, e.everyone, N, lr, 1, 0, flags);
         double mean[DIM] = {0};
         for (size_t i = 0; i < N; i++) {
             for (size_t s = 0; s < STEPS; s++) {

@@ -46,9 +46,9 @@ static void close_all(halves *h)
 
 enum { HEADER = 80, NUMBER_AT = 16, STREAM_AT = HEADER + 8, STEPS_AT = HEADER + 16 };
 
-static fli_ask said(const fl_bytes *packet)
+static fl_ask said(const fl_bytes *packet)
 {
-    fli_ask ask;
+    fl_ask ask;
     fli_ask_read(packet->data + HEADER, &ask);
     return ask;
 }
@@ -81,9 +81,9 @@ static void take_again(halves *h, uint32_t i, uint32_t which)
 {
     taken *t = &took[i];
     size_t from = which == 2 ? 0 : t->n - 1;
-    for (fli_ask last = said(&t->ask[t->n - 1]); which == 1 && from; from--) {
-        fli_ask before = said(&t->ask[from - 1]);
-        if (before.stream != last.stream || (before.flags ^ last.flags) & FLI_ASK_WARM_UP) break;
+    for (fl_ask last = said(&t->ask[t->n - 1]); which == 1 && from; from--) {
+        fl_ask before = said(&t->ask[from - 1]);
+        if (before.stream != last.stream || before.warm_up != last.warm_up) break;
     }
     for (size_t k = from; k < t->n; k++) {
         fl_bytes answer;

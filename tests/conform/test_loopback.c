@@ -27,8 +27,8 @@ static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *ex
     assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e.exec));
     fl_status s = FL_OK;
     for (size_t r = 0; r < rounds && !s; r++) {
-        fli_ask asks[N];
-        for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2, .lr = 0.05, .probability = 1};
+        fl_ask asks[N];
+        for (uint32_t i = 0; i < N; i++) asks[i] = (fl_ask){.client = i, .steps = 2, .lr = 0.05, .probability = 1};
         fli_round round = {
             .round = r, .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = N, .phases = 1};
         s = fli_exec_round(e.exec, &round);
@@ -50,7 +50,8 @@ static void only_loopback_sees(fixture *f, const fli_algo *honest, const fli_alg
 /* SCAFFOLD that forgets to send c down, */
 static void unsent_down(void **state)
 {
-    static const fli_part down[] = {{"x", FLI_WHOLE, 0}, {"c", FLI_WHOLE, 1, FLI_FORGET, FLI_IN(1)}, {NULL}};
+    static const fl_part down[] = {
+        {"x", FL_PART_VECTOR, 0}, {"c", FL_PART_VECTOR, 1, FL_PART_FORGET, FL_IN_PHASE(1)}, {NULL}};
     fli_algo cheat = *algo_named("scaffold");
     cheat.down = down;
     only_loopback_sees(*state, algo_named("scaffold"), &cheat);
@@ -59,8 +60,9 @@ static void unsent_down(void **state)
 /* or the change of c_i up; */
 static void unsent_up(void **state)
 {
-    static const fli_part up[] = {
-        {"x_i - x", FLI_WHOLE, 0, FLI_CHANGE}, {"c_i+ - c_i", FLI_WHOLE, 1, FLI_CHANGE, FLI_IN(1)}, {NULL}};
+    static const fl_part up[] = {{"x_i - x", FL_PART_VECTOR, 0, FL_PART_CHANGE},
+                                 {"c_i+ - c_i", FL_PART_VECTOR, 1, FL_PART_CHANGE, FL_IN_PHASE(1)},
+                                 {NULL}};
     fli_algo cheat = *algo_named("scaffold");
     cheat.up = up;
     only_loopback_sees(*state, algo_named("scaffold"), &cheat);
@@ -69,8 +71,9 @@ static void unsent_up(void **state)
 /* FedNova that forgets a number. */
 static void unsent_number(void **state)
 {
-    static const fli_part up[] = {
-        {"(x_i - x)/Q_i", FLI_WHOLE, 0, FLI_CHANGE}, {"Q_i", FLI_NUMBER, 0, FLI_VALUE, FLI_IN(1)}, {NULL}};
+    static const fl_part up[] = {{"(x_i - x)/Q_i", FL_PART_VECTOR, 0, FL_PART_CHANGE},
+                                 {"Q_i", FL_PART_NUMBER, 0, FL_PART_VALUE, FL_IN_PHASE(1)},
+                                 {NULL}};
     fli_algo cheat = *algo_named("fednova");
     cheat.up = up;
     only_loopback_sees(*state, algo_named("fednova"), &cheat);
@@ -129,17 +132,17 @@ static void unkept(void **state)
     const char *config = "rounds: 2\nmodel: {kind: mlp, hidden: [3]}\nbilevel: hyper_representation\n"
                          "data: {kind: blobs, classes: 3, features: 4, samples: 60}\n"
                          "partition: {kind: iid, clients: 4}\nalgorithm: fednest\nparticipation: everyone\n";
-    fli_part down[16];
+    fl_part down[16];
     size_t n = 0;
     fl_run *run = NULL;
     fl_config *cfg = fixture_config(f, config);
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     fli_algo cheat = *run->plan.setup.algo;
-    for (const fli_part *p = cheat.down; p->name; p++) {
+    for (const fl_part *p = cheat.down; p->name; p++) {
         down[n] = *p;
-        down[n++].use = FLI_FORGET;
+        down[n++].use = FL_PART_FORGET;
     }
-    down[n] = (fli_part){NULL};
+    down[n] = (fl_part){NULL};
     for (int bytes = 0; bytes < 2; bytes++)
         for (int honest = 0; honest < 2; honest++) {
             fli_exec *e = NULL;
@@ -149,8 +152,8 @@ static void unkept(void **state)
                 .setup = &setup, .threads = 1, .executor = bytes ? &fli_executor_loopback : &fli_executor_threads};
             assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e));
             assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 7, fli_exec_server(e)[0]));
-            fli_ask asks[N];
-            for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2};
+            fl_ask asks[N];
+            for (uint32_t i = 0; i < N; i++) asks[i] = (fl_ask){.client = i, .steps = 2};
             fli_round r = {.flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = N};
             r.phases = cheat.rounds.phases(setup.params, 0);
             assert_int_equal(fli_exec_round(e, &r), bytes && !honest ? FL_EDIVERGED : FL_OK);
@@ -166,22 +169,22 @@ static void unkept(void **state)
 static void ask_bytes(void **state)
 {
     (void)state;
-    const fli_ask ask = {.round = 0x0102030405060708,
-                         .stream = 9,
-                         .steps = UINT64_MAX,
-                         .lr = -2.5,
-                         .weight = 0.125,
-                         .probability = 1,
-                         .client = 0x0a0b0c0d,
-                         .kind = FLI_ASK_FIGURES,
-                         .cohort = 7,
-                         .phase = 3,
-                         .phases = 5,
-                         .flags = FLI_FIGURES_OWN | FLI_ASK_HAS_BODY};
+    const fl_ask ask = {.round = 0x0102030405060708,
+                        .stream = 9,
+                        .steps = UINT64_MAX,
+                        .lr = -2.5,
+                        .weight = 0.125,
+                        .probability = 1,
+                        .client = 0x0a0b0c0d,
+                        .kind = FLI_ASK_FIGURES,
+                        .cohort = 7,
+                        .phase = 3,
+                        .phases = 5,
+                        .flags = FLI_FIGURES_OWN | FLI_ASK_HAS_BODY};
     static const unsigned char head[] = {8, 7, 6, 5, 4, 3, 2, 1, 9, 0}, lr[] = {0, 0, 0, 0, 0, 0, 4, 0xc0},
                                client[] = {0x0d, 0x0c, 0x0b, 0x0a, FLI_ASK_FIGURES, 0, 0, 0, 7, 0};
     unsigned char bytes[FLI_ASK_BYTES], again[FLI_ASK_BYTES];
-    fli_ask back;
+    fl_ask back;
     memset(&back, 0, sizeof back);
     fli_ask_write(&ask, bytes);
     assert_memory_equal(bytes, head, sizeof head);
@@ -209,11 +212,11 @@ static void outcomes(void **state)
 static void message_bytes(void **state)
 {
     fixture *f = *state;
-    static const fli_part parts[] = {{"a", FLI_LOWER, 1},
-                                     {"n", FLI_NUMBER, 2, FLI_VALUE, 0, 2},
-                                     {"b", FLI_UPPER, 0, FLI_KEEP, FLI_IN(1)},
-                                     {"x0", FLI_START, 0, FLI_FORGET, FLI_AT_FIRST},
-                                     {NULL}};
+    static const fl_part parts[] = {{"a", FL_PART_LOWER, 1},
+                                    {"n", FL_PART_NUMBER, 2, FL_PART_VALUE, 0, 2},
+                                    {"b", FL_PART_UPPER, 0, FL_PART_KEEP, FL_IN_PHASE(1)},
+                                    {"x0", FL_PART_START, 0, FL_PART_FORGET, FL_AT_FIRST},
+                                    {NULL}};
     fli_bilevel levels = {.upper = 2};
     fli_model m = {.space = {&fli_ops_f32, 5}, .bilevel = &levels};
     fli_message from, to;
@@ -223,15 +226,16 @@ static void message_bytes(void **state)
     from.start = start;
     for (size_t i = 0; i < 5; i++) ((float *)from.vec[0])[i] = (float)i, ((float *)from.vec[1])[i] = 10 + (float)i;
     for (size_t i = 0; i < 4; i++) from.num[i] = 0.5 * (double)i;
-    assert_int_equal(fli_wire_bytes(parts, FLI_IN(0), &m), 3 * 4 + 2 * 8);
-    assert_int_equal(fli_wire_bytes(parts, FLI_IN(1), &m), 3 * 4 + 2 * 8 + 2 * 4);
-    size_t all = fli_wire_bytes(parts, FLI_IN(1) | FLI_AT_FIRST, &m);
+    assert_int_equal(fli_wire_bytes(parts, FL_IN_PHASE(0), &m), 3 * 4 + 2 * 8);
+    assert_int_equal(fli_wire_bytes(parts, FL_IN_PHASE(1), &m), 3 * 4 + 2 * 8 + 2 * 4);
+    size_t all = fli_wire_bytes(parts, FL_IN_PHASE(1) | FL_AT_FIRST, &m);
     assert_int_equal(all, 3 * 4 + 2 * 8 + 2 * 4 + 5 * 4);
     unsigned char bytes[128] = {0};
-    fli_wire_write(parts, FLI_IN(1) | FLI_AT_FIRST, &m, &from, bytes);
+    fli_wire_write(parts, FL_IN_PHASE(1) | FL_AT_FIRST, &m, &from, bytes);
     assert_memory_equal(bytes, "\0\0\x40\x41", 4); /* 12, in four bytes */
-    assert_fails(f->ctx, fli_wire_read(f->ctx, parts, FLI_IN(1), &m, bytes, all, &to, came), FL_EFORMAT, "56 bytes");
-    assert_ok(f->ctx, fli_wire_read(f->ctx, parts, FLI_IN(1) | FLI_AT_FIRST, &m, bytes, all, &to, came));
+    assert_fails(f->ctx, fli_wire_read(f->ctx, parts, FL_IN_PHASE(1), &m, bytes, all, &to, came), FL_EFORMAT,
+                 "56 bytes");
+    assert_ok(f->ctx, fli_wire_read(f->ctx, parts, FL_IN_PHASE(1) | FL_AT_FIRST, &m, bytes, all, &to, came));
     const float *u = to.vec[0], *v = to.vec[1];
     assert_true(u[0] == 0 && u[1] == 1 && u[2] == 0 && u[4] == 0 && v[0] == 0 && v[1] == 0 && v[2] == 12 && v[4] == 14);
     assert_true(to.num[0] == 0 && to.num[1] == 0 && to.num[2] == 1 && to.num[3] == 1.5);
@@ -353,7 +357,7 @@ static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli
 {
     for (size_t i = 0; i < n; i++) {
         fli_wire w;
-        const fli_ask *ask = &list[i]->ask;
+        const fl_ask *ask = &list[i]->ask;
         fli_wire_of(scales->model, scales->classes, scales->algo, scales->params, ask, &w);
         unsigned char *bytes = malloc(fli_wire_down(&w, scales->model, ask) + 1);
         size_t down = fli_wire_down(&w, scales->model, ask);

@@ -70,7 +70,7 @@ static void *bind_params(fl_ctx *ctx, fli_arena *a, const fli_model_desc *desc, 
 {
     fli_node *map = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     char word[16];
-    for (const fli_key *row = desc->keys; row && row->name; row++) {
+    for (const fl_key *row = desc->keys; row && row->name; row++) {
         if (hidden && !strcmp(row->name, "hidden")) {
             fli_node *list = fli_node_new(a, FLI_NODE_LIST, "hidden", NULL);
             for (const char *p = hidden; *p; p += strcspn(p, ","), p += *p == ',') {

@@ -182,10 +182,10 @@ static fl_status bind(fl_ctx *ctx, fli_arena *a, const fli_regularizer *reg, con
 
 static double real_key(const fixture *f, const char *name)
 {
-    for (const fli_key *row = f->reg->keys; row && row->name; row++) {
+    for (const fl_key *row = f->reg->keys; row && row->name; row++) {
         const char *field = (const char *)f->params + row->offset;
         if (strcmp(row->name, name)) continue;
-        return row->type == FLI_INT ? (double)*(const int64_t *)field : *(const double *)field;
+        return row->type == FL_KEY_INT ? (double)*(const int64_t *)field : *(const double *)field;
     }
     return 0;
 }
@@ -460,7 +460,7 @@ static void scale_params(fixture *f, double c)
         const char *name;
         int inverse;
     } scaled[] = {{"weight", 0}, {"l1", 0}, {"l2", 0}, {"gamma", 1}};
-    for (const fli_key *row = f->reg->keys; row && row->name; row++)
+    for (const fl_key *row = f->reg->keys; row && row->name; row++)
         for (size_t k = 0; k < sizeof scaled / sizeof *scaled; k++)
             if (!strcmp(row->name, scaled[k].name))
                 *(double *)((char *)f->params + row->offset) *= scaled[k].inverse ? 1 / c : c;

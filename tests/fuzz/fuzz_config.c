@@ -17,11 +17,11 @@ typedef struct {
     int64_t count;
     double rate;
     char *title;
-    fli_ints sizes;
-    fli_reals targets;
+    fl_ints sizes;
+    fl_reals targets;
 } params;
 
-static const fli_key rows[] = {
+static const fl_key rows[] = {
     FLI_KEY_BOOL(params, flag, "false", "a flag"),
     FLI_KEY_CHOICE(params, mode, "two", "one|two|three", "a choice"),
     FLI_KEY_INT(params, count, "10", 0, 0, "a whole number"),
@@ -46,7 +46,7 @@ static void demand(int condition, const char *what)
 
 static void print(fli_text *t, const params *p)
 {
-    for (const fli_key *row = rows; row->name; row++) {
+    for (const fl_key *row = rows; row->name; row++) {
         fli_text_addf(t, "%s: ", row->name);
         fli_key_print_value(t, row, p);
         fli_text_add(t, "\n");

@@ -46,14 +46,14 @@ static void step(steps *s, uint32_t client, size_t delay)
     fli_exchange *x = &s->x;
     assert_true(delay <= s->step && s->step < STEPS);
     fli_message down = {.vec = (void *[]){s->history[s->step - delay]}, .start = fli_server_state_broadcast(c)->start};
-    x->ask = (fli_ask){.client = client,
-                       .round = s->step,
-                       .stream = s->step,
-                       .steps = 1,
-                       .lr = 0.05,
-                       .cohort = 1,
-                       .phases = 1,
-                       .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY};
+    x->ask = (fl_ask){.client = client,
+                      .round = s->step,
+                      .stream = s->step,
+                      .steps = 1,
+                      .lr = 0.05,
+                      .cohort = 1,
+                      .phases = 1,
+                      .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY};
     x->down = &down;
     fli_server_state_address(c, &x->ask);
     fli_server_state_note(c, &x->ask);
@@ -327,7 +327,7 @@ static void which_function(void **state)
 
 /* ---- the optimum, by the event engine -------------------------------------------------------------------- */
 
-static void ask(void *arg, fli_ask *out)
+static void ask(void *arg, fl_ask *out)
 {
     (void)arg;
     out->steps = 400; /* for SGD; with full batches it is gradient descent */
@@ -336,7 +336,7 @@ static void ask(void *arg, fli_ask *out)
 }
 
 /* Of any length, client 0 ten times slower. */
-static double random_duration(void *arg, const fli_ask *what)
+static double random_duration(void *arg, const fl_ask *what)
 {
     fli_rng rng;
     (void)arg;
@@ -344,7 +344,7 @@ static double random_duration(void *arg, const fli_ask *what)
     return exp(1.5 * fli_rng_normal(&rng)) * (what->client ? 1 : 10);
 }
 
-static double same_duration(void *arg, const fli_ask *what)
+static double same_duration(void *arg, const fl_ask *what)
 {
     (void)arg;
     (void)what;
@@ -352,7 +352,7 @@ static double same_duration(void *arg, const fli_ask *what)
 }
 
 static fli_async *begin_async(engine *e, const char *params, size_t at_work,
-                              double (*duration)(void *arg, const fli_ask *what), int real)
+                              double (*duration)(void *arg, const fl_ask *what), int real)
 {
     fli_async *a = NULL;
     fli_async_spec spec = {

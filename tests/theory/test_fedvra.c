@@ -103,14 +103,14 @@ typedef struct {
 
 static void round_of(engine *e, const uint32_t *cohort, size_t m, const demand *d)
 {
-    fli_ask asks[N];
+    fl_ask asks[N];
     size_t round = e->round++;
     for (size_t i = 0; i < m; i++)
-        asks[i] = (fli_ask){.client = cohort[i],
-                            .stream = round,
-                            .steps = d->q[cohort[i]],
-                            .lr = d->lr[cohort[i]],
-                            .probability = d->probability[cohort[i]]};
+        asks[i] = (fl_ask){.client = cohort[i],
+                           .stream = round,
+                           .steps = d->q[cohort[i]],
+                           .lr = d->lr[cohort[i]],
+                           .probability = d->probability[cohort[i]]};
     fli_round r = {.round = round, .flags = FLI_ASK_HAS_BODY | FLI_ASK_REPLY, .asks = asks, .count = m};
     assert_ok(e->ctx, fli_exec_round(e->exec, &r));
 }
@@ -382,7 +382,7 @@ static void posed_problem_tends_to_scaffolds(void **state)
     for (size_t j = 0; j < DIM; j++) minus_lam_i[j] = -c_i[j];
 
     fli_problem scaffold = {0}, vra = {0};
-    const fli_ask ask = {.cohort = N, .steps = 5, .lr = lr, .probability = 1, .phases = 1};
+    const fl_ask ask = {.cohort = N, .steps = 5, .lr = lr, .probability = 1, .phases = 1};
     fli_turn t = {.space = &space, .ask = &ask, .clients = N};
     t.down = (const void *const[]){y, c};
     t.state = (void *const[]){(void *)(uintptr_t)c_i};

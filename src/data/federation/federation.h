@@ -76,11 +76,11 @@ typedef struct {
     const void *partitioner_params;
     size_t clients;
     uint64_t seed;
-    double test_fraction;   /* of each client's samples, for its own test part */
-    double unlabelled;      /* of each client's training samples; not on demand, and not for regression */
-    int normalize;          /* fli_normalize */
-    fli_reals mean, std;    /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
-    fli_reals scale, shift; /* for FLI_NORM_AFFINE: one value, or one per channel or feature; no shift: 0 */
+    double test_fraction;  /* of each client's samples, for its own test part */
+    double unlabelled;     /* of each client's training samples; not on demand, and not for regression */
+    int normalize;         /* fli_normalize */
+    fl_reals mean, std;    /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
+    fl_reals scale, shift; /* for FLI_NORM_AFFINE: one value, or one per channel or feature; no shift: 0 */
     int on_demand;
     int wide;    /* models compute in f64 */
     int map;     /* training samples may stay in their files until fli_fed_keep: nobody else maps them */
@@ -168,7 +168,7 @@ fl_status fli_digest_fed(fl_ctx *ctx, const fli_fed *fed, fli_digest *out);
  * Sets segments, scale and shift of train, from train's own samples, and the same on test (which may be NULL). `how`
  * is an fli_normalize. `first` and `second` are mean and std for FLI_NORM_GIVEN, scale and shift for FLI_NORM_AFFINE.
  * Both sets must be as loaded, without scale. */
-fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *first, const fli_reals *second, fli_dataset *train,
+fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fl_reals *first, const fl_reals *second, fli_dataset *train,
                              fli_dataset *test);
 
 #endif

@@ -226,7 +226,7 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     return fli_load_hand_out(s, a, b, train, test);
 }
 
-static const fli_key no_keys[] = {FLI_KEY_END};
+static const fl_key no_keys[] = {FLI_KEY_END};
 
 const fli_source fli_source_memory = {
     .name = "memory",

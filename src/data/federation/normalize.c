@@ -125,14 +125,14 @@ static fl_status standard(fl_ctx *ctx, fli_dataset *ds)
 
 /* ---- given --------------------------------------------------------------------------------------------- */
 
-static fl_status check_values(fl_ctx *ctx, const char *name, const fli_reals *list, size_t channels)
+static fl_status check_values(fl_ctx *ctx, const char *name, const fl_reals *list, size_t channels)
 {
     if (list->n == 1 || list->n == channels) return FL_OK;
     return fli_fail(ctx, FL_ECONFIG, "normalize %s has %zu values, but the data take 1 or %zu", name, list->n,
                     channels);
 }
 
-static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std, fli_dataset *ds)
+static fl_status given(fl_ctx *ctx, const fl_reals *mean, const fl_reals *std, fli_dataset *ds)
 {
     size_t channels = is_image(ds) ? ds->shape[0] : ds->dim, segments = mean->n > std->n ? mean->n : std->n;
     fl_status s = check_values(ctx, "given: mean", mean, channels);
@@ -154,7 +154,7 @@ static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std,
 /* ---- affine -------------------------------------------------------------------------------------------- */
 
 /* What another way came to, written down: one pair for all, per channel, or per feature. Sparse: per feature. */
-static fl_status affine(fl_ctx *ctx, const fli_reals *scale, const fli_reals *shift, fli_dataset *ds)
+static fl_status affine(fl_ctx *ctx, const fl_reals *scale, const fl_reals *shift, fli_dataset *ds)
 {
     int sparse = fli_dataset_sparse(ds);
     size_t segments = sparse ? ds->dim : scale->n;
@@ -207,7 +207,7 @@ static fl_status check_alike(fl_ctx *ctx, const fli_dataset *train, const fli_da
                     test->dim, words[test->kind], train->dim, words[train->kind]);
 }
 
-fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *first, const fli_reals *second, fli_dataset *train,
+fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fl_reals *first, const fl_reals *second, fli_dataset *train,
                              fli_dataset *test)
 {
     fl_status s = test ? check_alike(ctx, train, test) : FL_OK;

@@ -13,15 +13,16 @@
 /* ---- the source ------------------------------------------------------------------------------------------ */
 
 typedef struct {
-    fli_ints shape;
+    fl_ints shape;
     int64_t classes;
     char *class_names, *test;
 } joined_params;
 
-static const fli_key keys[] = {
-    {"shape", FLI_INTS, offsetof(joined_params, shape), "[]", 0, 1e9, NULL,
+static const fl_key keys[] = {
+    {"shape", FL_KEY_INTS, "[]", 0, 1e9, NULL,
      "of the clients' samples, to be given: the number of features, or channels, height and width of images; 0: "
-     "samples are known by their numbers alone"},
+     "samples are known by their numbers alone",
+     offsetof(joined_params, shape)},
     FLI_KEY_INT(joined_params, classes, "0", 0, 1e6, "labels are 0 to classes - 1; 0: numbers instead of labels"),
     FLI_KEY_STRING(joined_params, class_names, "",
                    "labels as the clients' files write them, in the order of the classes, separated by commas; empty: "

@@ -10,7 +10,7 @@ typedef struct {
     double least;
 } cuts_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(cuts_params, least, "0.1", 0, 0.9,
                  "every client has more than this share of the mean number of samples"),
     FLI_KEY_END,

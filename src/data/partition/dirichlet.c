@@ -14,7 +14,7 @@ typedef struct {
     int64_t min_size, retries;
 } dirichlet_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(dirichlet_params, alpha, "0.5", FLI_ABOVE_0, FLI_NO_MAX,
                  "concentration; small: few classes per client, large: all alike"),
     FLI_KEY_INT(dirichlet_params, min_size, "10", 1, 1e9,

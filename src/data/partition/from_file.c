@@ -13,7 +13,7 @@ typedef struct {
     char *path;
 } file_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(file_params, path, NULL,
                    "JSON file with the sample numbers of each client, such as `{\"clients\": [[0, 5, 7], [1, 2]]}`"),
     FLI_KEY_END,

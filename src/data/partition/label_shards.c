@@ -5,7 +5,7 @@ typedef struct {
     int64_t shards_per_client;
 } shards_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(shards_params, shards_per_client, "2", 1, 1e6, "shards dealt to each client"),
     FLI_KEY_END,
 };

@@ -7,7 +7,7 @@ typedef struct {
     int64_t labels;
 } labels_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(labels_params, labels, "2", 1, 1e6, "labels per client"),
     FLI_KEY_END,
 };

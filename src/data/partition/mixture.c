@@ -14,7 +14,7 @@ typedef struct {
     double alpha, size_sigma;
 } mixture_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(mixture_params, alpha, "0.3", FLI_ABOVE_0, FLI_NO_MAX,
                  "concentration; small: few classes per client, large: all alike"),
     FLI_KEY_REAL(mixture_params, size_sigma, "0", 0, 10, "deviation of the logarithm of the sizes; 0: equal sizes"),

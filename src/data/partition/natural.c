@@ -6,7 +6,7 @@ typedef struct {
     int64_t min_size;
 } natural_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(natural_params, min_size, "1", 1, 1e9, "leave out owners with fewer samples"),
     FLI_KEY_END,
 };

@@ -17,7 +17,7 @@ typedef struct fli_partitioner {
     const char *name;
     const char *title;
     const char *citation; /* NULL: folklore */
-    const fli_key *keys;
+    const fl_key *keys;
     size_t params_size;
     int sets_clients; /* the data decide how many clients there are: `clients` 0 means all of them */
     int needs_labels; /* refuses regression data */

@@ -9,7 +9,7 @@ typedef struct {
     int64_t min_size, retries;
 } quantity_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_REAL(quantity_params, alpha, "1", FLI_ABOVE_0, FLI_NO_MAX,
                  "concentration; small: very uneven sizes, large: all alike"),
     FLI_KEY_INT(quantity_params, min_size, "10", 1, 1e9,

@@ -12,7 +12,7 @@ typedef struct {
     double spread;
 } blobs_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(blobs_params, classes, "10", 2, 1e5, "number of classes"),
     FLI_KEY_INT(blobs_params, features, "20", 1, 1e6, "number of features"),
     FLI_KEY_INT(blobs_params, samples, "2000", 1, 4e9, "training samples, the same number of each class"),

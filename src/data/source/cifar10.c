@@ -77,7 +77,7 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     return status;
 }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(params, dir, NULL, "folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin"),
     FLI_KEY_INT(params, batches, "5", 1, 5, "use only the first N training batches, 10000 images each"),
     FLI_KEY_END,

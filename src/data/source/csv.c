@@ -344,7 +344,7 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     return fli_load_hand_out(status, a, b, train, test);
 }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "file with the training samples"),
     FLI_KEY_STRING(params, test, "", "file with the test samples, same columns; '' for none"),
     FLI_KEY_CHOICE(params, separator, "comma", "comma|semicolon|tab|space",

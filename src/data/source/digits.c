@@ -18,7 +18,7 @@ typedef struct {
     double noise, jitter;
 } digits_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(digits_params, samples, "6000", 1, 1e8, "training images, the same number of each digit"),
     FLI_KEY_INT(digits_params, test_samples, "1000", 0, 1e8, "test images; 0: none"),
     FLI_KEY_REAL(digits_params, noise, "0.1", 0, 10, "deviation of the pixel noise; 1 is full ink"),

@@ -225,7 +225,7 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     return fli_load_hand_out(status, a, b, train, test);
 }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(params, dir, "/usr/share/datasets/fashion-mnist", "folder with the files"),
     FLI_KEY_STRING(params, train_images, "train-images-idx3-ubyte",
                    "training images of 2 or 3 dimensions; bytes, floats or doubles"),

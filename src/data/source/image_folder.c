@@ -17,7 +17,7 @@ static const size_t channels_of[] = {0, 1, 3}; /* of the words of `channels` */
 typedef struct {
     char *train, *test;
     int layout, channels;
-    fli_ints resize;
+    fl_ints resize;
     int64_t classes;
 } params;
 
@@ -102,7 +102,7 @@ static fl_status read_image(const reader *r, const char *path, fli_picture *out)
 {
     char *bytes = NULL;
     size_t n, channels = channels_of[r->p->channels];
-    const fli_ints *size = &r->p->resize;
+    const fl_ints *size = &r->p->resize;
     *out = (fli_picture){0};
     fl_status s = fli_file_read(r->ctx, path, MOST_BYTES, &bytes, &n);
     if (!s) s = fli_picture_read(r->ctx, path, bytes, n, FLI_PICTURE_PIXELS, out);
@@ -226,15 +226,16 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     return fli_load_hand_out(s, a, b, train, test);
 }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "folder with a folder of training images per class"),
     FLI_KEY_STRING(params, test, "", "the same for test images; '' for no test set"),
     FLI_KEY_CHOICE(params, layout, "class", "class|client/class",
                    "folders are CLASS, or CLIENT/CLASS; clients are groups, for the partition `natural`, and only "
                    "those of `train` count"),
-    {"resize", FLI_INTS, offsetof(params, resize), "never", 1, MOST_SIDE, "never",
+    {"resize", FL_KEY_INTS, "never", 1, MOST_SIDE, "never",
      "height and width that all images are brought to, as [32, 32], or one number for both; never: they must be of one "
-     "size"},
+     "size",
+     offsetof(params, resize)},
     FLI_KEY_CHOICE(params, channels, "auto", "auto|1|3",
                    "1: grey, 3: colour, whatever the images are; auto: as the first one, which all others must be "
                    "like"),

@@ -281,7 +281,7 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     return fli_load_hand_out(s, a, b, train, test);
 }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "JSON file, or folder of *.json, with the training samples"),
     FLI_KEY_STRING(params, test, "", "JSON file, or folder of *.json, with the test samples; '' for none"),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),

@@ -286,7 +286,7 @@ fl_status fli_libsvm_read(fl_ctx *ctx, const char *path, size_t features, size_t
     return load(ctx, &(fli_source_request){.params = &p, .wide = wide}, out, &none);
 }
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "file with the training samples"),
     FLI_KEY_STRING(params, test, "", "file with the test samples; '' for none"),
     FLI_KEY_CHOICE(params, index, "one", "one|zero", "the smallest possible index; scikit-learn starts at zero"),

@@ -20,7 +20,7 @@ typedef struct {
 
 enum { THIRDS, BLOCKS };
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(linreg_params, clients, "64", 1, 1e6, "number of clients"),
     FLI_KEY_INT(linreg_params, features, "100", 1, 1e6, "number of features"),
     FLI_KEY_INT(linreg_params, min_size, "50", 1, 1e6, "fewest samples of a client"),

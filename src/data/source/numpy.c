@@ -497,7 +497,7 @@ static fl_status npy_load(fl_ctx *ctx, const fli_source_request *request, fli_da
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }
 
-static const fli_key npy_keys[] = {
+static const fl_key npy_keys[] = {
     FLI_KEY_STRING(npy_params, train_x, NULL,
                    "training features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES
                    "; `normalize` treats only u1 as bytes"),
@@ -544,7 +544,7 @@ static fl_status npz_load(fl_ctx *ctx, const fli_source_request *request, fli_da
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }
 
-static const fli_key npz_keys[] = {
+static const fl_key npz_keys[] = {
     FLI_KEY_STRING(npz_params, train, NULL, "archive with the training samples"),
     FLI_KEY_STRING(npz_params, test, "", "archive with the test samples, which may be the same one; '' for none"),
     FLI_KEY_STRING(npz_params, x, "x",

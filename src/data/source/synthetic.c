@@ -26,7 +26,7 @@ typedef struct {
     int64_t min_size, max_size;
 } synthetic_params;
 
-static const fli_key keys[] = {
+static const fl_key keys[] = {
     FLI_KEY_INT(synthetic_params, clients, "30", 1, 1e8, "number of clients"),
     FLI_KEY_REAL(synthetic_params, alpha, "0.5", 0, 1e3, "deviation of the clients' models"),
     FLI_KEY_REAL(synthetic_params, beta, "0.5", 0, 1e3, "deviation of the clients' inputs"),

@@ -14,7 +14,7 @@
 
 /* ==== limits ====================================================================================================== */
 
-const fli_key fli_join_limit_keys[] = {
+const fl_key fli_join_limit_keys[] = {
     FLI_KEY_INT(fli_join_limits, steps, "1000000", 0, FLI_NO_MAX,
                 "at most this many local steps per ask; 0: any number"),
     FLI_KEY_INT(fli_join_limits, samples, "0", 0, FLI_NO_MAX,
@@ -131,7 +131,7 @@ static fl_status join_limits_set(const fli_join_limits *l, fl_client *client)
 
 /* ==== a client's file ============================================================================================= */
 
-const fli_key fli_join_keys[] = {
+const fl_key fli_join_keys[] = {
     FLI_KEY_STRING(fli_join_settings, url, "", "the server, such as https://host:8443"),
     FLI_KEY_STRING(fli_join_settings, certs, "",
                    "folder with this client's ca.pem, cert.pem and key.pem, as `fedloom cert client` makes it"),
@@ -170,7 +170,7 @@ fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out)
     fli_clear(cfg->ctx);
     fli_node *own = fli_node_new(a, FLI_NODE_MAP, NULL, NULL), *limits = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     if (!own || !limits) return FL_ENOMEM;
-    for (const fli_key *k = fli_join_keys; k->name; k++) move(cfg->root, k->name, own);
+    for (const fl_key *k = fli_join_keys; k->name; k++) move(cfg->root, k->name, own);
     move(cfg->root, "limits", limits);
     fl_status s = fli_bind(cfg->ctx, a, "", own, NULL, &table, 1);
     fl_status t = join_limits_bind(cfg->ctx, a, limits->first, &out->limits);

@@ -23,7 +23,7 @@ typedef struct {
 } fli_join_limits;
 
 /* The section `limits` of a client's file. */
-extern const fli_key fli_join_limit_keys[];
+extern const fl_key fli_join_limit_keys[];
 
 /* Why a federation with that method and model is none for this client, as a sentence; NULL: it is one. Either may be
  * NULL: not known. */
@@ -49,7 +49,7 @@ typedef struct {
 } fli_join_settings;
 
 /* At the top level of the file. */
-extern const fli_key fli_join_keys[];
+extern const fl_key fli_join_keys[];
 
 /* Takes what is said here out of the configuration, whose context has to stay; what is left is for fl_client_new. To be
  * given back in either case. */

@@ -11,7 +11,7 @@
 fl_status fli_peek_ask(fl_ctx *ctx, const void *packet, size_t n, fli_peeked_ask *out)
 {
     fli_packet p;
-    fli_ask ask;
+    fl_ask ask;
     fl_status s = fli_packet_read(ctx, FLI_PACKET_ASK, packet, n, &p);
     if (!s && p.head_bytes != FLI_ASK_BYTES)
         s = fli_fail(ctx, FL_EFORMAT, "this is no ask: its head has another length");

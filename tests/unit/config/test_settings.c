@@ -152,9 +152,9 @@ static void round_trip_of_every_kind(void **state)
             snprintf(text, sizeof text, "%s.%s=%s", k->within ? k->within : k->section, k->within ? k->section : "kind",
                      item.name);
             assert_ok(f->ctx, fl_config_set(cfg, text));
-            for (const fli_key *key = item.keys; key && key->name; key++)
+            for (const fl_key *key = item.keys; key && key->name; key++)
                 if (!key->def) {
-                    assert_int_equal(key->type, FLI_STRING);
+                    assert_int_equal(key->type, FL_KEY_STRING);
                     snprintf(text, sizeof text, "%s.%s=some/path", k->section, key->name);
                     assert_ok(f->ctx, fl_config_set(cfg, text));
                 }
@@ -183,7 +183,7 @@ static void values_survive(void **state)
     assert_ok(f->ctx, fli_settings_bind(f->ctx, &arena, again->root, &s));
     assert_string_equal(s.top.name, "a: b\n'c'");
     assert_true(s.local.lr == 0.1);
-    assert_true(((const fli_ints *)s.objective.params)->n == 2 && ((const fli_ints *)s.objective.params)->v[1] == 8);
+    assert_true(((const fl_ints *)s.objective.params)->n == 2 && ((const fl_ints *)s.objective.params)->v[1] == 8);
     fli_arena_fini(&arena);
     fl_config_free(again);
     fl_config_free(cfg);

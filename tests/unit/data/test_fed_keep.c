@@ -9,7 +9,7 @@
 
 enum { CLIENTS = 7 };
 
-static void *params(context *c, const fli_key *keys, size_t size) { return bound(&c->arena, keys, size, NULL); }
+static void *params(context *c, const fl_key *keys, size_t size) { return bound(&c->arena, keys, size, NULL); }
 
 /* Some of them. */
 typedef struct {

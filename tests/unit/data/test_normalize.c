@@ -79,7 +79,7 @@ static void column(const fli_dataset *ds, size_t from, size_t to, double *mean, 
     *std = sqrt(fmax(0, sum2 / count - *mean * *mean));
 }
 
-static const fli_reals none = {0, NULL};
+static const fl_reals none = {0, NULL};
 
 static void normalize(int how, fli_dataset *train, fli_dataset *test)
 {
@@ -233,7 +233,7 @@ static void test_given(void **state)
 {
     (void)state;
     double one[] = {0.5}, three[] = {0.25, 0.5, 0.75}, zero[] = {0}, row[DIM];
-    fli_reals m = {3, three}, s = {1, one}, z = {1, zero};
+    fl_reals m = {3, three}, s = {1, one}, z = {1, zero};
     fli_dataset *u8 = data(FLI_X_U8), *f64 = data(FLI_X_F64), *csr = sparse();
     u8->shape[0] = 3, u8->shape[1] = u8->shape[2] = 2;
     assert_ok(ctx, fli_normalize_sets(ctx, FLI_NORM_GIVEN, &m, &s, u8, NULL));

@@ -42,11 +42,11 @@ static void load(page *p, fl_reference_format format)
 }
 
 /* Every row of `keys` stands between `from` and the next thing (`next`), in the order of the table. */
-static void has_keys(const char *from, const char *next, const char *shape, const fli_key *keys)
+static void has_keys(const char *from, const char *next, const char *shape, const fl_key *keys)
 {
     char row[128];
     const char *end = strstr(from + 1, next);
-    for (const fli_key *k = keys; k && k->name; k++) {
+    for (const fl_key *k = keys; k && k->name; k++) {
         snprintf(row, sizeof row, shape, k->name);
         const char *at = strstr(from, row);
         if (!at || (end && at > end)) fail_msg("%s is not in the reference", k->name);

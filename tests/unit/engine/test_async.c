@@ -69,7 +69,7 @@ typedef struct {
     size_t count, misnumbered;
 } rig;
 
-static void rig_ask(void *arg, fli_ask *ask)
+static void rig_ask(void *arg, fl_ask *ask)
 {
     rig *r = arg;
     ask->steps = r->plan.steps + ask->client % 2;
@@ -85,7 +85,7 @@ static void rig_ask(void *arg, fli_ask *ask)
     if (r->stop_at && r->count == r->stop_at) r->asked = 1;
 }
 
-static double rig_duration(void *arg, const fli_ask *ask)
+static double rig_duration(void *arg, const fl_ask *ask)
 {
     const plan *p = &((rig *)arg)->plan;
     return p->seconds ? p->seconds[ask->client] : p->duration(ask->client, (size_t)ask->stream);

@@ -10,11 +10,11 @@ typedef struct {
     double rate;
     char *title;
     int mode;
-    fli_ints sizes;
-    fli_reals targets;
+    fl_ints sizes;
+    fl_reals targets;
 } params;
 
-static const fli_key rows[] = {
+static const fl_key rows[] = {
     FLI_KEY_BOOL(params, flag, "false", "whether or not"),
     FLI_KEY_INT(params, count, "10", 1, 1000, "how many"),
     FLI_KEY_REAL(params, rate, "0.1", FLI_ABOVE_0, FLI_NO_MAX, "how fast"),
@@ -30,7 +30,7 @@ typedef struct {
     int64_t any;
 } more_params;
 
-static const fli_key more_rows[] = {
+static const fl_key more_rows[] = {
     FLI_KEY_REAL(more_params, must, NULL, -1, 1, "no default"),
     FLI_KEY_INT(more_params, any, "-7", 0, 0, "no bounds"),
     FLI_KEY_REAL(more_params, part, "0", 0, FLI_BELOW_1, "not all of it"),
@@ -130,7 +130,7 @@ static void binds_sizes(void **state)
     struct {
         int64_t memory;
     } p;
-    const fli_key key[] = {{"memory", FLI_SIZE, 0, "auto", 0, 0, NULL, "how much"}, FLI_KEY_END};
+    const fl_key key[] = {{"memory", FL_KEY_SIZE, "auto", 0, 0, NULL, "how much", 0}, FLI_KEY_END};
     context *f = *state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char yaml[64];
@@ -296,7 +296,7 @@ static void round_trip(context *f, const params *p, params *q)
 {
     fli_text t;
     fli_text_init(&t, f->ctx);
-    for (const fli_key *row = rows; row->name; row++) {
+    for (const fl_key *row = rows; row->name; row++) {
         fli_text_addf(&t, "%s: ", row->name);
         fli_key_print_value(&t, row, p);
         fli_text_add(&t, "\n");

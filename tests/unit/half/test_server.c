@@ -292,7 +292,7 @@ static void what_clients_are_told(void **state)
     fl_bytes out, answer;
     fli_packet p;
     fli_terms t;
-    fli_ask ask;
+    fl_ask ask;
     unsigned char number[8];
     fli_put_u64(number, 98765432123, 8);
     world_new(*state, "participation={kind: uniform, count: 2, seed: 98765432123}", &w);

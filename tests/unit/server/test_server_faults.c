@@ -47,9 +47,9 @@ static void end(halves *h)
     fl_ctx_on_log(h->f->ctx, NULL, NULL);
 }
 
-static fli_ask read_ask(const fl_bytes *packet)
+static fl_ask read_ask(const fl_bytes *packet)
 {
-    fli_ask ask;
+    fl_ask ask;
     fli_ask_read(packet->data + HEADER, &ask);
     return ask;
 }
@@ -65,7 +65,7 @@ static fl_bytes work(halves *h, uint32_t who, const fl_bytes *ask)
 
 /* What becomes of a turn that a client is asked for. */
 typedef enum { ANSWER, DROP, REFUSE, IGNORE } fate;
-typedef fate fate_fn(const halves *h, const fli_ask *ask);
+typedef fate fate_fn(const halves *h, const fl_ask *ask);
 
 /* Carries everything to the run's end. Those who are dropped have worked, half of them. */
 static fl_status carry(halves *h, fate_fn *decide)
@@ -75,7 +75,7 @@ static fl_status carry(halves *h, fate_fn *decide)
     fl_status s;
     while (!(s = fl_server_next(h->server, 10, &who, &ask))) {
         if (!ask.n) continue;
-        fli_ask what = read_ask(&ask);
+        fl_ask what = read_ask(&ask);
         fate f = what.kind == FLI_ASK_TURN ? decide(h, &what) : ANSWER;
         answer = f == ANSWER || who % 2 ? work(h, who, &ask) : (fl_bytes){NULL, 0};
         if (f == ANSWER)
@@ -92,7 +92,7 @@ static fl_status carry(halves *h, fate_fn *decide)
     return s;
 }
 
-static fate answer_all(const halves *h, const fli_ask *ask)
+static fate answer_all(const halves *h, const fl_ask *ask)
 {
     (void)h, (void)ask;
     return ANSWER;
@@ -103,12 +103,10 @@ static fate answer_all(const halves *h, const fli_ask *ask)
 #define DEADLINE "0.0105"
 
 /* Who is late in the simulation is dropped here. */
-static fate as_simulated(const halves *h, const fli_ask *ask)
+static fate as_simulated(const halves *h, const fl_ask *ask)
 {
     fli_card card = fli_exec_card(h->like->exec, ask->client);
-    return fli_ask_seconds(&h->like->plan.ask_params, &card, ask) > atof(DEADLINE) && !(ask->flags & FLI_ASK_WARM_UP)
-               ? DROP
-               : ANSWER;
+    return fli_ask_seconds(&h->like->plan.ask_params, &card, ask) > atof(DEADLINE) && !ask->warm_up ? DROP : ANSWER;
 }
 
 /* How long a round lasts is simulated there, and not known here. */
@@ -161,7 +159,7 @@ static void dropped_as_simulated(void **state)
 
 /* ---- waiting ----------------------------------------------------------------------------------------------- */
 
-static fate client_3_is_gone(const halves *h, const fli_ask *ask)
+static fate client_3_is_gone(const halves *h, const fl_ask *ask)
 {
     (void)h;
     return ask->client == 3 ? IGNORE : ANSWER;
@@ -182,7 +180,7 @@ static void deadline(void **state)
     end(&h);
 }
 
-static fate half_ignore(const halves *h, const fli_ask *ask)
+static fate half_ignore(const halves *h, const fl_ask *ask)
 {
     (void)h;
     return ask->client >= 3 ? IGNORE : ANSWER;
@@ -218,7 +216,7 @@ static void quorum(void **state)
 }
 
 /* Away in rounds 3 to 7, so that those are empty, and from round 13 on. */
-static fate at_times(const halves *h, const fli_ask *ask)
+static fate at_times(const halves *h, const fl_ask *ask)
 {
     (void)h;
     return (ask->round >= 2 && ask->round < 7) || ask->round >= 12 ? DROP : ANSWER;
@@ -242,13 +240,13 @@ static void empty_rounds(void **state)
     end(&h);
 }
 
-static fate all_refuse(const halves *h, const fli_ask *ask)
+static fate all_refuse(const halves *h, const fl_ask *ask)
 {
     (void)h;
     return ask->round == 1 ? REFUSE : ANSWER;
 }
 
-static fate all_but_one_refuse(const halves *h, const fli_ask *ask)
+static fate all_but_one_refuse(const halves *h, const fl_ask *ask)
 {
     (void)h;
     return ask->round != 1 ? ANSWER : ask->client == 4 ? DROP : REFUSE;
@@ -561,7 +559,7 @@ static void claimed_loss(void **state)
 /* ---- arrivals ---------------------------------------------------------------------------------------------- */
 
 /* Every third turn is dropped, and another client is sent out. */
-static fate now_and_then(const halves *h, const fli_ask *ask)
+static fate now_and_then(const halves *h, const fl_ask *ask)
 {
     (void)h;
     return ask->stream % 3 == 2 ? DROP : ANSWER;

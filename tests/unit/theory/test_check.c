@@ -1014,10 +1014,10 @@ static void weighted_probabilities(void **state)
 /* ---- lists with one value per client ------------------------------------------------------------------- */
 
 typedef struct {
-    fli_reals plain, worded;
+    fl_reals plain, worded;
 } lists;
 
-static const fli_key list_keys[] = {
+static const fl_key list_keys[] = {
     FLI_KEY_PER_CLIENT(lists, plain, "0.1", 0, FLI_NO_MAX, NULL, "a list"),
     FLI_KEY_PER_CLIENT(lists, worded, "auto", 0, FLI_NO_MAX, "auto", "a list or a word"),
     FLI_KEY_END,
