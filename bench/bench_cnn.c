@@ -103,8 +103,8 @@ static void *steps(void *arg)
 {
     job *j = arg;
     fli_rng rng;
-    fli_answer answer;
-    fli_problem p = {.start = j->b->start, .lr = 0.01, .steps = STEPS};
+    fl_answer answer;
+    fl_problem p = {.start = j->b->start, .lr = 0.01, .steps = STEPS};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     solving_solve(j->b->ctx, j->w, &j->b->view, &p, &rng, NULL, &answer);
     return NULL;

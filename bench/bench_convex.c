@@ -128,9 +128,9 @@ static void time_newton(bench *b)
 /* The library's L-BFGS for this many gradients, from zero; f where it ends. */
 static fl_status descend(bench *b, solving *w, const fli_view *v, size_t gradients, double *value, double *seconds)
 {
-    fli_answer a;
+    fl_answer a;
     memset(b->x, 0, b->all.k * sizeof *b->x);
-    fli_problem p = {.start = b->x, .stop.most_steps = gradients};
+    fl_problem p = {.start = b->x, .stop.most_steps = gradients};
     double begin = now();
     fl_status s = solving_solve(b->ctx, w, v, &p, NULL, NULL, &a);
     *seconds = now() - begin;

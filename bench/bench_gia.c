@@ -64,7 +64,7 @@ static fl_status setup(bench *b, size_t samples)
 /* Seconds of the first turn, which prepares, and of a later one. */
 static fl_status time_turn(bench *b, size_t k0, size_t patience, double *first, double *later)
 {
-    fli_problem p = {.start = b->x, .shift = b->shift, .rho = 0.5, .steps = k0};
+    fl_problem p = {.start = b->x, .shift = b->shift, .rho = 0.5, .steps = k0};
     fli_rng rng;
     void *cache = NULL;
     fl_status s = FL_OK;

@@ -97,8 +97,8 @@ static fl_status setup(fl_ctx *ctx, bench *b)
 static double time_steps(fl_ctx *ctx, bench *b, size_t steps)
 {
     fli_rng rng;
-    fli_answer answer;
-    fli_problem p = {.start = b->start, .lr = 0.01, .steps = steps};
+    fl_answer answer;
+    fl_problem p = {.start = b->start, .lr = 0.01, .steps = steps};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     double begin = fli_clock_now();
     solving_solve(ctx, &b->worker, &b->view, &p, &rng, NULL, &answer);

@@ -134,15 +134,16 @@ UNUSED static fli_fed *quadratics_of(fl_ctx *ctx, quadratics *p)
 
 /* ---- the engine, watched ------------------------------------------------------------------------------- */
 
-static const fli_algo *watched;
-static fli_algo spy;
+static const fl_method *watched;
+static fl_method spy;
 static double seen_y[N][DIM], seen_x[N][DIM]; /* of all clients, also those that have not had a turn */
 
-static void watch_answer(const fli_turn *t, const fli_answer *a)
+static int watch_answer(const fl_turn *t, const fl_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen_y[t->ask->client], t->state[0], sizeof seen_y[0]);
-    memcpy(seen_x[t->ask->client], t->state[1], sizeof seen_x[0]);
+    memcpy(seen_y[t->ask.client], t->state[0], sizeof seen_y[0]);
+    memcpy(seen_x[t->ask.client], t->state[1], sizeof seen_x[0]);
+    return 0;
 }
 
 UNUSED static const fli_regularizer *regularizer_named(const char *name)

@@ -202,18 +202,18 @@ UNUSED static const fli_model_desc *model_named(const char *name)
     return NULL;
 }
 
-UNUSED static const fli_algo *algo_named(const char *name)
+UNUSED static const fl_method *algo_named(const char *name)
 {
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
         if (!strcmp((*a)->name, name)) return *a;
     fail_msg("there is no algorithm %s", name);
     return NULL;
 }
 
 /* What a configuration with that model needs on top for methods of two levels: an assignment after ';', or nothing. */
-UNUSED static const char *levels_for(const fli_algo *a, const char *model)
+UNUSED static const char *levels_for(const fl_method *a, const char *model)
 {
-    if (!(a->traits & FLI_ALGO_BILEVEL)) return "";
+    if (!(a->traits & FL_METHOD_BILEVEL)) return "";
     return strstr(model, "mlp") ? ";bilevel=hyper_representation;model.weight_decay=0;local.momentum=0"
                                 : ";bilevel={kind: regularization, validation: 0};model.weight_decay=0";
 }
@@ -234,7 +234,7 @@ typedef struct {
 } engine;
 
 /* With uniform weights, and a seed; what else there is may be added. */
-UNUSED static fli_setup setup_of(const fli_model *model, const fli_fed *fed, const fli_algo *algo, const void *params)
+UNUSED static fli_setup setup_of(const fli_model *model, const fli_fed *fed, const fl_method *algo, const void *params)
 {
     return (fli_setup){.model = model,
                        .algo = algo,
@@ -247,11 +247,14 @@ UNUSED static fli_setup setup_of(const fli_model *model, const fli_fed *fed, con
                        .uniform = 1};
 }
 
+/* In the place of the method's own; without any, those. */
+UNUSED static fli_solvers engine_solvers;
+
 /* Takes the federation. Uniform client weights if the method or `uniform` asks for them. With pseudo labels as `semi`
  * says. */
 UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const char *model, const fli_ops *ops,
-                                    double weight_decay, const fli_semi *semi, const fli_algo *algo, const char *params,
-                                    int uniform, fli_sgd_spec sgd, size_t threads)
+                                    double weight_decay, const fli_semi *semi, const fl_method *algo,
+                                    const char *params, int uniform, fli_sgd_spec sgd, size_t threads)
 {
     const fli_model_desc *d = model_named(model);
     memset(e, 0, sizeof *e);
@@ -263,8 +266,9 @@ UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const 
     assert_ok(ctx, fli_model_new(ctx, d, mp, ops, fed->dim, fed->classes, weight_decay, &e->model));
     assert_ok(ctx, fli_model_use_semi(ctx, e->model, &e->semi));
     e->setup = setup_of(e->model, fed, algo, bound(ctx, &e->arena, algo->keys, algo->params_size, params));
-    e->setup.uniform = uniform || algo->traits & FLI_ALGO_UNIFORM;
+    e->setup.uniform = uniform || algo->traits & FL_METHOD_UNIFORM;
     e->setup.sgd = sgd;
+    if (engine_solvers.count) e->setup.solvers = engine_solvers;
     e->setup.measure_potential = algo->theory.potential.name != NULL;
     fli_exec_spec spec = {.setup = &e->setup, .threads = threads};
     assert_ok(ctx, fli_exec_new(ctx, &spec, &e->exec));
@@ -276,7 +280,7 @@ UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const 
 }
 
 UNUSED static void engine_init(engine *e, fl_ctx *ctx, fli_fed *fed, const char *model, const fli_ops *ops,
-                               double weight_decay, const fli_algo *algo, const char *params, int uniform,
+                               double weight_decay, const fl_method *algo, const char *params, int uniform,
                                fli_sgd_spec sgd, size_t threads)
 {
     fli_semi none = {.labels = FLI_SEMI_NONE};
@@ -313,7 +317,7 @@ UNUSED static void engine_ask(engine *e, size_t round, const uint32_t *clients, 
 UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count, double lr)
 {
     const fli_setup *s = fli_exec_setup(e->exec);
-    size_t phases = s->algo->rounds.phases ? s->algo->rounds.phases(s->params, 0) : 1;
+    size_t phases = fli_algo_phases(s->algo, s->params, 0);
     engine_ask(e, e->round++, clients, count, lr, phases, 0, FLI_ASK_HAS_BODY | FLI_ASK_REPLY);
 }
 
@@ -333,7 +337,7 @@ UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double 
 /* The method's potential, if everyone takes part with this step size. */
 UNUSED static double engine_potential(engine *e, double lr)
 {
-    double sum[FLI_POTENTIAL_TERMS] = {0}, num[FLI_FIGURES_CLUSTERS_AT];
+    double sum[FL_POTENTIAL_TERMS] = {0}, num[FLI_FIGURES_CLUSTERS_AT];
     fli_server_state *server = fli_exec_server_state(e->exec);
     void *x = fli_exec_server(e->exec)[0];
     fli_server_state_start(server);
@@ -352,7 +356,7 @@ UNUSED static double engine_potential(engine *e, double lr)
         fli_server_state_address(server, &one.ask);
         fli_exec_run(e->exec, &(fli_exchange *){&one}, 1);
         assert_ok(e->ctx, one.status);
-        for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++) sum[k] += one.ask.weight * num[FLI_FIGURES_POTENTIAL_AT + k];
+        for (size_t k = 0; k < FL_POTENTIAL_TERMS; k++) sum[k] += one.ask.weight * num[FLI_FIGURES_POTENTIAL_AT + k];
     }
     return fli_server_state_potential(server, sum);
 }

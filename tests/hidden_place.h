@@ -219,8 +219,8 @@ static void hidden_close(void *instance)
 
 static void turn_vectors(const fli_solver *s, fli_task *t, void *turn(const void *))
 {
-    fli_problem *p = &t->problem;
-    fli_answer *a = &t->answer;
+    fl_problem *p = &t->problem;
+    fl_answer *a = &t->answer;
     p->start = turn(p->start);
     p->anchor = turn(p->anchor);
     p->shift = turn(p->shift);

@@ -69,16 +69,15 @@ UNUSED static void each_other(look_fn *look, void *arg)
 }
 
 /* Whether the method, as it is by default, can work with pseudo labels. */
-UNUSED static int takes_labels(fixture *f, const fli_algo *a)
+UNUSED static int takes_labels(fixture *f, const fl_method *a)
 {
     fli_arena arena;
     fli_arena_init(&arena, f->ctx);
     const void *params = bound(f->ctx, &arena, a->keys, a->params_size, "");
     int takes = 1;
-    for (size_t stage = 0; stage < FL_STAGES; stage++) {
-        const fli_solver *solver = a->solver ? a->solver(params, stage) : &fli_solver_sgd;
-        takes &= solver->latent || solver->second_block;
-    }
+    const fli_model plain = {.latent = NULL};
+    const fli_solvers all = fli_algo_solvers(a, params, &plain, NULL);
+    for (size_t i = 0; i < all.count; i++) takes &= all.at[i]->latent || all.at[i]->second_block;
     fli_arena_fini(&arena);
     return takes;
 }
@@ -91,7 +90,7 @@ UNUSED static void each_pseudo(fixture *f, look_fn *look, void *arg)
         "model={kind: mlp, hidden: [6]};precision=f64;semi={labels: projected, label_lr: 9, batch: 3}",
         "model=softmax;local.batch=0;local.momentum=0.8;semi={labels: closed_form, alpha_r: 0, confidence: 0.4}"};
     size_t count = 0;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         if (!takes_labels(f, *a)) continue;
         count++;
         for (size_t k = 0; k < 3; k++)
@@ -100,8 +99,8 @@ UNUSED static void each_pseudo(fixture *f, look_fn *look, void *arg)
                 snprintf(text, sizeof text,
                          "algorithm={kind: %s%s};participation=%s;data.unlabelled=0.6;metrics.local=%s;%s", (*a)->name,
                          own ? ", mix: auto" : "",
-                         (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
-                         (*a)->async.pace ? "false" : "true", ways[k]);
+                         (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
+                         fli_algo_is_async(*a) ? "false" : "true", ways[k]);
                 look(arg, text);
             }
     }
@@ -138,7 +137,7 @@ UNUSED static void each_simulated(look_fn *look, void *arg)
 /* More clients than are taken at a time. */
 UNUSED static void each_large(look_fn *look, void *arg)
 {
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char text[256];
         snprintf(text, sizeof text, "algorithm=%s;model=softmax;participation=everyone;partition.clients=150%s",
                  (*a)->name, levels_for(*a, "softmax"));

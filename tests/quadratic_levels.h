@@ -116,7 +116,7 @@ UNUSED static fli_model *quadratic_model(fl_ctx *ctx, fli_arena *a, double l2)
 UNUSED static void levels_init(engine *e, fl_ctx *ctx, fli_fed *fed, double l2, const char *algo, const char *params,
                                size_t batch, uint64_t seed)
 {
-    const fli_algo *a = algo_named(algo);
+    const fl_method *a = algo_named(algo);
     *e = (engine){.ctx = ctx, .fed = fed};
     fli_arena_init(&e->arena, ctx);
     e->model = quadratic_model(ctx, &e->arena, l2);

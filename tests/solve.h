@@ -33,7 +33,7 @@ static inline fl_status solving_init(fl_ctx *ctx, const fli_solver *solver, cons
 }
 
 /* Poses the task; rng and cache may be NULL for solvers that need none. */
-static inline fli_task *solving_pose(solving *s, const fli_view *v, const fli_problem *p, const fli_rng *rng,
+static inline fli_task *solving_pose(solving *s, const fli_view *v, const fl_problem *p, const fli_rng *rng,
                                      void **cache)
 {
     s->task.problem = *p;
@@ -44,8 +44,8 @@ static inline fli_task *solving_pose(solving *s, const fli_view *v, const fli_pr
 }
 
 /* The answer is good until the next call. */
-static inline fl_status solving_solve(fl_ctx *ctx, solving *s, const fli_view *v, const fli_problem *p,
-                                      const fli_rng *rng, void **cache, fli_answer *a)
+static inline fl_status solving_solve(fl_ctx *ctx, solving *s, const fli_view *v, const fl_problem *p,
+                                      const fli_rng *rng, void **cache, fl_answer *a)
 {
     fli_task *t = solving_pose(s, v, p, rng, cache);
     s->solver->solve(ctx, s->instance, &t, 1);

@@ -38,7 +38,7 @@ typedef struct {
     fli_model *model;
     fli_view view[TASKS];
     vectors vectors[TASKS];
-    fli_problem problem[TASKS];
+    fl_problem problem[TASKS];
 } clients;
 
 UNUSED static void random_vector(const clients *c, uint32_t stream, double scale, void *out)
@@ -50,30 +50,30 @@ UNUSED static void random_vector(const clients *c, uint32_t stream, double scale
     c->model->space.ops->from_f64(c->model->space.n, x, out);
 }
 
-UNUSED static fli_levels levels_of(fli_bilevel_kind work, const vectors *v)
+UNUSED static fl_levels levels_of(fl_level_work work, const vectors *v)
 {
     static const double a[] = {1, 0.5};
-    fli_levels l = {.work = work, .v = v->other, .shift = v->shift, .lr_y = 0.1, .lr_v = 0.05};
-    l.coefs = (fli_coefs){a, 2, 0.9, 1};
+    fl_levels l = {.work = work, .v = v->other, .shift = v->shift, .lr_y = 0.1, .lr_v = 0.05};
+    l.coefs = (fl_coefs){a, 2, 0.9, 1};
     l.neumann = 3;
     l.ell = 4;
     return l;
 }
 
 /* Different terms, step sizes, numbers of steps and demands from client to client. */
-UNUSED static fli_problem problem_of(const clients *c, size_t i)
+UNUSED static fl_problem problem_of(const clients *c, size_t i)
 {
     const vectors *v = &c->vectors[i];
     const fli_solver *s = c->way->solver;
-    fli_problem p = {.start = v->start, .lr = 0.02 + 0.01 * (double)i, .steps = 2 + i, .rho = 0.5 + (double)i};
+    fl_problem p = {.start = v->start, .lr = 0.02 + 0.01 * (double)i, .steps = 2 + i, .rho = 0.5 + (double)i};
     if (i % 3 || s == &fli_solver_exact) p.anchor = v->anchor;
     int linearised = s == &fli_solver_gram || s == &fli_solver_diagonal;
     if (i % 2 || linearised) p.shift = v->shift;
     if (linearised && i == 2) p.rho = 0;   /* only the curvature */
     if (linearised && i == 3) p.steps = 0; /* the limit */
-    p.stop = (fli_stopping){.relative = 0.1, .modulus = 0.3, .most_steps = 5 + 4 * i};
-    if (s == &fli_solver_pair) p.pair = (fli_pair_extra){v->other, 0.05, i % 2 ? NAN : 0.1 * (double)i};
-    if (s == &fli_solver_bilevel) p.levels = levels_of((fli_bilevel_kind)(i % c->way->kinds), v);
+    p.stop = (fl_stopping){.relative = 0.1, .modulus = 0.3, .most_steps = 5 + 4 * i};
+    if (s == &fli_solver_pair) p.pair = (fl_pair){v->other, 0.05, i % 2 ? NAN : 0.1 * (double)i};
+    if (s == &fli_solver_bilevel) p.levels = levels_of((fl_level_work)(i % c->way->kinds), v);
     return p;
 }
 
@@ -135,15 +135,15 @@ typedef struct {
     double weight, steps, missed, curvature, mix, norm;
 } outcome;
 
-UNUSED static void take(const fli_space *s, const void *from, double *to)
+UNUSED static void take(const fl_space *s, const void *from, double *to)
 {
     if (from) fli_vector_read(s, fli_bytes(s), from, to);
 }
 
 /* The task's vectors are of the space s. */
-UNUSED static outcome outcome_of(const clients *c, const fli_space *s, const fli_task *t)
+UNUSED static outcome outcome_of(const clients *c, const fl_space *s, const fli_task *t)
 {
-    const fli_answer *a = &t->answer;
+    const fl_answer *a = &t->answer;
     outcome o;
     memset(&o, 0, sizeof o);
     assert_ok(c->ctx, t->status);

@@ -27,17 +27,19 @@ static const fl_key keys[] = {FLI_OWN_KEYS(params, own, "auto", "", "local.lr"),
 static const char *const client[] = {"own_i", NULL};
 static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, FLI_START_PART, {NULL}};
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const params *a = t->params;
+    const params *a = t->bound;
     p->start = t->down[X];
     fli_personal_pose(&a->own, t, OWN, 1, p);
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
     fli_average_answer(t, a);
     fli_personal_answer(t, a, OWN, MIX);
+    return 0;
 }
 
 static double mix(const void *p, size_t i, const double *scalars)
@@ -47,22 +49,22 @@ static double mix(const void *p, size_t i, const double *scalars)
 
 #define PARTS                                                                                                          \
     .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = down, .up = fli_average_up,     \
-    .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .personal.model = 1 + OWN,      \
-    .personal.mix = mix, .personal.remedy = "a smaller algorithm.lr_local", .solver = fli_personal_solver,             \
-    .pose = pose, .answer = answer, .absorb = fli_average_absorb, .advance = fli_average_advance
+    .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .own_model = "own_i",           \
+    .personal.mix = mix, .personal.remedy = "a smaller algorithm.lr_local", .solver = "pair", .pose = pose,            \
+    .answer = answer, .absorb = fli_average_absorb, .advance = fli_average_advance
 
-const fli_algo fli_algo_apfl = {
+const fl_method fli_algo_apfl = {
     .name = "apfl",
     .title = "personalised federated averaging, on labelled samples",
     .citation = "Deng, Kamani, Mahdavi, Adaptive personalized federated learning, 2020",
-    .traits = FLI_ALGO_LABELLED | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_LABELLED | FL_METHOD_ADDS,
     PARTS,
 };
 
-const fli_algo fli_algo_apsfl = {
+const fl_method fli_algo_apsfl = {
     .name = "apsfl",
     .title = "personalised federated averaging, on labelled and unlabelled samples",
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",
-    .traits = FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_BLOCKS | FL_METHOD_ADDS,
     PARTS,
 };

@@ -37,10 +37,10 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-static fli_pace pace(const void *p) { return (fli_pace){1, (size_t)((const fli_dr_params *)p)->tau}; }
+static fl_pace pace(const void *p) { return (fl_pace){1, (size_t)((const fli_dr_params *)p)->tau}; }
 
 /* c of (63), as it has to be. */
-static double delay_term(double tau, const fli_facts *f)
+static double delay_term(double tau, const fl_facts *f)
 {
     double n = (double)f->clients;
     return (f->convex ? 1 : 2) * fmax(0, (2 * tau * tau - n) / (n * n));
@@ -53,100 +53,96 @@ static double most_eta(double alpha, double c)
     return rest > 0 ? (sqrt(b * b + 4 * a * rest) - b) / (2 * a) : 0;
 }
 
-static void check(const void *params, const fli_facts *f, fli_conditions *out)
+static void check(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_dr_params *p = params;
     fli_require_convex_g(out, f);
-    fli_requirement(out, "Assumption 4.1", "algorithm.tau is set: the delay has a bound", f, p->tau > 0);
-    fli_requirement(out, "(51)", "every client comes back again and again, p_i > 0", f, f->probability > 0);
-    fli_requirement(out, "(21)", "algorithm.init is exact: y_i = x_i + eta grad f_i(x_i) from the start", f, p->init);
-    if (p->solver != FLI_DR_EXACT) fli_assumption(out, "Lemma B.2", "local problems are solved exactly");
+    fl_requirement(out, "Assumption 4.1", "algorithm.tau is set: the delay has a bound", f, p->tau > 0);
+    fl_requirement(out, "(51)", "every client comes back again and again, p_i > 0", f, f->probability > 0);
+    fl_requirement(out, "(21)", "algorithm.init is exact: y_i = x_i + eta grad f_i(x_i) from the start", f, p->init);
+    if (p->solver != FLI_DR_EXACT) fl_assumption(out, "Lemma B.2", "local problems are solved exactly");
     fli_dr_assume(p, f, out);
     if (!p->tau) return;
     double c = delay_term((double)p->tau, f);
-    fli_condition_below(out, "(63) alpha",
-                        f->convex ? "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)"
-                                  : "alpha < 2/(2 + c), c = 2 max(0, (2 tau^2 - n)/n^2)",
-                        f, p->alpha, 2 / (2 + c));
-    fli_condition_below(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f,
-                        fli_dr_eta(p), most_eta(p->alpha, c) / f->smoothness);
+    fl_condition_below(out, "(63) alpha",
+                       f->convex ? "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)"
+                                 : "alpha < 2/(2 + c), c = 2 max(0, (2 tau^2 - n)/n^2)",
+                       f, p->alpha, 2 / (2 + c));
+    fl_condition_below(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f,
+                       fli_dr_eta(p), most_eta(p->alpha, c) / f->smoothness);
 }
 
 /* (74), once the factor T + tau + 1 is put back that the paper loses, needs T of Assumption 4.1. */
-static void promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void promise(const void *params, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     (void)params;
     (void)all;
     (void)start;
-    *out =
-        (fli_promise){.theorem = "[DR] Theorem 4.1",
-                      .missing = "it counts by T, the server steps within which every client comes back with a known "
-                                 "chance, and no setting says what T is"};
+    *out = (fl_promise){.theorem = "[DR] Theorem 4.1",
+                        .missing = "it counts by T, the server steps within which every client comes back with a known "
+                                   "chance, and no setting says what T is"};
 }
 
 /* Lemma B.2, with exact proxes from the beginning. The first step may climb: see above. */
-static void falls(const void *params, const fli_facts *f, fli_conditions *out)
+static void falls(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_dr_params *p = params;
     check(params, f, out);
-    fli_requirement(out, "Lemma B.2", "solver is exact", f, p->solver == FLI_DR_EXACT);
+    fl_requirement(out, "Lemma B.2", "solver is exact", f, p->solver == FLI_DR_EXACT);
 }
 
 static size_t remembers(const void *params) { return (size_t)((const fli_dr_params *)params)->tau; }
 
 /* Where the server does not have a client's last answer yet. */
-static int is_ahead(const fli_turn *t)
-{
-    return t->state && t->ask->flags & FLI_ASK_AWAY && t->scalars[LAST] == 1 + (double)t->ask->stream;
-}
+static int is_ahead(const fl_turn *t) { return t->state && t->away && t->scalars[LAST] == 1 + (double)t->ask.stream; }
 
-static const void *point(const fli_turn *t) { return is_ahead(t) ? t->state[X_BEFORE] : fli_dr_point(t); }
+static const void *point(const fl_turn *t) { return is_ahead(t) ? t->state[X_BEFORE] : fli_dr_point(t); }
 
-static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+static void contribute(const fl_turn *t, double f, void *gradient, double *out)
 {
     fli_dr_contribute_at(t, point(t), f, gradient, out);
 }
 
-static double potential(const fli_server_step *s, const double *sum, double g)
+static double potential(const fl_coordinator *s, const double *sum, double g)
 {
-    const fli_dr_params *p = s->params;
+    const fli_dr_params *p = s->bound;
     double tau = (double)p->tau, memory = 0;
     if (!s->moves) return NAN;
     for (size_t j = 0; j < (size_t)p->tau; j++) memory += (tau - (double)j) * s->moves[j];
     return fli_dr_potential(s, sum, g) + tau / ((double)s->clients * fli_dr_eta(p)) * memory;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
     if (t->watched) {
-        fli_copy(t->space, t->state[X_I], t->state[X_BEFORE]);
-        t->scalars[LAST] = t->ask->warm_up ? 0 : 1 + (double)t->ask->stream;
+        fli_copy(&t->space, t->state[X_I], t->state[X_BEFORE]);
+        t->scalars[LAST] = t->ask.warm_up ? 0 : 1 + (double)t->ask.stream;
     }
-    fli_dr_answer(t, a);
+    return fli_dr_answer(t, a);
 }
 
-static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *params, const fl_facts *worst, fl_fixes *out)
 {
     static const char conditions[] = "Assumption 4.1|(63)";
     const fli_dr_params *p = params;
     double tau = p->tau ? (double)p->tau : fmax(1, (double)worst->clients - 1), c = delay_term(tau, worst);
     double alpha = 1 / (2 + c); /* half of what is allowed */
     fli_dr_fix_steps(worst, out);
-    fli_fix_word(out, "(21)", "algorithm.init", "exact", NULL);
-    fli_fix_least(out, conditions, "algorithm.tau", tau, NULL);
-    fli_fix_most(out, conditions, "algorithm.alpha", alpha, NULL);
-    fli_fix_most(out, conditions, "algorithm.eta", 0.99 * most_eta(alpha, c) / worst->smoothness, NULL);
+    fl_fix_word(out, "(21)", "algorithm.init", "exact", NULL);
+    fl_fix_least(out, conditions, "algorithm.tau", tau, NULL);
+    fl_fix_most(out, conditions, "algorithm.alpha", alpha, NULL);
+    fl_fix_most(out, conditions, "algorithm.eta", 0.99 * most_eta(alpha, c) / worst->smoothness, NULL);
     fli_dr_fix_auto(p, worst, out);
 }
 
-static const fli_tune_range tune[] = {
+static const fl_tune_range tune[] = {
     FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {"algorithm.alpha", 0.5, 1, 0}, {NULL}};
 
-const fli_algo fli_algo_asyncfeddr = {
+const fl_method fli_algo_asyncfeddr = {
     .name = "asyncfeddr",
     .title = "FedDR without rounds: a server that never waits",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
+    .traits = FL_METHOD_UNIFORM | FL_METHOD_COMPOSITE,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

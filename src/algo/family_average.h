@@ -24,16 +24,16 @@ extern const fl_part fli_average_down[], fli_average_up[];
     .server = fli_average_server, .down = fli_average_down, .up = fli_average_up, .sums = fli_average_sums,            \
     .scalar_sums = 1, .answer = fli_average_answer, .advance = fli_average_advance
 
-void fli_average_answer(const fli_turn *t, const fli_answer *a);
+int fli_average_answer(const fl_turn *t, const fl_answer *a);
 /* absorb for methods without proximal steps. */
-void fli_average_sum(const fli_server_step *s, const fli_upload *t);
+int fli_average_sum(const fl_coordinator *s, const fl_upload *t);
 /* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must
  * be. */
-void fli_average_add(const fli_server_step *s, const fli_upload *t, double reach);
-void fli_average_absorb(const fli_server_step *s, const fli_upload *t);
-void fli_average_advance(const fli_server_step *s);
+void fli_average_add(const fl_coordinator *s, const fl_upload *t, double reach);
+int fli_average_absorb(const fl_coordinator *s, const fl_upload *t);
+int fli_average_advance(const fl_coordinator *s);
 /* warn, likewise with the reach of one client, which stands for the average. */
-void fli_average_warn_reach(const void *params, const fli_facts *f, double reach, fli_text *out);
-void fli_average_warn(const void *params, const fli_facts *f, fli_text *out);
+void fli_average_warn_reach(const void *params, const fl_facts *f, double reach, fli_text *out);
+void fli_average_warn(const void *params, const fl_facts *f, fli_text *out);
 
 #endif

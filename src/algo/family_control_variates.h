@@ -33,22 +33,22 @@ extern const fl_part fli_control_down[];
     FLI_KEY_REAL(struct_, server_lr, "0", 0, FLI_NO_MAX,                                                               \
                  "step size of the server; 0: the average number of local steps in the round")
 
-void fli_control_pose(const fli_turn *t, fli_problem *p);
+int fli_control_pose(const fl_turn *t, fl_problem *p);
 /* Up: the change and its weight. `dc`, unless NULL, receives c_i+ - c_i. */
-void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc);
-void fli_control_absorb(const fli_server_step *s, const fli_upload *t);
-void fli_control_advance(const fli_server_step *s, double server_lr);
+void fli_control_answer(const fl_turn *t, const fl_answer *a, void *dc);
+int fli_control_absorb(const fl_coordinator *s, const fl_upload *t);
+void fli_control_advance(const fl_coordinator *s, double server_lr);
 /* What [CPSL] (34) and what follows it are about: the theorems have one L, one largest and one smallest Qt, of all
  * clients and rounds. */
 typedef struct {
     double l, qt, least_qt, most_rate, least_rate, share; /* rate: server_lr; share: m/N */
 } fli_control_terms;
-fli_control_terms fli_control_terms_of(double server_lr, const fli_facts_all *all);
+fli_control_terms fli_control_terms_of(double server_lr, const fl_facts_all *all);
 /* Theorem 1 of [CPSL]: what it asks for at one client, and of all of them, (34). */
-void fli_control_check(const fli_facts *f, fli_conditions *out);
-void fli_control_check_all(double server_lr, const fli_facts_all *all, fli_conditions *out);
-/* (35): the number of rounds (fli_theory.promise). */
-void fli_control_promise(double server_lr, const fli_facts_all *all, const fli_start_values *start, fli_promise *out);
-void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out);
+void fli_control_check(const fl_facts *f, fl_conditions *out);
+void fli_control_check_all(double server_lr, const fl_facts_all *all, fl_conditions *out);
+/* (35): the number of rounds (fl_theory.promise). */
+void fli_control_promise(double server_lr, const fl_facts_all *all, const fl_start_values *start, fl_promise *out);
+void fli_control_fix(const void *params, const fl_facts *worst, fl_fixes *out);
 
 #endif

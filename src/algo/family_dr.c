@@ -18,10 +18,10 @@ double fli_dr_eta(const fli_dr_params *p) { return p->eta.n ? p->eta.v[0] : 1; }
 unsigned fli_dr_unsettled(const void *params)
 {
     const fli_dr_params *p = params;
-    return p->eta.n ? 0 : p->solver == FLI_DR_SGD ? FLI_SETTLES_BY_WORK : FLI_SETTLES_BY_SMOOTHNESS;
+    return p->eta.n ? 0 : p->solver == FLI_DR_SGD ? FL_SETTLES_BY_WORK : FL_SETTLES_BY_SMOOTHNESS;
 }
 
-void fli_dr_settle(void *params, const fli_facts *f)
+void fli_dr_settle(void *params, const fl_facts *f)
 {
     fli_dr_params *p = params;
     p->settled =
@@ -36,63 +36,61 @@ void fli_dr_settle(void *params, const fli_facts *f)
  * it. */
 static double modulus(const fli_dr_params *p) { return 1 / fli_dr_eta(p) - p->weak_convexity; }
 
-fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
+int fli_dr_validate(const void *params, size_t clients, fl_failure *f)
 {
     const fli_dr_params *p = params;
     (void)clients;
-    if (p->eta.n > 1)
-        return fli_fail(ctx, FL_ECONFIG, "algorithm.eta is one number or auto, not a list of %zu", p->eta.n);
+    if (p->eta.n > 1) return fli_refuse(f, "algorithm.eta is one number or auto, not a list of %zu", p->eta.n);
     if (p->solver != FLI_DR_ACCURATE && (p->accuracy > 0 || p->relative > 0))
-        return fli_fail(ctx, FL_ECONFIG,
-                        "algorithm.accuracy and algorithm.relative are for algorithm.solver = accurate, which is not "
-                        "what is set");
-    if (p->solver != FLI_DR_ACCURATE) return FL_OK;
+        return fli_refuse(f,
+                          "algorithm.accuracy and algorithm.relative are for algorithm.solver = accurate, which is not "
+                          "what is set");
+    if (p->solver != FLI_DR_ACCURATE) return 0;
     if (!(p->accuracy > 0 || p->relative > 0))
-        return fli_fail(ctx, FL_ECONFIG,
-                        "algorithm.solver is accurate, which needs algorithm.accuracy or algorithm.relative > 0");
+        return fli_refuse(f, "algorithm.solver is accurate, which needs algorithm.accuracy or algorithm.relative > 0");
     if (p->eta.n && !(modulus(p) > 0))
-        return fli_fail(ctx, FL_ECONFIG,
-                        "algorithm.eta = %g is too large for algorithm.weak_convexity = %g: the local problem is "
-                        "strongly convex only below %g",
-                        fli_dr_eta(p), p->weak_convexity, 1 / p->weak_convexity);
-    return FL_OK;
+        return fli_refuse(f,
+                          "algorithm.eta = %g is too large for algorithm.weak_convexity = %g: the local problem is "
+                          "strongly convex only below %g",
+                          fli_dr_eta(p), p->weak_convexity, 1 / p->weak_convexity);
+    return 0;
 }
 
-const fli_solver *fli_dr_solver(const void *params, size_t stage)
+const char *fli_dr_solver(const void *params, size_t stage)
 {
     (void)stage;
-    static const fli_solver *const solvers[] = {&fli_solver_sgd, &fli_solver_exact, &fli_solver_accurate};
+    static const char *const solvers[] = {"sgd", "exact", "accurate"};
     return solvers[((const fli_dr_params *)params)->solver];
 }
 
 /* Steps of SGD on a problem that curves by up to L_i + 1/eta: longer ones overshoot, and errors grow where the theorem
  * wants them to be summable. */
-static void require_short_steps(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
+static void require_short_steps(const fli_dr_params *p, const fl_facts *f, fl_conditions *out)
 {
-    fli_condition(out, "local steps", "lr (L_i + 1/eta) <= 1 - momentum: SGD on the local problem does not overshoot",
-                  f, f->lr * (f->smoothness + 1 / fli_dr_eta(p)), 1 - f->momentum);
+    fl_condition(out, "local steps", "lr (L_i + 1/eta) <= 1 - momentum: SGD on the local problem does not overshoot", f,
+                 f->lr * (f->smoothness + 1 / fli_dr_eta(p)), 1 - f->momentum);
 }
 
-void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out)
+void fli_dr_fix_steps(const fl_facts *worst, fl_fixes *out)
 {
-    fli_fix_shrink(out, "local steps", "local.lr", worst->base_lr, NULL);
+    fl_fix_shrink(out, "local steps", "local.lr", worst->base_lr, NULL);
 }
 
-void fli_dr_fix_auto(const fli_dr_params *p, const fli_facts *worst, fli_fixes *out)
+void fli_dr_fix_auto(const fli_dr_params *p, const fl_facts *worst, fl_fixes *out)
 {
     if (p->settled > 0 && worst->base_lr >= (1 - worst->momentum) * fli_dr_eta(p))
-        fli_fix_most(out, "local steps", "algorithm.eta", fli_dr_eta(p), NULL);
+        fl_fix_most(out, "local steps", "algorithm.eta", fli_dr_eta(p), NULL);
 }
 
-void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
+void fli_dr_assume(const fli_dr_params *p, const fl_facts *f, fl_conditions *out)
 {
     if (p->solver == FLI_DR_SGD) require_short_steps(p, f, out);
     if (p->solver != FLI_DR_ACCURATE) return;
-    fli_assumption(out, "most_steps", "every local problem is solved to its accuracy within algorithm.most_steps");
-    if (!f->convex) fli_assumption(out, "L_-", "no f_i curves downwards by more than algorithm.weak_convexity");
+    fl_assumption(out, "most_steps", "every local problem is solved to its accuracy within algorithm.most_steps");
+    if (!f->convex) fl_assumption(out, "L_-", "no f_i curves downwards by more than algorithm.weak_convexity");
 }
 
-void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
+void fli_dr_warn(const void *params, const fl_facts *f, fli_text *out)
 {
     fli_warn_long_prox(f, fli_dr_eta(params), "algorithm.eta", out);
 }
@@ -100,71 +98,76 @@ void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
 double fli_dr_mapping_eta(const void *params) { return fli_dr_eta(params); }
 
 /* x_i, which is x0 before the first turn */
-const void *fli_dr_point(const fli_turn *t)
-{
-    return t->state ? t->state[X_I] : t->start_model ? t->start_model : t->down[X];
-}
+const void *fli_dr_point(const fl_turn *t) { return t->state ? t->state[X_I] : t->initial ? t->initial : t->down[X]; }
 
 /* f_i(x_i) + <grad f_i(x_i), xbar - x_i> + ||xbar - x_i||^2/(2 eta) */
-void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out)
+void fli_dr_contribute_at(const fl_turn *t, const void *x, double f, void *gradient, double *out)
 {
     const void *bar = t->down[X];
-    double slope = fli_dot(t->space, gradient, bar) - fli_dot(t->space, gradient, x);
-    fli_sub(t->space, bar, x, gradient);
-    out[0] = f + slope + fli_dot(t->space, gradient, gradient) / (2 * fli_dr_eta(t->params));
+    double slope = fli_dot(&t->space, gradient, bar) - fli_dot(&t->space, gradient, x);
+    fli_sub(&t->space, bar, x, gradient);
+    out[0] = f + slope + fli_dot(&t->space, gradient, gradient) / (2 * fli_dr_eta(t->bound));
     out[1] = 0;
 }
 
-double fli_dr_potential(const fli_server_step *s, const double *sum, double g) { return (void)s, sum[0] + g; }
+double fli_dr_potential(const fl_coordinator *s, const double *sum, double g) { return (void)s, sum[0] + g; }
 
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
 
-void fli_dr_start(const fli_server_step *s)
+int fli_dr_start(const fl_coordinator *s)
 {
     /* xt = x0: with y_i = x_i = x0 everywhere it is the mean of all xh_i */
-    fli_copy(s->space, s->vec[X], s->vec[XT]);
+    fli_copy(&s->space, s->vec[X], s->vec[XT]);
+    return 0;
 }
 
-void fli_dr_pose(const fli_turn *t, fli_problem *p)
+int fli_dr_pose(const fl_turn *t, fl_problem *p)
 {
-    const fli_dr_params *a = t->params;
-    if (t->is_first_turn) {
-        fli_copy(t->space, t->start_model, t->state[Y_I]);
-        fli_copy(t->space, t->start_model, t->state[X_I]);
+    const fli_dr_params *a = t->bound;
+    if (t->first) {
+        fli_copy(&t->space, t->initial, t->state[Y_I]);
+        fli_copy(&t->space, t->initial, t->state[X_I]);
     }
-    if (!t->ask->warm_up) {
+    if (!t->ask.warm_up) {
         /* y_i += alpha (xbar - x_i) */
-        fli_axpy(t->space, a->alpha, t->down[X], t->state[Y_I]);
-        fli_axpy(t->space, -a->alpha, t->state[X_I], t->state[Y_I]);
+        fli_axpy(&t->space, a->alpha, t->down[X], t->state[Y_I]);
+        fli_axpy(&t->space, -a->alpha, t->state[X_I], t->state[Y_I]);
     }
     p->start = t->state[X_I];
     p->anchor = t->state[Y_I];
     p->rho = 1 / fli_dr_eta(a);
-    if (a->solver != FLI_DR_ACCURATE) return;
-    p->stop.accuracy = a->accuracy / pow((double)t->ask->round + 1, a->accuracy_power);
+    if (a->solver != FLI_DR_ACCURATE) return 0;
+    p->stop.accuracy = a->accuracy / pow((double)t->ask.round + 1, a->accuracy_power);
     if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not asked for */
     p->stop.relative = a->relative;
     p->stop.modulus = modulus(a);
     p->stop.most_steps = (size_t)a->most_steps;
+    return 0;
 }
 
-void fli_dr_answer(const fli_turn *t, const fli_answer *a)
+int fli_dr_answer(const fl_turn *t, const fl_answer *a)
 {
-    double alpha = t->ask->warm_up ? 0 : ((const fli_dr_params *)t->params)->alpha;
+    double alpha = t->ask.warm_up ? 0 : ((const fli_dr_params *)t->bound)->alpha;
     /* xh_i+ - xh_i = 2 (x_i+ - x_i) - alpha (xbar - x_i) */
-    fli_lin(t->space, 2, a->z, alpha - 2, t->state[X_I], t->up[DXH]);
-    if (alpha > 0) fli_axpy(t->space, -alpha, t->down[X], t->up[DXH]);
-    fli_copy(t->space, a->z, t->state[X_I]);
+    fli_lin(&t->space, 2, a->z, alpha - 2, t->state[X_I], t->up[DXH]);
+    if (alpha > 0) fli_axpy(&t->space, -alpha, t->down[X], t->up[DXH]);
+    fli_copy(&t->space, a->z, t->state[X_I]);
+    return 0;
 }
 
-void fli_dr_absorb(const fli_server_step *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DXH], s->sum[DXH]); }
+int fli_dr_absorb(const fl_coordinator *s, const fl_upload *t)
+{
+    fli_axpy(&s->space, 1, t->up[DXH], s->sum[DXH]);
+    return 0;
+}
 
-void fli_dr_advance(const fli_server_step *s)
+int fli_dr_advance(const fl_coordinator *s)
 {
     /* xt += (1/n) sum_S (xh_i+ - xh_i) */
-    fli_axpy(s->space, 1 / (double)s->clients, s->sum[DXH], s->vec[XT]);
-    if (s->warm_up) return; /* xbar^0 = x0 */
+    fli_axpy(&s->space, 1 / (double)s->clients, s->sum[DXH], s->vec[XT]);
+    if (s->warm_up) return 0; /* xbar^0 = x0 */
     /* xbar = prox_{eta g}(xt) */
-    fli_copy(s->space, s->vec[XT], s->vec[X]);
-    s->prox(s->prox_arg, fli_dr_eta(s->params), s->vec[X]);
+    fli_copy(&s->space, s->vec[XT], s->vec[X]);
+    fl_prox(s, fli_dr_eta(s->bound), s->vec[X]);
+    return 0;
 }

@@ -51,37 +51,37 @@ double fli_dr_eta(const fli_dr_params *p); /* 1 where nobody has settled it */
 /* `auto`: a rule of thumb, not a theorem's. With exact proxes and quadratics of equal curvature h an error shrinks per
  * round by alpha (1 - 1/(1 + eta h)) of it in what clients agree about, and by alpha/(1 + eta h) in what they do not:
  * eta L should be large for the first and not too large for the second, and 10 is. SGD goes no farther than lr Q in a
- * turn: beyond that a larger eta brings nothing for the first and costs the second. See fli_settling. */
+ * turn: beyond that a larger eta brings nothing for the first and costs the second. See fl_settling. */
 unsigned fli_dr_unsettled(const void *params);
-void fli_dr_settle(void *params, const fli_facts *f);
-fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
-const fli_solver *fli_dr_solver(const void *params, size_t stage);
+void fli_dr_settle(void *params, const fl_facts *f);
+int fli_dr_validate(const void *params, size_t clients, fl_failure *f);
+const char *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
 double fli_dr_mapping_eta(const void *params); /* (4) */
 /* The Lyapunov function (25), of clients that are not in the middle of a turn; `contribute_at`: for that x_i. */
-const void *fli_dr_point(const fli_turn *t);
-void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out);
-double fli_dr_potential(const fli_server_step *s, const double *sum, double g);
+const void *fli_dr_point(const fl_turn *t);
+void fli_dr_contribute_at(const fl_turn *t, const void *x, double f, void *gradient, double *out);
+double fli_dr_potential(const fl_coordinator *s, const double *sum, double g);
 /* What has to be asked, or assumed, of the local solver whatever the theorem says of its errors; and the setting for
  * the first. */
-void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
-void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out);
+void fli_dr_assume(const fli_dr_params *p, const fl_facts *f, fl_conditions *out);
+void fli_dr_fix_steps(const fl_facts *worst, fl_fixes *out);
 /* For turns of one step eta: auto is the step itself, and no step is short beside it: eta stays where it is. After the
  * rows that other conditions have for eta. */
-void fli_dr_fix_auto(const fli_dr_params *p, const fli_facts *worst, fli_fixes *out);
+void fli_dr_fix_auto(const fli_dr_params *p, const fl_facts *worst, fl_fixes *out);
 /* Of the server's proximal step, which is eta long. */
-void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out);
-void fli_dr_start(const fli_server_step *s);
-void fli_dr_pose(const fli_turn *t, fli_problem *p);
-void fli_dr_answer(const fli_turn *t, const fli_answer *a);
-void fli_dr_absorb(const fli_server_step *s, const fli_upload *t);
-void fli_dr_advance(const fli_server_step *s);
+void fli_dr_warn(const void *params, const fl_facts *f, fli_text *out);
+int fli_dr_start(const fl_coordinator *s);
+int fli_dr_pose(const fl_turn *t, fl_problem *p);
+int fli_dr_answer(const fl_turn *t, const fl_answer *a);
+int fli_dr_absorb(const fl_coordinator *s, const fl_upload *t);
+int fli_dr_advance(const fl_coordinator *s);
 
 #define FLI_DR_PARTS                                                                                                   \
     .params_size = sizeof(fli_dr_params), .settling = {fli_dr_unsettled, fli_dr_settle}, .server = fli_dr_server,      \
-    .down = fli_dr_down, .client = fli_dr_client, .personal.model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums, \
+    .down = fli_dr_down, .client = fli_dr_client, .own_model = "x_i", .up = fli_dr_up, .sums = fli_dr_sums,            \
     .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
-    .solver = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .theory.mapping_eta = fli_dr_mapping_eta,             \
+    .solver_for = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .theory.mapping_eta = fli_dr_mapping_eta,         \
     .start = fli_dr_start, .pose = fli_dr_pose, .absorb = fli_dr_absorb, .advance = fli_dr_advance
 
 #endif

@@ -55,20 +55,19 @@ enum { FLI_NEST_ROUND, FLI_NEST_LEVEL, FLI_NEST_EACH };
 
 extern const char *const fli_nested_sums[];
 
-const fli_solver *fli_nested_solver(const void *params, size_t stage);
 /* up = the answer; sum += p_i/(sum_S p) up */
-void fli_nested_answer(const fli_turn *t, const fli_answer *a);
-void fli_nested_absorb(const fli_server_step *s, const fli_upload *t);
+int fli_nested_answer(const fl_turn *t, const fl_answer *a);
+int fli_nested_absorb(const fl_coordinator *s, const fl_upload *t);
 /* The blocks of a server's vector. */
-void fli_nested_blocks(const fli_server_step *s, fli_space *upper, fli_space *lower);
-void *fli_nested_lower(const fli_server_step *s, void *vector);
+void fli_nested_blocks(const fl_coordinator *s, fl_space *upper, fl_space *lower);
+void *fli_nested_lower(const fl_coordinator *s, void *vector);
 /* The sum stands for an inverse only if ell is at least the smoothness of g in y. */
-void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *out);
-void fli_nested_fix(const void *params, const fli_facts *worst, fli_fixes *out);
+void fli_nested_check(const void *params, const fl_facts *f, fl_conditions *out);
+void fli_nested_fix(const void *params, const fl_facts *worst, fl_fixes *out);
 /* What a client is to do on a level: `work` in so many steps or epochs; returns the steps, where `local` asks for so
  * many. */
-size_t fli_nested_inner(const fli_fednest_params *p, size_t asked, fli_levels *l);
-size_t fli_nested_outer(const fli_fednest_params *p, size_t asked, fli_levels *l);
-fl_status fli_nested_validate(fl_ctx *ctx, const void *params, size_t clients);
+size_t fli_nested_inner(const fli_fednest_params *p, size_t asked, fl_levels *l);
+size_t fli_nested_outer(const fli_fednest_params *p, size_t asked, fl_levels *l);
+int fli_nested_validate(const void *params, size_t clients, fl_failure *f);
 
 #endif

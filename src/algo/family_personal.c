@@ -2,17 +2,17 @@
 
 #include <math.h>
 
-void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, double times, fli_problem *out)
+void fli_personal_pose(const fli_personal_params *p, const fl_turn *t, size_t own, double times, fl_problem *out)
 {
-    if (t->is_first_turn) fli_copy(t->space, t->start_model, t->state[own]);
+    if (t->first) fli_copy(&t->space, t->initial, t->state[own]);
     out->pair.start = t->state[own];
-    out->pair.lr = p->lr_local > 0 ? p->lr_local : times * t->ask->lr;
-    out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->ask->client) : NAN;
+    out->pair.lr = p->lr_local > 0 ? p->lr_local : times * t->ask.lr;
+    out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->ask.client) : NAN;
 }
 
-void fli_personal_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix)
+void fli_personal_answer(const fl_turn *t, const fl_answer *a, size_t own, size_t mix)
 {
-    fli_copy(t->space, a->pair.own, t->state[own]);
+    fli_copy(&t->space, a->pair.own, t->state[own]);
     t->scalars[mix] = a->pair.mix;
 }
 
@@ -20,11 +20,4 @@ double fli_personal_mix(const fli_personal_params *p, size_t client, const doubl
 {
     if (scalars) return scalars[0];
     return p->mix.n ? fli_reals_at(&p->mix, client) : FLI_FIRST_MIX;
-}
-
-const fli_solver *fli_personal_solver(const void *params, size_t stage)
-{
-    (void)stage;
-    (void)params;
-    return &fli_solver_pair;
 }

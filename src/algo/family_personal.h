@@ -29,12 +29,11 @@ typedef struct {
 
 /* `own` is the place of the own model among the client's vectors, `mix` that of its share among its scalars; `times`
  * local.lr is the step size where lr_local is 0. */
-void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, double times, fli_problem *out);
-void fli_personal_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix);
+void fli_personal_pose(const fli_personal_params *p, const fl_turn *t, size_t own, double times, fl_problem *out);
+void fli_personal_answer(const fl_turn *t, const fl_answer *a, size_t own, size_t mix);
 /* For `mix` of the descriptor: the first of the client's scalars and, before its first turn, what it would begin
  * with. */
 double fli_personal_mix(const fli_personal_params *p, size_t client, const double *scalars);
 /* The descriptor's solver. */
-const fli_solver *fli_personal_solver(const void *params, size_t stage);
 
 #endif

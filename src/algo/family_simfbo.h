@@ -14,25 +14,25 @@ typedef struct {
 
 extern const fl_key fli_simfbo_keys[];
 enum { FLI_FBO_V = 2 }; /* 1 + where v is among the server's vectors */
-extern const fli_tune_range fli_simfbo_tune[];
+extern const fl_tune_range fli_simfbo_tune[];
 extern const char *const fli_simfbo_server[], *const fli_simfbo_sums[];
 extern const fl_part fli_simfbo_down[];
 enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
 enum { FLI_FBO_NORM = FLI_FBO_SCALARS }; /* up, ShroFBO: ||a_i||_1 */
 enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
 
-fl_status fli_simfbo_validate(fl_ctx *ctx, const void *params, size_t clients);
+int fli_simfbo_validate(const void *params, size_t clients, fl_failure *f);
 /* What Theorems 1 and 2 ask for at one client, and of all: `divides`, as ShroFBO does. */
-void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *out);
-void fli_simfbo_check_all(int divides, const void *params, const fli_facts_all *all, fli_conditions *out);
-void fli_simfbo_promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out);
-void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out);
-void fli_simfbo_pose(const fli_turn *t, fli_problem *p);
+void fli_simfbo_check(const void *params, const fl_facts *f, fl_conditions *out);
+void fli_simfbo_check_all(int divides, const void *params, const fl_facts_all *all, fl_conditions *out);
+void fli_simfbo_promise(const void *params, const fl_facts_all *all, const fl_start_values *start, fl_promise *out);
+void fli_simfbo_fix(const void *params, const fl_facts *worst, fl_fixes *out);
+int fli_simfbo_pose(const fl_turn *t, fl_problem *p);
 /* q times `scale`, and the estimate of L_f. */
-void fli_simfbo_upload(const fli_turn *t, const fli_answer *a, double scale);
-void fli_simfbo_absorb(const fli_server_step *s, const fli_upload *t);
+void fli_simfbo_upload(const fl_turn *t, const fl_answer *a, double scale);
+int fli_simfbo_absorb(const fl_coordinator *s, const fl_upload *t);
 /* One step of the server, `scale` times its step sizes long. */
-void fli_simfbo_step(const fli_server_step *s, double scale);
+void fli_simfbo_step(const fl_coordinator *s, double scale);
 /* The stages: L_f is only sent where the radius depends on it. */
 enum { FLI_FBO_AUTO_RADIUS, FLI_FBO_FIXED_RADIUS };
 size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
@@ -52,16 +52,15 @@ double fli_simfbo_length(const void *params, size_t client, size_t steps);
 
 /* The parts of a descriptor that both have. */
 #define FLI_FBO_PARTS                                                                                                  \
-    .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE, .keys = fli_simfbo_keys,                                      \
+    .traits = FL_METHOD_BILEVEL | FL_METHOD_WHOLE_ADVANCE, .keys = fli_simfbo_keys,                                    \
     .params_size = sizeof(fli_simfbo_params), .server = fli_simfbo_server, .down = fli_simfbo_down,                    \
     .server_scalars = FLI_FBO_SCALARS, .rounds.stage = fli_simfbo_stage, .rounds.counts_as = fli_simfbo_counts_as,     \
     .sums = fli_simfbo_sums, .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",  \
     .tune = fli_simfbo_tune, .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check,                        \
     .theory.fix = fli_simfbo_fix, .theory.promise = fli_simfbo_promise,                                                \
-    .theory.potential = {.name = FLI_FBO_POTENTIAL, .levels = fli_simfbo_potential}, .solver = fli_simfbo_solver,      \
+    .theory.potential = {.name = FLI_FBO_POTENTIAL, .levels = fli_simfbo_potential}, .solver = "bilevel",              \
     .pose = fli_simfbo_pose
 
-const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
-size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, const fli_epochs *e);
+size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, const fl_epochs *e);
 
 #endif

@@ -51,7 +51,7 @@ static size_t stage(const void *params, size_t phase, size_t count)
     return phase == rounds ? TURN : BACK;
 }
 
-static size_t counts_as(const void *params, size_t now, size_t steps, const fli_epochs *e)
+static size_t counts_as(const void *params, size_t now, size_t steps, const fl_epochs *e)
 {
     (void)e;
     (void)params;
@@ -63,23 +63,24 @@ static size_t counts_as(const void *params, size_t now, size_t steps, const fli_
 /* Phase T + 1 + k goes back through step T - 1 - k. */
 static size_t step_of(size_t phase, size_t rounds) { return 2 * rounds - phase; }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    size_t rounds = inner_rounds(t->params);
+    size_t rounds = inner_rounds(t->bound);
     p->steps = 1;
-    p->start = t->stage == BACK ? t->history[step_of(t->ask->phase, rounds)] : t->down[XY];
+    p->start = t->stage == BACK ? t->history[step_of(t->ask.phase, rounds)] : t->down[XY];
     if (t->stage == FIRST || t->stage == FORWARD)
-        p->levels = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT};
+        p->levels = (fl_levels){.work = FL_WORK_LOWER_GRADIENT};
     else if (t->stage == TURN)
-        p->levels = (fli_levels){.work = FLI_WORK_UPPER_GRADIENT};
+        p->levels = (fl_levels){.work = FL_WORK_UPPER_GRADIENT};
     else
-        p->levels = (fli_levels){.work = FLI_WORK_PRODUCT, .v = t->down[Z]};
+        p->levels = (fl_levels){.work = FL_WORK_PRODUCT, .v = t->down[Z]};
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
-    const fli_nested_params *a = s->params;
-    fli_space upper, lower;
+    const fli_nested_params *a = s->bound;
+    fl_space upper, lower;
     fli_nested_blocks(s, &upper, &lower);
     if (s->stage == FIRST || s->stage == FORWARD) {
         fli_axpy(&lower, -a->lr_in, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[XY]));
@@ -91,15 +92,16 @@ static void advance(const fli_server_step *s)
         fli_axpy(&lower, -a->lr_in, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[Z]));
         if (s->phase + 1 == s->phases) fli_axpy(&upper, -a->lr_out, s->vec[H], s->vec[XY]);
     }
+    return 0;
 }
 
-static const fli_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
+static const fl_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
 
-const fli_algo fli_algo_fbo_aggitd = {
+const fl_method fli_algo_fbo_aggitd = {
     .name = "fbo-aggitd",
     .title = "bilevel by differentiating through averaged lower-level steps",
     .citation = "Xiao and Ji, ICML 2023",
-    .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_BILEVEL | FL_METHOD_WHOLE_ADVANCE | FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(fli_nested_params),
@@ -108,7 +110,7 @@ const fli_algo fli_algo_fbo_aggitd = {
     .up = up,
     .sums = fli_nested_sums,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out",
-    .solver = fli_nested_solver,
+    .solver = "bilevel",
     .rounds.phases = phases,
     .rounds.stage = stage,
     .rounds.counts_as = counts_as,

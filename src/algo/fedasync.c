@@ -34,16 +34,21 @@ static const char *const server[] = {"x", NULL};
 static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
 static const fl_part up[] = {{"x_i", FL_PART_VECTOR, X_I, FL_PART_VALUE}, {NULL}};
 
-static fli_pace pace(const void *p) { return (fli_pace){1, (size_t)((const params *)p)->tau}; }
+static fl_pace pace(const void *p) { return (fl_pace){1, (size_t)((const params *)p)->tau}; }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
     p->start = t->down[X];
     p->anchor = t->down[X];
-    p->rho = ((const params *)t->params)->rho;
+    p->rho = ((const params *)t->bound)->rho;
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a) { fli_copy(t->space, a->z, t->up[X_I]); }
+static int answer(const fl_turn *t, const fl_answer *a)
+{
+    fli_copy(&t->space, a->z, t->up[X_I]);
+    return 0;
+}
 
 static double lowered(const params *p, size_t age)
 {
@@ -53,23 +58,28 @@ static double lowered(const params *p, size_t age)
     return 1;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    const params *p = s->params;
+    const params *p = s->bound;
     double a = p->alpha * lowered(p, t->staleness);
     /* x = (1 - a) x + a x_i */
-    fli_lin(s->space, 1 - a, s->vec[X], a, t->up[X_I], s->vec[X]);
+    fli_lin(&s->space, 1 - a, s->vec[X], a, t->up[X_I], s->vec[X]);
+    return 0;
 }
 
-static void advance(const fli_server_step *s) { (void)s; }
+static int advance(const fl_coordinator *s)
+{
+    (void)s;
+    return 0;
+}
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.1, 1, 0}, {NULL}};
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.1, 1, 0}, {NULL}};
 
-const fli_algo fli_algo_fedasync = {
+const fl_method fli_algo_fedasync = {
     .name = "fedasync",
     .title = "asynchronous: uploads are mixed in one by one, weighted by age",
     .citation = "Xie, Koyejo and Gupta, OPT 2020",
-    .traits = FLI_ALGO_UNIFORM,
+    .traits = FL_METHOD_UNIFORM,
     .remedy = "a smaller local.lr or algorithm.rho",
     .tune = tune,
     .keys = keys,

@@ -16,13 +16,17 @@ enum { X };
 
 static const fl_key keys[] = {FLI_AVERAGE_KEYS, FLI_KEY_END};
 
-static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
+static int pose(const fl_turn *t, fl_problem *p)
+{
+    p->start = t->down[X];
+    return 0;
+}
 
-const fli_algo fli_algo_fedavg = {
+const fl_method fli_algo_fedavg = {
     .name = "fedavg",
     .title = "federated averaging: local SGD, then the average",
     .citation = "McMahan et al., AISTATS 2017",
-    .traits = FLI_ALGO_COMPOSITE | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_COMPOSITE | FL_METHOD_ADDS,
     .keys = keys,
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,

@@ -33,37 +33,47 @@ static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
 static const fl_part up[] = {{"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {NULL}};
 static const char *const sums[] = {"weighted sum of the x_i - x", NULL};
 
-static fli_pace pace(const void *p)
+static fl_pace pace(const void *p)
 {
     const params *a = p;
-    return (fli_pace){(size_t)a->buffer, (size_t)a->tau};
+    return (fl_pace){(size_t)a->buffer, (size_t)a->tau};
 }
 
-static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
-
-static void answer(const fli_turn *t, const fli_answer *a) { fli_sub(t->space, a->z, t->down[X], t->up[DX]); }
-
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const params *p = s->params;
+    p->start = t->down[X];
+    return 0;
+}
+
+static int answer(const fl_turn *t, const fl_answer *a)
+{
+    fli_sub(&t->space, a->z, t->down[X], t->up[DX]);
+    return 0;
+}
+
+static int absorb(const fl_coordinator *s, const fl_upload *t)
+{
+    const params *p = s->bound;
     /* D += (1 + t)^-power (x_i - x) */
-    fli_axpy(s->space, pow(1 + (double)t->staleness, -p->power), t->up[DX], s->sum[DX]);
+    fli_axpy(&s->space, pow(1 + (double)t->staleness, -p->power), t->up[DX], s->sum[DX]);
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
-    const params *p = s->params;
+    const params *p = s->bound;
     /* x += server_lr D/K */
-    fli_axpy(s->space, p->server_lr / (double)p->buffer, s->sum[DX], s->vec[X]);
+    fli_axpy(&s->space, p->server_lr / (double)p->buffer, s->sum[DX], s->vec[X]);
+    return 0;
 }
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.server_lr", 0.1, 10, 1}, {NULL}};
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.server_lr", 0.1, 10, 1}, {NULL}};
 
-const fli_algo fli_algo_fedbuff = {
+const fl_method fli_algo_fedbuff = {
     .name = "fedbuff",
     .title = "asynchronous: a server step for every K uploads",
     .citation = "Nguyen et al., AISTATS 2022",
-    .traits = FLI_ALGO_UNIFORM,
+    .traits = FL_METHOD_UNIFORM,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),

@@ -57,26 +57,28 @@ static int frozen(const params *a, uint64_t round) { return a->freeze_after && r
 static int exchanges(const void *p, size_t round, double coin) { return (void)coin, !frozen(p, round); }
 
 /* The shift is c - c_i. */
-static double dissimilarity(const fli_turn *t, const void *shift)
+static double dissimilarity(const fl_turn *t, const void *shift)
 {
     const void *c = t->down[FLI_CONTROL_C];
-    double apart = sqrt(fli_dot(t->space, shift, shift)), mean = sqrt(fli_dot(t->space, c, c));
+    double apart = sqrt(fli_dot(&t->space, shift, shift)), mean = sqrt(fli_dot(&t->space, c, c));
     return apart + mean > 0 ? apart / (apart + mean) : FLI_FIRST_MIX;
 }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const params *a = t->params;
+    const params *a = t->bound;
     fli_control_pose(t, p);
     fli_personal_pose(&a->own, t, OWN, OWN_LR, p);
     if (!a->own.mix.n && a->own.mix.word == DISSIMILARITY) p->pair.mix = dissimilarity(t, p->shift);
-    if (frozen(a, t->ask->round)) p->lr = 0; /* z stays at x */
+    if (frozen(a, t->ask.round)) p->lr = 0; /* z stays at x */
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    if (!frozen(t->params, t->ask->round)) fli_control_answer(t, a, NULL);
+    if (!frozen(t->bound, t->ask.round)) fli_control_answer(t, a, NULL);
     fli_personal_answer(t, a, OWN, MIX);
+    return 0;
 }
 
 static double mix(const void *p, size_t i, const double *scalars)
@@ -84,13 +86,13 @@ static double mix(const void *p, size_t i, const double *scalars)
     return fli_personal_mix(&((const params *)p)->own, i, scalars);
 }
 
-static void check(const void *p, const fli_facts *f, fli_conditions *out) { (void)p, fli_control_check(f, out); }
+static void check(const void *p, const fl_facts *f, fl_conditions *out) { (void)p, fli_control_check(f, out); }
 
 /* Whether Theorem 2 is about these own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its
  * errors (d), (e) have L~, by which the loss is smooth in the outputs h; cross-entropy has none, since its slope 1/h
  * has no bound. Without L~ are mix_i = 0 and, where there are no pseudo labels, mix_i = 1. There L_F is L: F_i is f_i
  * of one model. */
-static int covered(const params *a, const fli_facts_all *all)
+static int covered(const params *a, const fl_facts_all *all)
 {
     int all_are = 1;
     for (size_t i = 0; i < all->count; i++) {
@@ -102,20 +104,20 @@ static int covered(const params *a, const fli_facts_all *all)
 
 /* Theorem 2 in addition. (38) is true of D_0 <= 5 (1 - mix) L/4, and with L_F = L the second bound of (37) is the
  * third. That has lr where its proof, (130) and (132), has lr server_lr: both are asked for. */
-static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out)
 {
     const params *a = p;
     fli_control_terms t = fli_control_terms_of(a->server_lr, all);
     double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, least = 1;
     fli_control_check_all(a->server_lr, all, out);
     if (!a->own.mix.n && a->own.mix.word == AUTO)
-        fli_requirement(out, "mix", "f_i is of all labelled samples: algorithm.mix is not auto, which holds some out",
-                        NULL, 0);
+        fl_requirement(out, "mix", "f_i is of all labelled samples: algorithm.mix is not auto, which holds some out",
+                       NULL, 0);
     if (a->freeze_after)
-        fli_not_covered(out, "freeze_after",
-                        "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
+        fl_not_covered(out, "freeze_after",
+                       "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
     if (!covered(a, all)) {
-        fli_not_covered(
+        fl_not_covered(
             out, "Theorem 2",
             "the own models: it asks for a loss that is smooth in the outputs (L~), and cross-entropy is not; "
             "it covers mix = 0 and, without pseudo labels, mix = 1 alone");
@@ -123,27 +125,27 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
     }
     for (size_t i = 0; i < all->count; i++) least = fmin(least, fli_personal_mix(&a->own, all->each[i].client, NULL));
     if (least < 1)
-        fli_condition(out, "(36) second", "lr <= m/(48 server_lr N D_0), D_0 <= 5 (1 - mix) L/4", NULL, all->lr,
-                      t.share / (48 * t.most_rate * 1.25 * (1 - least) * t.l));
-    fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest; L_F = L", NULL, lr,
-                  1 / (2 * t.qt * t.l));
-    fli_condition(out, "(37) third", "lr_local <= lr min(1, server_lr) N/(m Qt), with the smallest Qt", NULL, lr,
-                  all->least_lr * fmin(1, t.least_rate) / (t.share * t.least_qt));
+        fl_condition(out, "(36) second", "lr <= m/(48 server_lr N D_0), D_0 <= 5 (1 - mix) L/4", NULL, all->lr,
+                     t.share / (48 * t.most_rate * 1.25 * (1 - least) * t.l));
+    fl_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest; L_F = L", NULL, lr,
+                 1 / (2 * t.qt * t.l));
+    fl_condition(out, "(37) third", "lr_local <= lr min(1, server_lr) N/(m Qt), with the smallest Qt", NULL, lr,
+                 all->least_lr * fmin(1, t.least_rate) / (t.share * t.least_qt));
 }
 
-static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void promise(const void *p, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     const params *a = p;
     fli_control_promise(a->server_lr, all, start, out);
     if (a->freeze_after) out->missing = "the global model stays as it is after algorithm.freeze_after rounds";
 }
 
-static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *p, const fl_facts *worst, fl_fixes *out)
 {
     double own = ((const params *)p)->own.lr_local;
     fli_control_fix(p, worst, out);
-    fli_fix_word(out, "mix", "algorithm.mix", "0.75", NULL);
-    fli_fix_shrink(out, "(37)", "algorithm.lr_local", own > 0 ? own : OWN_LR * worst->base_lr, NULL);
+    fl_fix_word(out, "mix", "algorithm.mix", "0.75", NULL);
+    fl_fix_shrink(out, "(37)", "algorithm.lr_local", own > 0 ? own : OWN_LR * worst->base_lr, NULL);
 }
 
 /* (33): ||grad f(x, nu)||^2 + 31 L/64 sum w_i ||nu_i+ - nu_i||^2 */
@@ -153,24 +155,28 @@ static double gap(double slope, double moves, double block_slopes, double smooth
     return slope + 31 * smoothness / 64 * moves;
 }
 
-static void advance(const fli_server_step *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
+static int advance(const fl_coordinator *s)
+{
+    fli_control_advance(s, ((const params *)s->bound)->server_lr);
+    return 0;
+}
 
-const fli_algo fli_algo_fedcpsl = {
+const fl_method fli_algo_fedcpsl = {
     .name = "fedcpsl",
     .title = "personalised and semi-supervised, with momentum and variance reduction",
     .citation = "Wang et al., Towards fast personalized semi-supervised federated learning in edge networks",
-    .traits = FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_BLOCKS | FL_METHOD_ADDS,
     .keys = keys,
     .params_size = sizeof(params),
     FLI_CONTROL_PARTS,
     .client = client,
-    .personal.model = 1 + OWN,
+    .own_model = "own_i",
     .personal.mix = mix,
     .client_scalars = 1,
     .down = down,
     .up = up,
     .personal.remedy = "a smaller algorithm.lr_local",
-    .solver = fli_personal_solver,
+    .solver = "pair",
     .theory.check = check,
     .theory.check_all = check_all,
     .theory.promise = promise,

@@ -53,34 +53,34 @@ static double largest_u(double relative, double probability)
     return r < 1 ? (2 - r * sqrt(5 - r * r)) / (4 - r * r) : 0;
 }
 
-static void check(const void *params, const fli_facts *f, fli_conditions *out)
+static void check(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_dr_params *p = params;
     double p_i = f->probability, l = f->smoothness;
     fli_require_convex_g(out, f);
     if (relative_errors(p)) {
-        fli_requirement(out, "Theorem A.1", "alpha = 1, for relative errors", f, p->alpha == 1);
-        fli_condition_below(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, fli_dr_eta(p),
-                            p_i > 0 ? largest_u(p->relative, p_i) / l : 0);
+        fl_requirement(out, "Theorem A.1", "alpha = 1, for relative errors", f, p->alpha == 1);
+        fl_condition_below(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, fli_dr_eta(p),
+                           p_i > 0 ? largest_u(p->relative, p_i) / l : 0);
     } else {
-        fli_condition_below(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, fli_dr_eta(p),
-                            p_i > 0 ? (2 - p->alpha) / (2 * l) : 0);
+        fl_condition_below(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, fli_dr_eta(p),
+                           p_i > 0 ? (2 - p->alpha) / (2 * l) : 0);
         if (p->solver == FLI_DR_ACCURATE)
-            fli_requirement(out, "Theorem 3.1", "accuracy_power > 0.5: the squared errors are summable", f,
-                            p->accuracy_power > 0.5);
+            fl_requirement(out, "Theorem 3.1", "accuracy_power > 0.5: the squared errors are summable", f,
+                           p->accuracy_power > 0.5);
         if (p->solver == FLI_DR_SGD)
-            fli_assumption(out, "Theorem 3.1", "the squared errors of the local solver are summable");
+            fl_assumption(out, "Theorem 3.1", "the squared errors of the local solver are summable");
     }
     fli_dr_assume(p, f, out);
     if (f->planned && p_i < 1)
-        fli_assumption(out, "Assumption 3.1",
-                       "the rate holds for cohorts that follow a plan, too; the proof is for ones "
-                       "drawn independently (descent holds for all)");
+        fl_assumption(out, "Assumption 3.1",
+                      "the rate holds for cohorts that follow a plan, too; the proof is for ones "
+                      "drawn independently (descent holds for all)");
 }
 
 /* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this (docs/theory.md), as ||grad f_i(x_i)|| is at
  * most ||grad f_i(x0)||/(1 - L eta). The paper has F(x0), for which x_i would have to be x0. */
-static double first_potential(double u, double eta, const fli_facts_all *all, const fli_start_values *start)
+static double first_potential(double u, double eta, const fl_facts_all *all, const fl_start_values *start)
 {
     double mean = 0;
     for (size_t i = 0; i < all->count; i++) mean += start->client_slope2[i] / (double)all->count;
@@ -90,16 +90,16 @@ static double first_potential(double u, double eta, const fli_facts_all *all, co
 /* (5): the mean of ||G_eta||^2 is at most C_1 V/(K+1) with exact proxes, C_1 = 2 (1 + u)^2/(eta^2 beta) and beta of
  * (35); at alpha = 1 and eta = 1/(3L) that is 160 L/(3 p). For relative errors (43), with 1/C~ where the paper prints
  * C~. */
-static void promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void promise(const void *params, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     const fli_dr_params *a = params;
     double eta = fli_dr_eta(a), u = eta * all->smoothness, p = all->probability, alpha = a->alpha;
     int relative = relative_errors(a);
-    *out = (fli_promise){.theorem = relative ? "[DR] Theorem A.1" : "[DR] Theorem 3.1",
-                         .bounds = "the mean of ||G_eta(xbar)||^2 over the rounds",
-                         .metric = "gradient_mapping",
-                         .squared = 1,
-                         .expected = p < 1};
+    *out = (fl_promise){.theorem = relative ? "[DR] Theorem A.1" : "[DR] Theorem 3.1",
+                        .bounds = "the mean of ||G_eta(xbar)||^2 over the rounds",
+                        .metric = "gradient_mapping",
+                        .squared = 1,
+                        .expected = p < 1};
     if (a->solver == FLI_DR_SGD) out->missing = "the errors of the local solver are not known";
     if (a->solver == FLI_DR_ACCURATE && !relative)
         out->missing =
@@ -119,49 +119,49 @@ static void promise(const void *params, const fli_facts_all *all, const fli_star
 }
 
 /* Lemma A.5 with exact proxes from the beginning: for every cohort, also one that somebody chooses. */
-static void falls(const void *params, const fli_facts *f, fli_conditions *out)
+static void falls(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_dr_params *p = params;
     fli_require_convex_g(out, f);
-    fli_requirement(out, "(18)", "solver is exact", f, p->solver == FLI_DR_EXACT);
-    fli_requirement(out, "(21)", "init is exact", f, p->init);
-    fli_condition_below(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, fli_dr_eta(p),
-                        (2 - p->alpha) / (2 * f->smoothness));
+    fl_requirement(out, "(18)", "solver is exact", f, p->solver == FLI_DR_EXACT);
+    fl_requirement(out, "(21)", "init is exact", f, p->init);
+    fl_condition_below(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, fli_dr_eta(p),
+                       (2 - p->alpha) / (2 * f->smoothness));
 }
 
-static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *params, const fl_facts *worst, fl_fixes *out)
 {
     static const char relative_[] = "Theorem A.1|(42)", absolute[] = "(33)";
     const fli_dr_params *p = params;
     fli_dr_fix_steps(worst, out);
     if (relative_errors(p)) {
         double relative = fmin(p->relative, sqrt(worst->probability) / 64);
-        fli_fix_word(out, relative_, "algorithm.alpha", "1", NULL);
-        fli_fix_most(out, relative_, "algorithm.relative", relative, NULL);
-        fli_fix_most(out, relative_, "algorithm.eta", 0.9 * largest_u(relative, worst->probability) / worst->smoothness,
-                     "Theorem A.1");
+        fl_fix_word(out, relative_, "algorithm.alpha", "1", NULL);
+        fl_fix_most(out, relative_, "algorithm.relative", relative, NULL);
+        fl_fix_most(out, relative_, "algorithm.eta", 0.9 * largest_u(relative, worst->probability) / worst->smoothness,
+                    "Theorem A.1");
         fli_dr_fix_auto(p, worst, out);
         return;
     }
-    fli_fix_word(out, absolute, "algorithm.alpha", "1", NULL);
-    fli_fix_most(out, absolute, "algorithm.eta", 1 / (3 * worst->smoothness), "Corollary 3.1: 1/(3 L)");
-    fli_fix_word(out, "Theorem 3.1", "algorithm.accuracy_power", "1", NULL);
+    fl_fix_word(out, absolute, "algorithm.alpha", "1", NULL);
+    fl_fix_most(out, absolute, "algorithm.eta", 1 / (3 * worst->smoothness), "Corollary 3.1: 1/(3 L)");
+    fl_fix_word(out, "Theorem 3.1", "algorithm.accuracy_power", "1", NULL);
     fli_dr_fix_auto(p, worst, out);
 }
 
-static const fli_tune_range tune[] = {
+static const fl_tune_range tune[] = {
     FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {"algorithm.alpha", 0.5, 1.99, 0}, {NULL}};
 
-static void dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
+static void dr_contribute(const fl_turn *t, double f, void *gradient, double *out)
 {
     fli_dr_contribute_at(t, fli_dr_point(t), f, gradient, out);
 }
 
-const fli_algo fli_algo_feddr = {
+const fl_method fli_algo_feddr = {
     .name = "feddr",
     .title = "Douglas-Rachford splitting for composite problems, with sampling",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_UNIFORM | FL_METHOD_COMPOSITE | FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

@@ -28,42 +28,49 @@ static const fl_part down[] = {{"x", FL_PART_VECTOR, X}, {NULL}};
 static const fl_part up[] = {{"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {NULL}};
 static const char *const sums[] = {"sum (x_i - x)", NULL};
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const params *a = t->params;
+    const params *a = t->bound;
     p->start = p->anchor = t->down[X];
     p->rho = a->alpha;
     p->shift = t->state[MINUS_H_I];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    const params *b = t->params;
+    const params *b = t->bound;
     /* up = x_i - x */
-    fli_sub(t->space, a->z, t->down[X], t->up[DX]);
+    fli_sub(&t->space, a->z, t->down[X], t->up[DX]);
     /* -h_i <- -h_i + alpha (x_i - x) */
-    fli_axpy(t->space, b->alpha, t->up[DX], t->state[MINUS_H_I]);
+    fli_axpy(&t->space, b->alpha, t->up[DX], t->state[MINUS_H_I]);
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DX], s->sum[DX]); }
-
-static void advance(const fli_server_step *s)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    const params *a = s->params;
-    /* h -= (alpha/N) sum_S (x_i - x) */
-    fli_axpy(s->space, -a->alpha / (double)s->clients, s->sum[DX], s->vec[H]);
-    /* x = mean_S x_i - h/alpha = x + (1/m) sum_S (x_i - x) - h/alpha */
-    fli_axpy(s->space, 1 / (double)s->cohort, s->sum[DX], s->vec[X]);
-    fli_axpy(s->space, -1 / a->alpha, s->vec[H], s->vec[X]);
+    fli_axpy(&s->space, 1, t->up[DX], s->sum[DX]);
+    return 0;
 }
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.001, 1, 1}, {NULL}};
+static int advance(const fl_coordinator *s)
+{
+    const params *a = s->bound;
+    /* h -= (alpha/N) sum_S (x_i - x) */
+    fli_axpy(&s->space, -a->alpha / (double)s->clients, s->sum[DX], s->vec[H]);
+    /* x = mean_S x_i - h/alpha = x + (1/m) sum_S (x_i - x) - h/alpha */
+    fli_axpy(&s->space, 1 / (double)s->cohort, s->sum[DX], s->vec[X]);
+    fli_axpy(&s->space, -1 / a->alpha, s->vec[H], s->vec[X]);
+    return 0;
+}
 
-const fli_algo fli_algo_feddyn = {
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.001, 1, 1}, {NULL}};
+
+const fl_method fli_algo_feddyn = {
     .name = "feddyn",
     .title = "dynamic regularisation: the clients' optima are made to agree",
     .citation = "Acar et al., ICLR 2021",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_UNIFORM | FL_METHOD_ADDS,
     .remedy = "a smaller local.lr or algorithm.alpha",
     .tune = tune,
     .keys = keys,

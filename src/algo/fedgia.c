@@ -74,118 +74,125 @@ static const fl_part up[] = {{"z_i", FL_PART_VECTOR, Z, FL_PART_VALUE, FL_IN_ROU
                              {NULL}};
 static const char *const sums[] = {"mean of the z_i", NULL};
 
-static fl_status validate(fl_ctx *ctx, const void *p, size_t clients)
+static int validate(const void *p, size_t clients, fl_failure *f)
 {
     const params *a = p;
     (void)clients;
-    if (a->t.n <= 1) return FL_OK;
-    return fli_fail(ctx, FL_ECONFIG, "algorithm.t is one number or auto, not a list of %zu", a->t.n);
+    if (a->t.n <= 1) return 0;
+    return fli_refuse(f, "algorithm.t is one number or auto, not a list of %zu", a->t.n);
 }
 
-static const fli_solver *solver(const void *p, size_t stage)
+static const char *solver(const void *p, size_t stage)
 {
     (void)stage;
-    return ((const params *)p)->variant == GRAM ? &fli_solver_gram : &fli_solver_diagonal;
+    return ((const params *)p)->variant == GRAM ? "gram" : "diagonal";
 }
 
 static int warms_up(const void *p) { return !(((const params *)p)->sigma > 0); }
 
-static void start(const fli_server_step *s) { s->scalars[SIGMA] = ((const params *)s->params)->sigma; }
-
-static void pose(const fli_turn *t, fli_problem *p)
+static int start(const fl_coordinator *s)
 {
-    const params *a = t->params;
+    s->scalars[SIGMA] = ((const params *)s->bound)->sigma;
+    return 0;
+}
+
+static int pose(const fl_turn *t, fl_problem *p)
+{
+    const params *a = t->bound;
     p->start = t->down[X];
-    if (t->ask->warm_up) return; /* rho = 0: r_i is all that is wanted */
+    if (t->ask.warm_up) return 0; /* rho = 0: r_i is all that is wanted */
     p->rho = (double)t->clients * t->down_scalars[SIGMA];
     p->shift = t->state[PI];
-    p->steps = !t->ask->bystander ? (size_t)a->k0 : 0;
+    p->steps = !t->ask.bystander ? (size_t)a->k0 : 0;
+    return 0;
 }
 
 /* The Lagrangian that Lemma B.3 is about has the x that the round began with: when the next one is known it is too late
  * to add these up. */
-static void watch(const fli_turn *t, const fli_answer *a)
+static void watch(const fl_turn *t, const fl_answer *a)
 {
     double *kept = t->scalars + fli_algo_fedgia.client_scalars;
-    fli_sub(t->space, a->z, t->down[X], t->state[X_I]);
-    kept[SLOPE] = fli_dot(t->space, t->state[X_I], a->linearised.multiplier);
-    kept[APART] = (double)t->clients * t->down_scalars[SIGMA] / 2 * fli_dot(t->space, t->state[X_I], t->state[X_I]);
-    fli_copy(t->space, a->z, t->state[X_I]);
+    fli_sub(&t->space, a->z, t->down[X], t->state[X_I]);
+    kept[SLOPE] = fli_dot(&t->space, t->state[X_I], a->linearised.multiplier);
+    kept[APART] = (double)t->clients * t->down_scalars[SIGMA] / 2 * fli_dot(&t->space, t->state[X_I], t->state[X_I]);
+    fli_copy(&t->space, a->z, t->state[X_I]);
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    if (t->ask->warm_up) {
+    if (t->ask.warm_up) {
         t->up_scalars[R_I] = a->linearised.curvature;
-        if (t->watched) fli_copy(t->space, t->down[X], t->state[X_I]);
-        return;
+        if (t->watched) fli_copy(&t->space, t->down[X], t->state[X_I]);
+        return 0;
     }
     if (t->watched) watch(t, a);
     /* z_i = x_i + pi_i/sigma */
-    fli_copy(t->space, a->linearised.multiplier, t->state[PI]);
-    fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->linearised.multiplier, t->up[Z]);
+    fli_copy(&t->space, a->linearised.multiplier, t->state[PI]);
+    fli_lin(&t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->linearised.multiplier, t->up[Z]);
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
     if (!s->warm_up) {
-        fli_axpy(s->space, 1 / (double)s->clients, t->up[Z], s->sum[Z]);
-        return;
+        fli_axpy(&s->space, 1 / (double)s->clients, t->up[Z], s->sum[Z]);
+        return 0;
     }
     s->scalars[R] = fmax(s->scalars[R], t->up_scalars[R_I]);
     s->scalar_sum[R_SUM] += t->up_scalars[R_I];
+    return 0;
 }
 
 /* N sigma; samples of zeros have no curvature, and anything will do */
-static double penalty(const fli_server_step *s)
+static double penalty(const fl_coordinator *s)
 {
-    const params *a = s->params;
+    const params *a = s->bound;
     double r = s->scalars[R];
     if (!(r > 0)) return 1;
     return a->t.n ? a->t.v[0] * r : s->scalar_sum[R_SUM] / (double)s->clients;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     if (s->warm_up)
         s->scalars[SIGMA] = penalty(s) / (double)s->clients;
     else
-        fli_copy(s->space, s->sum[Z], s->vec[X]);
+        fli_copy(&s->space, s->sum[Z], s->vec[X]);
+    return 0;
 }
 
 /* With sigma = t r/N and r >= r_i the condition is one on t. */
-static void check(const void *p, const fli_facts *f, fli_conditions *out)
+static void check(const void *p, const fl_facts *f, fl_conditions *out)
 {
     const params *a = p;
     if (a->sigma > 0)
-        fli_condition_below(out, "Theorem IV.1", "6 r_i/N < sigma", f, 6 * f->smoothness / (double)f->clients,
-                            a->sigma);
+        fl_condition_below(out, "Theorem IV.1", "6 r_i/N < sigma", f, 6 * f->smoothness / (double)f->clients, a->sigma);
     else
-        fli_condition_below(out, "Theorem IV.1", "6 < t, so that 6 r/N < sigma", f, 6,
-                            a->t.n ? a->t.v[0] : f->all->mean_smoothness / f->all->smoothness);
+        fl_condition_below(out, "Theorem IV.1", "6 < t, so that 6 r/N < sigma", f, 6,
+                           a->t.n ? a->t.v[0] : f->all->mean_smoothness / f->all->smoothness);
     if (!f->bounded)
-        fli_assumption(out, "(21)", "H_i = r_i I is at least the curvature of f_i wherever the run gets to");
+        fl_assumption(out, "(21)", "H_i = r_i I is at least the curvature of f_i wherever the run gets to");
 }
 
 /* Theorem IV.3: min ||grad f||^2 <= rho (L^1 - f*)/K over the K rounds after the first, rho = 10 t^3 r/(t^2 - 5t - 6)
  * with t = N sigma/r. The paper has L^0 from the first round on, which its Lemma B.3 does not allow (pi = 0 there
  * violates (34)). After that round L^1 <= f(x0) + 7/(12 N sigma) mean ||grad f_i(x0)||^2: a client is then at x0 - y
  * with ||y|| <= ||grad f_i||/(N sigma), and r/N < sigma/6. */
-static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void promise(const void *p, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     const params *a = p;
     double n = (double)all->clients, r = all->smoothness, mean = 0;
     double t = a->sigma > 0 ? n * a->sigma / r : a->t.n ? a->t.v[0] : all->mean_smoothness / r;
-    *out = (fli_promise){
+    *out = (fl_promise){
         .theorem = "[GiA] Theorem IV.3", .bounds = "the smallest ||grad f(x)||^2", .metric = "gradient2", .before = 1};
     if (!start) return;
     for (size_t i = 0; i < all->count; i++) mean += start->client_slope2[i] / (double)all->count;
     out->times_eps = 10 * t * t * t * r / (t * t - 5 * t - 6) * (start->value + 7 / (12 * t * r) * mean);
 }
 
-static const void *point(const fli_turn *t) { return t->state ? t->state[X_I] : t->down[X]; }
+static const void *point(const fl_turn *t) { return t->state ? t->state[X_I] : t->down[X]; }
 
-static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+static void contribute(const fl_turn *t, double f, void *gradient, double *out)
 {
     const double *kept = t->state ? t->scalars + fli_algo_fedgia.client_scalars : (const double[]){0, 0};
     (void)gradient;
@@ -193,30 +200,30 @@ static void contribute(const fli_turn *t, double f, void *gradient, double *out)
     out[1] = 0;
 }
 
-static double lagrangian(const fli_server_step *s, const double *sum, double g) { return (void)s, sum[0] + g; }
+static double lagrangian(const fl_coordinator *s, const double *sum, double g) { return (void)s, sum[0] + g; }
 
-static void falls(const void *p, const fli_facts *f, fli_conditions *out)
+static void falls(const void *p, const fl_facts *f, fl_conditions *out)
 {
     check(p, f, out);
-    fli_requirement(out, "(21)", "the model is linear, so that r_i bounds its curvature", f, f->bounded);
+    fl_requirement(out, "(21)", "the model is linear, so that r_i bounds its curvature", f, f->bounded);
 }
 
-static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *p, const fl_facts *worst, fl_fixes *out)
 {
     if (((const params *)p)->sigma > 0)
-        fli_fix_least(out, "Theorem IV.1", "algorithm.sigma", 6.6 * worst->smoothness / (double)worst->clients,
-                      "10% above 6 r/N");
+        fl_fix_least(out, "Theorem IV.1", "algorithm.sigma", 6.6 * worst->smoothness / (double)worst->clients,
+                     "10% above 6 r/N");
     else
-        fli_fix_word(out, "Theorem IV.1", "algorithm.t", "6.1", "just above 6");
+        fl_fix_word(out, "Theorem IV.1", "algorithm.t", "6.1", "just above 6");
 }
 
-static const fli_tune_range tune[] = {{"algorithm.t", 0.01, 10, 1}, {NULL}};
+static const fl_tune_range tune[] = {{"algorithm.t", 0.01, 10, 1}, {NULL}};
 
-const fli_algo fli_algo_fedgia = {
+const fl_method fli_algo_fedgia = {
     .name = "fedgia",
     .title = "gradient descent and inexact ADMM: one gradient per client and round",
     .citation = "Zhou and Li, 2022",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_BYSTANDERS | FLI_ALGO_WHOLE_ADVANCE,
+    .traits = FL_METHOD_UNIFORM | FL_METHOD_BYSTANDERS | FL_METHOD_WHOLE_ADVANCE,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
@@ -240,7 +247,7 @@ const fli_algo fli_algo_fedgia = {
                          .falls = falls,
                          .after = 1}, /* (34) is false of pi_i = 0, where it starts */
     .remedy = "a larger algorithm.t, or algorithm.sigma",
-    .solver = solver,
+    .solver_for = solver,
     .rounds.warms_up = warms_up,
     .start = start,
     .pose = pose,

@@ -32,91 +32,75 @@ static const fl_part up[] = {{"grad f_i(x)", FL_PART_VECTOR, U, FL_PART_VALUE, F
                              {NULL}};
 static const char *const sums[] = {"sum w_i grad f_i(x), or w_i (x_i - x)", NULL};
 
-static size_t phases(const void *params, double coin)
-{
-    (void)params;
-    (void)coin;
-    return 2;
-}
-
-static size_t stage(const void *params, size_t phase, size_t count)
-{
-    (void)params;
-    (void)count;
-    return phase ? STEPS : GRADIENT;
-}
-
-static const fli_solver *solver(const void *params, size_t now)
-{
-    (void)params;
-    return now == GRADIENT ? &fli_solver_gradient : &fli_solver_sgd;
-}
-
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
     p->start = t->down[X];
-    if (t->stage == GRADIENT) return;
-    fli_sub(t->space, t->down[G], t->state[G_I], t->work[SHIFT]);
+    if (t->stage == GRADIENT) return 0;
+    fli_sub(&t->space, t->down[G], t->state[G_I], t->work[SHIFT]);
     p->shift = t->work[SHIFT];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
     if (t->stage == STEPS) {
-        fli_sub(t->space, a->z, t->down[X], t->up[U]);
-        return;
+        fli_sub(&t->space, a->z, t->down[X], t->up[U]);
+        return 0;
     }
-    fli_copy(t->space, a->gradient, t->state[G_I]);
-    fli_copy(t->space, a->gradient, t->up[U]);
+    fli_copy(&t->space, a->gradient, t->state[G_I]);
+    fli_copy(&t->space, a->gradient, t->up[U]);
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    fli_axpy(s->space, t->ask->weight, t->up[U], s->sum[U]);
+    fli_axpy(&s->space, t->ask.weight, t->up[U], s->sum[U]);
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     double share = 1 / s->cohort_weight;
     if (s->stage == GRADIENT)
-        fli_lin(s->space, share, s->sum[U], 0, s->sum[U], s->vec[G]);
+        fli_lin(&s->space, share, s->sum[U], 0, s->sum[U], s->vec[G]);
     else
-        fli_axpy(s->space, share, s->sum[U], s->vec[X]);
+        fli_axpy(&s->space, share, s->sum[U], s->vec[X]);
+    return 0;
 }
 
-static void check(const void *params, const fli_facts *f, fli_conditions *out)
+static void check(const void *params, const fl_facts *f, fl_conditions *out)
 {
     (void)params;
-    fli_condition(out, "bound on lr", "6 L_i lr Q_i <= 1", f, 6 * f->smoothness * f->lr * (double)f->steps, 1);
-    fli_requirement(out, "participation", "everyone takes part in every round", f, f->probability >= 1);
-    fli_requirement(out, "convexity", "f_i convex", f, f->convex);
+    fl_condition(out, "bound on lr", "6 L_i lr Q_i <= 1", f, 6 * f->smoothness * f->lr * (double)f->steps, 1);
+    fl_requirement(out, "participation", "everyone takes part in every round", f, f->probability >= 1);
+    fl_requirement(out, "convexity", "f_i convex", f, f->convex);
     fli_ask_strong_convexity(out, f);
-    fli_requirement(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ", f,
-                    f->all->reach <= f->all->least_reach * (1 + 1e-9));
-    fli_requirement(out, "schedule", "lr is the same in all rounds", f, f->constant_lr);
-    fli_requirement(out, "plain SGD", "local steps have no momentum", f, f->momentum == 0);
-    fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
-                    f, f->full_batch);
+    fl_requirement(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ", f,
+                   f->all->reach <= f->all->least_reach * (1 + 1e-9));
+    fl_requirement(out, "schedule", "lr is the same in all rounds", f, f->constant_lr);
+    fl_requirement(out, "plain SGD", "local steps have no momentum", f, f->momentum == 0);
+    fl_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain", f,
+                   f->full_batch);
 }
 
-static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *params, const fl_facts *worst, fl_fixes *out)
 {
     (void)params;
-    fli_fix_most(out, "bound on lr", "local.lr", 1 / (6 * worst->smoothness * (double)worst->steps), "1/(6 L Q)");
-    fli_fix_everyone(out, "participation");
-    fli_fix_word(out, "step sizes", "local.uneven", "fixed", NULL);
-    fli_fix_word(out, "step sizes", "local.lr_factors", "1", NULL);
-    fli_fix_most(out, "step sizes", "local.steps", (double)worst->least_steps, "the fewest that anyone takes now");
-    fli_fix_constant_lr(out, "schedule");
-    fli_fix_plain_steps(out, "plain SGD");
-    fli_fix_full_batch(out, "gradients");
+    fl_fix_most(out, "bound on lr", "local.lr", 1 / (6 * worst->smoothness * (double)worst->steps), "1/(6 L Q)");
+    fl_fix_everyone(out, "participation");
+    fl_fix_word(out, "step sizes", "local.uneven", "fixed", NULL);
+    fl_fix_word(out, "step sizes", "local.lr_factors", "1", NULL);
+    fl_fix_most(out, "step sizes", "local.steps", (double)worst->least_steps, "the fewest that anyone takes now");
+    fl_fix_constant_lr(out, "schedule");
+    fl_fix_plain_steps(out, "plain SGD");
+    fl_fix_full_batch(out, "gradients");
 }
 
-const fli_algo fli_algo_fedlin = {
+const fl_method fli_algo_fedlin = {
     .name = "fedlin",
     .title = "local steps along the federation's gradient; two exchanges per round",
     .citation = "Mitra et al., NeurIPS 2021",
-    .traits = FLI_ALGO_ADDS,
+    .traits = FL_METHOD_ADDS,
     .server = server,
     .down = down,
     .client = client,
@@ -125,9 +109,8 @@ const fli_algo fli_algo_fedlin = {
     .work = 1,
     .theory.check = check,
     .theory.fix = fix,
-    .rounds.phases = phases,
-    .rounds.stage = stage,
-    .solver = solver,
+    .phases = 2,
+    .solver = "gradient|sgd",
     .pose = pose,
     .answer = answer,
     .absorb = absorb,

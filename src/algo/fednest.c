@@ -89,41 +89,41 @@ static size_t phases(const void *params, double coin)
 
 /* What a stage does, with (h, p) and v as the client was sent them; returns the steps, where `local` asks for so many.
  */
-static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, const void *d, const void *v,
-                      fli_levels *l)
+static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, const void *d, const void *v, fl_levels *l)
 {
-    static const fli_bilevel_kind kinds[] = {
-        [FIRST_GRADIENT] = FLI_WORK_LOWER_GRADIENT, [INNER_GRADIENT] = FLI_WORK_LOWER_GRADIENT,
-        [INNER_STEPS] = FLI_WORK_LOWER_STEPS,       [SYSTEM_START] = FLI_WORK_UPPER_GRADIENT,
-        [SYSTEM_FRESH] = FLI_WORK_UPPER_GRADIENT,   [SYSTEM_PRODUCT] = FLI_WORK_PRODUCT,
-        [HYPERGRADIENT] = FLI_WORK_HYPERGRADIENT,   [OUTER_STEPS] = FLI_WORK_UPPER_STEPS,
+    static const fl_level_work kinds[] = {
+        [FIRST_GRADIENT] = FL_WORK_LOWER_GRADIENT, [INNER_GRADIENT] = FL_WORK_LOWER_GRADIENT,
+        [INNER_STEPS] = FL_WORK_LOWER_STEPS,       [SYSTEM_START] = FL_WORK_UPPER_GRADIENT,
+        [SYSTEM_FRESH] = FL_WORK_UPPER_GRADIENT,   [SYSTEM_PRODUCT] = FL_WORK_PRODUCT,
+        [HYPERGRADIENT] = FL_WORK_HYPERGRADIENT,   [OUTER_STEPS] = FL_WORK_UPPER_STEPS,
     };
-    *l = (fli_levels){.work = kinds[now], .full = a->anchor == FLI_NEST_FULL && now != INNER_STEPS};
+    *l = (fl_levels){.work = kinds[now], .full = a->anchor == FLI_NEST_FULL && now != INNER_STEPS};
     l->v = now == SYSTEM_PRODUCT ? d : v;
     l->shift = d;
     if (now == INNER_STEPS) return fli_nested_inner(a, asked, l);
     return now == OUTER_STEPS ? fli_nested_outer(a, asked, l) : asked;
 }
 
-static size_t counts_as(const void *params, size_t now, size_t steps, const fli_epochs *e)
+static size_t counts_as(const void *params, size_t now, size_t steps, const fl_epochs *e)
 {
-    fli_levels l;
+    fl_levels l;
     steps = work_of(params, now, steps, params, NULL, &l); /* any shift: steps are variance reduced */
     return fli_levels_cost(&l, steps, e);
 }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const fli_fednest_params *a = t->params;
+    const fli_fednest_params *a = t->bound;
     p->start = t->down[Z];
-    p->steps = work_of(a, t->stage, t->ask->steps, t->down[D], t->down[V], &p->levels);
+    p->steps = work_of(a, t->stage, t->ask.steps, t->down[D], t->down[V], &p->levels);
     p->lr = t->stage == INNER_STEPS ? a->nest.lr_in : a->nest.lr_out;
+    return 0;
 }
 
 /* p has its last value: v = the sum, or what stands for it, over ell. */
-static void finish_system(const fli_server_step *s, const fli_space *lower)
+static void finish_system(const fl_coordinator *s, const fl_space *lower)
 {
-    const fli_fednest_params *a = s->params;
+    const fli_fednest_params *a = s->bound;
     void *v = fli_nested_lower(s, s->vec[V]);
     if (a->estimate == FLI_NEST_SUM)
         fli_scale(lower, 1 / a->ell, v);
@@ -131,10 +131,10 @@ static void finish_system(const fli_server_step *s, const fli_space *lower)
         fli_lin(lower, (double)(a->neumann + 1) / a->ell, fli_nested_lower(s, s->vec[D]), 0, v, v);
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
-    const fli_fednest_params *a = s->params;
-    fli_space upper, lower;
+    const fli_fednest_params *a = s->bound;
+    fl_space upper, lower;
     fli_nested_blocks(s, &upper, &lower);
     void *mean = fli_nested_lower(s, s->sum[U]), *p = fli_nested_lower(s, s->vec[D]),
          *v = fli_nested_lower(s, s->vec[V]);
@@ -156,15 +156,16 @@ static void advance(const fli_server_step *s)
     case OUTER_STEPS: fli_copy(&upper, s->sum[U], s->vec[Z]); break;
     }
     if (s->phase + 3 == s->phases) finish_system(s, &lower);
+    return 0;
 }
 
-static const fli_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
+static const fl_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
 
-const fli_algo fli_algo_fednest = {
+const fl_method fli_algo_fednest = {
     .name = "fednest",
     .title = "bilevel by nested, variance-reduced loops; several exchanges per round",
     .citation = "Tarzanagh et al., ICML 2022",
-    .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_BILEVEL | FL_METHOD_WHOLE_ADVANCE | FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(fli_fednest_params),
@@ -176,7 +177,7 @@ const fli_algo fli_algo_fednest = {
     .theory.check = fli_nested_check,
     .theory.fix = fli_nested_fix,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
-    .solver = fli_nested_solver,
+    .solver = "bilevel",
     .rounds.phases = phases,
     .rounds.stage = stage,
     .rounds.redraws = redraws,

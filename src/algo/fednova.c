@@ -18,34 +18,41 @@ static const fl_part up[] = {
     {"(x_i - x)/Q_i", FL_PART_VECTOR, RATE, FL_PART_CHANGE}, {"Q_i", FL_PART_NUMBER, Q, FL_PART_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)/Q_i", NULL};
 
-static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
+static int pose(const fl_turn *t, fl_problem *p)
+{
+    p->start = t->down[X];
+    return 0;
+}
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
     /* up = (x_i - x)/Q_i */
-    fli_lin(t->space, 1 / a->weight, a->z, -1 / a->weight, t->down[X], t->up[RATE]);
+    fli_lin(&t->space, 1 / a->weight, a->z, -1 / a->weight, t->down[X], t->up[RATE]);
     t->up_scalars[Q] = a->weight;
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
     /* R += w_i (x_i - x)/Q_i;  q += w_i Q_i */
-    fli_axpy(s->space, t->ask->weight, t->up[RATE], s->sum[RATE]);
-    s->scalar_sum[Q] += t->ask->weight * t->up_scalars[Q];
+    fli_axpy(&s->space, t->ask.weight, t->up[RATE], s->sum[RATE]);
+    s->scalar_sum[Q] += t->ask.weight * t->up_scalars[Q];
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     double w = s->cohort_weight, qeff = s->scalar_sum[Q] / w;
     /* x += Qeff R / sum_S w */
-    fli_axpy(s->space, qeff / w, s->sum[RATE], s->vec[X]);
+    fli_axpy(&s->space, qeff / w, s->sum[RATE], s->vec[X]);
+    return 0;
 }
 
-const fli_algo fli_algo_fednova = {
+const fl_method fli_algo_fednova = {
     .name = "fednova",
     .title = "normalised averaging for clients that take different numbers of steps",
     .citation = "Wang et al., NeurIPS 2020",
-    .traits = FLI_ALGO_ADDS | FLI_ALGO_NORMALISES,
+    .traits = FL_METHOD_ADDS | FL_METHOD_NORMALISES,
     .server = server,
     .down = down,
     .up = up,

@@ -37,13 +37,18 @@ static const fl_key adagrad_keys[] = {KEYS("0"), FLI_KEY_END};
 
 static const char *const server[] = {"x", "m", "v", NULL};
 
-static void start(const fli_server_step *s)
+static int start(const fl_coordinator *s)
 {
-    double tau = ((const params *)s->params)->tau;
-    fli_fill(s->space, tau * tau, s->vec[V]);
+    double tau = ((const params *)s->bound)->tau;
+    fli_fill(&s->space, tau * tau, s->vec[V]);
+    return 0;
 }
 
-static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
+static int pose(const fl_turn *t, fl_problem *p)
+{
+    p->start = t->down[X];
+    return 0;
+}
 
 /* What is done to an entry of v, of D. */
 typedef double second_fn(const params *p, double v, double d2);
@@ -75,27 +80,28 @@ static void step(const void *arg, double *e)
     e[0] += p->server_lr * e[1] / (sqrt(e[2]) + p->tau);
 }
 
-static void advance(const fli_server_step *s, second_fn *second)
+static int advance(const fl_coordinator *s, second_fn *second)
 {
-    const rule r = {s->params, second};
-    fli_scale(s->space, 1 / s->cohort_weight, s->sum[DX]);
-    fli_map(s->space, 4, (void *const[]){s->vec[X], s->vec[M], s->vec[V], s->sum[DX]}, step, &r);
+    const rule r = {s->bound, second};
+    fli_scale(&s->space, 1 / s->cohort_weight, s->sum[DX]);
+    fli_map(&s->space, 4, (void *const[]){s->vec[X], s->vec[M], s->vec[V], s->sum[DX]}, step, &r);
+    return 0;
 }
 
-static void advance_adam(const fli_server_step *s) { advance(s, adam); }
-static void advance_yogi(const fli_server_step *s) { advance(s, yogi); }
-static void advance_adagrad(const fli_server_step *s) { advance(s, adagrad); }
+static int advance_adam(const fl_coordinator *s) { return advance(s, adam); }
+static int advance_yogi(const fl_coordinator *s) { return advance(s, yogi); }
+static int advance_adagrad(const fl_coordinator *s) { return advance(s, adagrad); }
 
-static const fli_tune_range tune[] = {
+static const fl_tune_range tune[] = {
     FLI_TUNE_LR, {"algorithm.server_lr", 0.001, 1, 1}, {"algorithm.tau", 0.0001, 0.1, 1}, {NULL}};
 
 #define PARTS                                                                                                          \
     .citation = "Reddi et al., ICLR 2021", .remedy = "a smaller algorithm.server_lr or local.lr", .tune = tune,        \
-    .traits = FLI_ALGO_ADDS, .params_size = sizeof(params), .server = server, .down = fli_average_down,                \
+    .traits = FL_METHOD_ADDS, .params_size = sizeof(params), .server = server, .down = fli_average_down,               \
     .up = fli_average_up, .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer,        \
     .absorb = fli_average_sum
 
-const fli_algo fli_algo_fedadam = {
+const fl_method fli_algo_fedadam = {
     .name = "fedadam",
     .title = "FedAvg with Adam on the server",
     .keys = keys,
@@ -103,7 +109,7 @@ const fli_algo fli_algo_fedadam = {
     .advance = advance_adam,
 };
 
-const fli_algo fli_algo_fedyogi = {
+const fl_method fli_algo_fedyogi = {
     .name = "fedyogi",
     .title = "FedAvg with Yogi on the server, whose step sizes change more slowly than Adam's",
     .keys = keys,
@@ -111,7 +117,7 @@ const fli_algo fli_algo_fedyogi = {
     .advance = advance_yogi,
 };
 
-const fli_algo fli_algo_fedadagrad = {
+const fl_method fli_algo_fedadagrad = {
     .name = "fedadagrad",
     .title = "FedAvg with Adagrad on the server, whose step sizes only shrink",
     .keys = adagrad_keys,

@@ -37,47 +37,51 @@ static int exchanges(const void *p, size_t round, double coin)
     return (void)round, coin >= ((const params *)p)->skip;
 }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const params *a = t->params;
-    if (t->is_first_turn) fli_copy(t->space, t->down[X], t->state[X_I]);
-    if ((t->ask->flags & FLI_ASK_HAS_BODY)) fli_copy(t->space, t->down[X], t->state[X0_I]);
+    const params *a = t->bound;
+    if (t->first) fli_copy(&t->space, t->down[X], t->state[X_I]);
+    if (t->sent) fli_copy(&t->space, t->down[X], t->state[X0_I]);
     p->start = t->state[X_I];
     p->anchor = t->state[X0_I];
     p->rho = 1 / a->eta;
     p->shift = t->state[LAM_I];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    const params *b = t->params;
-    fli_copy(t->space, a->z, t->state[X_I]);
+    const params *b = t->bound;
+    fli_copy(&t->space, a->z, t->state[X_I]);
     /* lam_i += (x_i - x0_i)/eta */
-    fli_axpy(t->space, 1 / b->eta, t->state[X_I], t->state[LAM_I]);
-    fli_axpy(t->space, -1 / b->eta, t->state[X0_I], t->state[LAM_I]);
+    fli_axpy(&t->space, 1 / b->eta, t->state[X_I], t->state[LAM_I]);
+    fli_axpy(&t->space, -1 / b->eta, t->state[X0_I], t->state[LAM_I]);
     /* x0_i = x_i + eta lam_i */
-    fli_lin(t->space, 1, t->state[X_I], b->eta, t->state[LAM_I], t->state[X0_I]);
-    fli_copy(t->space, t->state[X0_I], t->up[UP_X0]);
+    fli_lin(&t->space, 1, t->state[X_I], b->eta, t->state[LAM_I], t->state[X0_I]);
+    fli_copy(&t->space, t->state[X0_I], t->up[UP_X0]);
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    fli_axpy(s->space, t->ask->weight, t->up[UP_X0], s->sum[UP_X0]);
+    fli_axpy(&s->space, t->ask.weight, t->up[UP_X0], s->sum[UP_X0]);
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     /* x = mean x0_i */
-    fli_copy(s->space, s->sum[UP_X0], s->vec[X]);
+    fli_copy(&s->space, s->sum[UP_X0], s->vec[X]);
+    return 0;
 }
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {NULL}};
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {NULL}};
 
-const fli_algo fli_algo_fedpd = {
+const fl_method fli_algo_fedpd = {
     .name = "fedpd",
     .title = "primal-dual with everyone at work and random communication",
     .citation = "Zhang et al., IEEE TSP 2021",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_UNIFORM | FL_METHOD_ADDS,
     .remedy = "a smaller local.lr, or a larger algorithm.eta",
     .tune = tune,
     .keys = keys,
@@ -85,7 +89,7 @@ const fli_algo fli_algo_fedpd = {
     .server = server,
     .down = down,
     .client = client,
-    .personal.model = 1 + X_I,
+    .own_model = "x_i",
     .up = up,
     .sums = sums,
     .rounds.exchanges = exchanges,

@@ -22,11 +22,12 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const params *a = t->params;
+    const params *a = t->bound;
     p->start = p->anchor = t->down[X];
     p->rho = a->mu;
+    return 0;
 }
 
 /* The proximal term holds the client back: against a constant gradient it goes (1 - (1 - lr mu)^Q)/mu, not lr Q. */
@@ -37,23 +38,24 @@ static double reach(const params *p, double lr, double momentum, size_t steps)
     return mu > 0 && back < 1 ? -expm1(q * log1p(-back)) / mu : mu > 0 ? 1 / mu : far;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    fli_average_add(s, t, reach(s->params, t->ask->lr, s->momentum, t->ask->steps));
+    fli_average_add(s, t, reach(s->bound, t->ask.lr, s->momentum, t->ask.steps));
+    return 0;
 }
 
-static void warn(const void *params_, const fli_facts *f, fli_text *out)
+static void warn(const void *params_, const fl_facts *f, fli_text *out)
 {
     fli_average_warn_reach(params_, f, reach(params_, f->lr, f->momentum, f->steps), out);
 }
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.mu", 0.001, 1, 1}, {NULL}};
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.mu", 0.001, 1, 1}, {NULL}};
 
-const fli_algo fli_algo_fedprox = {
+const fl_method fli_algo_fedprox = {
     .name = "fedprox",
     .title = "FedAvg with a proximal term that holds clients near the global model",
     .citation = "Li et al., MLSys 2020",
-    .traits = FLI_ALGO_COMPOSITE | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_COMPOSITE | FL_METHOD_ADDS,
     .remedy = "a smaller local.lr or algorithm.mu",
     .tune = tune,
     .keys = keys,

@@ -27,21 +27,29 @@ static const fl_key keys[] = {FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
 static const char *const client[] = {"c_i", NULL};
 static const fl_part up[] = {FLI_CONTROL_UPLOADS, {"c_i+ - c_i", FL_PART_VECTOR, DC, FL_PART_CHANGE}, {NULL}};
 
-static void answer(const fli_turn *t, const fli_answer *a) { fli_control_answer(t, a, t->up[DC]); }
+static int answer(const fl_turn *t, const fl_answer *a)
+{
+    fli_control_answer(t, a, t->up[DC]);
+    return 0;
+}
 
-static void check(const void *p, const fli_facts *f, fli_conditions *out) { (void)p, fli_control_check(f, out); }
+static void check(const void *p, const fl_facts *f, fl_conditions *out) { (void)p, fli_control_check(f, out); }
 
-static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out)
 {
     fli_control_check_all(((const params *)p)->server_lr, all, out);
 }
 
-static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void promise(const void *p, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     fli_control_promise(((const params *)p)->server_lr, all, start, out);
 }
 
-static void advance(const fli_server_step *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
+static int advance(const fl_coordinator *s)
+{
+    fli_control_advance(s, ((const params *)s->bound)->server_lr);
+    return 0;
+}
 
 #define PARTS                                                                                                          \
     .citation = "derived from what Wang et al., Towards fast personalized semi-supervised federated learning in edge " \
@@ -52,16 +60,16 @@ static void advance(const fli_server_step *s) { fli_control_advance(s, ((const p
     .theory.fix = fli_control_fix, .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb,           \
     .advance = advance
 
-const fli_algo fli_algo_fedshvr = {
+const fl_method fli_algo_fedshvr = {
     .name = "fedshvr",
     .title = "semi-supervised with variance reduction; everyone takes part",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_PLAIN_SGD | FL_METHOD_BLOCKS | FL_METHOD_ADDS,
     PARTS,
 };
 
-const fli_algo fli_algo_fedshvrp = {
+const fl_method fli_algo_fedshvrp = {
     .name = "fedshvrp",
     .title = "semi-supervised with variance reduction; a sample of the clients takes part",
-    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_BLOCKS | FL_METHOD_ADDS,
     PARTS,
 };

@@ -17,24 +17,24 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-static void check(const void *params, const fli_facts *f, fli_conditions *out)
+static void check(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_dr_params *p = params;
-    fli_requirement(out, "convexity", "f_i convex; any eta > 0 will do", f, f->convex);
+    fl_requirement(out, "convexity", "f_i convex; any eta > 0 will do", f, f->convex);
     fli_ask_strong_convexity(out, f);
     if (p->solver != FLI_DR_EXACT)
-        fli_assumption(out, "prox",
-                       "local solutions are as accurate as the result should be: their errors remain in it");
+        fl_assumption(out, "prox",
+                      "local solutions are as accurate as the result should be: their errors remain in it");
     fli_dr_assume(p, f, out);
 }
 
-static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *params, const fl_facts *worst, fl_fixes *out)
 {
     fli_dr_fix_steps(worst, out);
     fli_dr_fix_auto(params, worst, out);
 }
 
-static void warn(const void *params, const fli_facts *f, fli_text *out)
+static void warn(const void *params, const fl_facts *f, fli_text *out)
 {
     (void)params;
     if (!f->convex)
@@ -42,13 +42,13 @@ static void warn(const void *params, const fli_facts *f, fli_text *out)
                           "not need that");
 }
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {NULL}};
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {NULL}};
 
-const fli_algo fli_algo_fedsplit = {
+const fl_method fli_algo_fedsplit = {
     .name = "fedsplit",
     .title = "Peaceman-Rachford splitting with everyone taking part",
     .citation = "Pathak and Wainwright, NeurIPS 2020",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_UNIFORM | FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

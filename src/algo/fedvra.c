@@ -116,10 +116,10 @@ static unsigned unsettled(const void *params_)
 {
     const params *p = params_;
     int gamma = !p->gamma.n && !preset_of(p)->no_gamma;
-    return gamma || (!p->step.n && balances_a(p)) ? FLI_SETTLES_BY_WORK : 0;
+    return gamma || (!p->step.n && balances_a(p)) ? FL_SETTLES_BY_WORK : 0;
 }
 
-static void settle(void *params_, const fli_facts *f)
+static void settle(void *params_, const fl_facts *f)
 {
     params *p = params_;
     double travel = f->first_round.travel > 0 ? f->first_round.travel : 1;
@@ -188,7 +188,7 @@ static fli_vra at_turn(const params *p, size_t clients, const fl_ask *ask)
 }
 
 /* The same as a theorem sees it, where cohorts have the usual weight. */
-static fli_vra in_theory(const params *p, const fli_facts *f, size_t round)
+static fli_vra in_theory(const params *p, const fl_facts *f, size_t round)
 {
     moment m = {f->client, round, f->steps, f->lr, f->probability};
     fli_vra c = at(p, &m);
@@ -197,7 +197,7 @@ static fli_vra in_theory(const params *p, const fli_facts *f, size_t round)
 }
 
 /* gamma = 0 is a limit that all clients take together; and FedDyn has one alpha. */
-static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
+static int validate(const void *params_, size_t clients, fl_failure *f)
 {
     const params *p = params_;
     const preset *as = preset_of(p);
@@ -208,62 +208,63 @@ static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
         others += p->gamma.v[i] != p->gamma.v[0];
     }
     if (zeros && zeros < n)
-        return fli_fail(ctx, FL_ECONFIG,
-                        "algorithm.gamma is 0 for %zu clients and positive for %zu; it must be one or the other", zeros,
-                        n - zeros);
+        return fli_refuse(f, "algorithm.gamma is 0 for %zu clients and positive for %zu; it must be one or the other",
+                          zeros, n - zeros);
     if ((as->a == A_ONE || as->a == A_MEAN_GRADIENT) && zeros)
-        return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is %s, which needs algorithm.gamma > 0", as->name);
+        return fli_refuse(f, "algorithm.preset is %s, which needs algorithm.gamma > 0", as->name);
     if (as->a == A_ONE && as->d == D_COHORT && others)
-        return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is %s, which has one algorithm.gamma for all clients",
-                        as->name);
-    if (p->step.n > 1)
-        return fli_fail(ctx, FL_ECONFIG, "algorithm.step is one number or balanced, not a list of %zu", p->step.n);
+        return fli_refuse(f, "algorithm.preset is %s, which has one algorithm.gamma for all clients", as->name);
+    if (p->step.n > 1) return fli_refuse(f, "algorithm.step is one number or balanced, not a list of %zu", p->step.n);
     if (!p->a_rounds.n || !p->d_rounds.n)
-        return fli_fail(ctx, FL_ECONFIG, "algorithm.a_rounds and algorithm.d_rounds need at least one value");
-    return FL_OK;
+        return fli_refuse(f, "algorithm.a_rounds and algorithm.d_rounds need at least one value");
+    return 0;
 }
 
-static void start(const fli_server_step *s)
+static int start(const fl_coordinator *s)
 {
-    const params *p = s->params;
+    const params *p = s->bound;
     double one = 1;
     fli_vra_start(s, preset_of(p)->no_gamma ? NULL : p->gamma.n ? &p->gamma : &(fl_reals){1, &one, 0});
+    return 0;
 }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra c = at_turn(t->bound, t->clients, &t->ask);
     fli_vra_pose(t, &c, p);
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra c = at_turn(t->bound, t->clients, &t->ask);
     fli_vra_answer(t, &c, a);
+    return 0;
 }
 
 /* For fednova Qeff, and for a balanced d the cohort's weight W, are known only after the last upload: here 1/Q_i and
  * a_i + d_i as if W = 1, in advance the rest. */
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    fli_vra c = at_turn(s->params, s->clients, t->ask);
-    if (preset_of(s->params)->d == D_NORMALISED) c.d /= (double)t->ask->steps;
+    fli_vra c = at_turn(s->bound, s->clients, &t->ask);
+    if (preset_of(s->bound)->d == D_NORMALISED) c.d /= (double)t->ask.steps;
     fli_vra_absorb(s, &c, t);
-    s->scalar_sum[STEPS] += t->ask->weight * (double)t->ask->steps;
-    s->scalar_sum[W] += t->ask->weight / t->ask->probability;
+    s->scalar_sum[STEPS] += t->ask.weight * (double)t->ask.steps;
+    s->scalar_sum[W] += t->ask.weight / t->ask.probability;
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     double w = s->cohort_weight;
-    if (preset_of(s->params)->d == D_NORMALISED) fli_scale(s->space, s->scalar_sum[STEPS] / (w * w), s->sum[0]);
-    if (balances_d(s->params)) /* d_i = (a_i + d_i)/W - a_i; both sums are of gamma_i (x_i - x) */
-        fli_lin(s->space, 1 / s->scalar_sum[W], s->sum[0], -1, s->sum[1], s->sum[0]);
-    fli_vra_advance(s);
+    if (preset_of(s->bound)->d == D_NORMALISED) fli_scale(&s->space, s->scalar_sum[STEPS] / (w * w), s->sum[0]);
+    if (balances_d(s->bound)) /* d_i = (a_i + d_i)/W - a_i; both sums are of gamma_i (x_i - x) */
+        fli_lin(&s->space, 1 / s->scalar_sum[W], s->sum[0], -1, s->sum[1], s->sum[0]);
+    return fli_vra_advance(s);
 }
 
 /* 1 / sum w_j gamma_j; `gamma` is what all have, where it is not a list. */
-static double beta_of(const params *p, const fli_facts *f, double gamma)
+static double beta_of(const params *p, const fl_facts *f, double gamma)
 {
     double sum = 0;
     if (p->gamma.n <= 1) return 1 / gamma;
@@ -274,7 +275,7 @@ static double beta_of(const params *p, const fli_facts *f, double gamma)
 static int one_gamma(const params *p) { return preset_of(p)->no_gamma || fli_reals_equal(&p->gamma); }
 
 /* Where d follows from the cohort it is one and the same number only if all cohorts weigh the same. */
-static int steady_d(const params *p, const fli_facts *f)
+static int steady_d(const params *p, const fl_facts *f)
 {
     int everyone = f->probability == 1, same = everyone || (f->uniform_cohort && f->all->equal_weights);
     switch (preset_of(p)->d) {
@@ -284,7 +285,7 @@ static int steady_d(const params *p, const fli_facts *f)
     }
 }
 
-static void check_by(int blocks, const params *p, const fli_facts *f, fli_conditions *out)
+static void check_by(int blocks, const params *p, const fl_facts *f, fl_conditions *out)
 {
     size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
     fli_require_convex_g(out, f);
@@ -296,16 +297,15 @@ static void check_by(int blocks, const params *p, const fli_facts *f, fli_condit
             fli_vra_check(&c, one_gamma(p), f, out);
     }
     if (blocks && p->a_rounds.n > 1)
-        fli_requirement(out, "a_i^r", "a_i is the same in all rounds, as p_i and Q_i", f,
-                        fli_reals_equal(&p->a_rounds));
-    fli_requirement(out, "d_i",
-                    "d_i is the same for all cohorts: balanced ones, and those of presets, are not where "
-                    "cohorts differ in weight or size",
-                    f, steady_d(p, f));
+        fl_requirement(out, "a_i^r", "a_i is the same in all rounds, as p_i and Q_i", f, fli_reals_equal(&p->a_rounds));
+    fl_requirement(out, "d_i",
+                   "d_i is the same for all cohorts: balanced ones, and those of presets, are not where "
+                   "cohorts differ in weight or size",
+                   f, steady_d(p, f));
 }
 
 /* With the smallest a, and the smallest d, of all rounds: what sums over clients go by. */
-static fli_vra in_any_round(const void *params_, const fli_facts *f)
+static fli_vra in_any_round(const void *params_, const fl_facts *f)
 {
     const params *p = params_;
     fli_vra least = in_theory(p, f, 0);
@@ -317,45 +317,45 @@ static fli_vra in_any_round(const void *params_, const fli_facts *f)
     return least;
 }
 
-static void check_sum(int blocks, const params *p, const fli_facts_all *all, fli_conditions *out)
+static void check_sum(int blocks, const params *p, const fl_facts_all *all, fl_conditions *out)
 {
     if (one_gamma(p)) return;
     fli_vra_check_sum(blocks, beta_of(p, &all->each[0], NAN), in_any_round, p, all, out);
 }
 
-static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out) { check_sum(0, p, all, out); }
-static void check_all_u(const void *p, const fli_facts_all *all, fli_conditions *out) { check_sum(1, p, all, out); }
-static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out) { check_sum(0, p, all, out); }
+static void check_all_u(const void *p, const fl_facts_all *all, fl_conditions *out) { check_sum(1, p, all, out); }
+static void promise(const void *p, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     fli_vra_promise(in_any_round, p, beta_of(p, &all->each[0], gamma_at(p, 0)), all, start, out);
 }
 
 /* (155) bounds the mean of the gap (98) by D_3 (P^0 - f)/R. */
-static void promise_u(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+static void promise_u(const void *p, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     (void)p;
     (void)all;
     (void)start;
-    *out = (fli_promise){.theorem = "[VRA] Theorem 2", .missing = "D_3 of (155) is not computed here"};
+    *out = (fl_promise){.theorem = "[VRA] Theorem 2", .missing = "D_3 of (155) is not computed here"};
 }
 
-static void check(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(0, params_, f, out); }
-static void check_u(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(1, params_, f, out); }
-static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+static void check(const void *params_, const fl_facts *f, fl_conditions *out) { check_by(0, params_, f, out); }
+static void check_u(const void *params_, const fl_facts *f, fl_conditions *out) { check_by(1, params_, f, out); }
+static void contribute(const fl_turn *t, double f, void *gradient, double *out)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra c = at_turn(t->bound, t->clients, &t->ask);
     fli_vra_contribute(t, &c, f, gradient, out);
 }
 
-static void falls(const void *params_, const fli_facts *f, fli_conditions *out)
+static void falls(const void *params_, const fl_facts *f, fl_conditions *out)
 {
     const params *p = params_;
     fli_vra c = in_theory(p, f, 0);
     fli_vra_falls(&c, one_gamma(p), f, out);
-    fli_requirement(out, "a, d", "the same in all rounds", f, p->a_rounds.n == 1 && p->d_rounds.n == 1);
+    fl_requirement(out, "a, d", "the same in all rounds", f, p->a_rounds.n == 1 && p->d_rounds.n == 1);
 }
 
-static void warn(const void *params_, const fli_facts *f, fli_text *out)
+static void warn(const void *params_, const fl_facts *f, fli_text *out)
 {
     const params *p = params_;
     fli_vra c = in_theory(p, f, 0);
@@ -377,7 +377,7 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
 
 /* A preset that sets a or d keeps it, unless no gamma would do or its d depends on the cohort; factors by round would
  * multiply what is set here. */
-static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixes *out)
+static void fix_by(int blocks, const params *p, const fl_facts *worst, fl_fixes *out)
 {
     fli_vra c = in_theory(p, worst, 0);
     double d = balances_d(p) ? (c.a + c.d) / 2 : c.d, a = d;
@@ -385,28 +385,28 @@ static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixe
     if (rule == A_GIVEN && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
     if (rule == A_ONE) a = 1;
     int leave = rule == A_ZERO || rule == A_MEAN_GRADIENT || (rule == A_ONE && !steady_d(p, worst));
-    if (leave) fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.preset", "none", NULL);
+    if (leave) fl_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.preset", "none", NULL);
     if (leave || rule != A_ONE) {
-        fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.a", a, NULL);
-        fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.d", d, NULL);
+        fl_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.a", a, NULL);
+        fl_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.d", d, NULL);
     }
     if (p->a_rounds.n > 1 || p->a_rounds.v[0] != 1)
-        fli_fix_word(out, FLI_VRA_CONDITIONS "|a_i^r", "algorithm.a_rounds", "1", NULL);
+        fl_fix_word(out, FLI_VRA_CONDITIONS "|a_i^r", "algorithm.a_rounds", "1", NULL);
     if (p->d_rounds.n > 1 || p->d_rounds.v[0] != 1)
-        fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.d_rounds", "1", NULL);
+        fl_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.d_rounds", "1", NULL);
     fli_vra_fix(blocks, a, d, worst, out);
 }
 
-static void fix(const void *params_, const fli_facts *w, fli_fixes *out) { fix_by(0, params_, w, out); }
-static void fix_u(const void *params_, const fli_facts *w, fli_fixes *out) { fix_by(1, params_, w, out); }
+static void fix(const void *params_, const fl_facts *w, fl_fixes *out) { fix_by(0, params_, w, out); }
+static void fix_u(const void *params_, const fl_facts *w, fl_fixes *out) { fix_by(1, params_, w, out); }
 
 /* (101), without its expectations: [VRA]'s potential for a second block has 8 beta/(1 - p_i) in the place of 4 beta, so
  * there is none of clients that always take part. */
-static void contribute_u(const fli_turn *t, double f, void *gradient, double *out)
+static void contribute_u(const fl_turn *t, double f, void *gradient, double *out)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra c = at_turn(t->bound, t->clients, &t->ask);
     fli_vra_contribute(t, &c, f, gradient, out);
-    out[1] *= 2 / (1 - t->ask->probability);
+    out[1] *= 2 / (1 - t->ask.probability);
 }
 
 /* (98): G^r = ||x - P_X(x - beta grad_x f(x, y+))||^2/beta^2 + sum w_i ||y_i - P(y_i - eta_y grad_y f_i)||^2/eta_y^2,
@@ -422,15 +422,16 @@ static double gap_u(double slope, double moves, double block_slopes, double smoo
  * solver finds y_i first; what is left for the server is to project x onto X, which is the proximal step of X's
  * indicator. With other regularisers g the server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of
  * length beta; in the limit gamma = 0 there is no such problem, and g can only be an indicator. */
-static void advance_u(const fli_server_step *s)
+static int advance_u(const fl_coordinator *s)
 {
     double beta = fli_vra_beta(s);
     advance(s);
-    s->prox(s->prox_arg, beta > 0 ? beta : 1, s->vec[0]);
+    fl_prox(s, beta > 0 ? beta : 1, s->vec[0]);
+    return 0;
 }
 
 /* beta is at least 1 / (the largest gamma). */
-static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
+static void warn_u(const void *params_, const fl_facts *f, fli_text *out)
 {
     const params *p = params_;
     double most = gamma_at(p, 0);
@@ -446,10 +447,10 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
     .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma", .validate = validate, .start = start,  \
     .pose = pose, .answer = answer, .absorb = absorb
 
-const fli_algo fli_algo_fedvra = {
+const fl_method fli_algo_fedvra = {
     .name = "fedvra",
     .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova, FedDyn and ADMM",
-    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_ADDS,
     PARTS,
     .theory.check = check,
     .theory.check_all = check_all,
@@ -464,10 +465,10 @@ const fli_algo fli_algo_fedvra = {
     .advance = advance,
 };
 
-const fli_algo fli_algo_fedvra_u = {
+const fl_method fli_algo_fedvra_u = {
     .name = "fedvra-u",
     .title = "FedVRA for problems with a second block on the clients: pseudo labels, clusters",
-    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_COMPOSITE | FL_METHOD_BLOCKS | FL_METHOD_ADDS,
     PARTS,
     .theory.check = check_u,
     .theory.check_all = check_all_u,

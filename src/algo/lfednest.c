@@ -55,47 +55,49 @@ static int redraws(const void *params, size_t phase, size_t count)
 static int is_outer(size_t now) { return now == OUTER || now == OUTER_FRESH; }
 
 /* Returns the steps, where `local` asks for so many. */
-static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, fli_levels *l)
+static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, fl_levels *l)
 {
-    *l = (fli_levels){.work = FLI_WORK_LOWER_STEPS};
+    *l = (fl_levels){.work = FL_WORK_LOWER_STEPS};
     if (!is_outer(now)) return fli_nested_inner(a, asked, l);
-    *l = (fli_levels){
-        .work = FLI_WORK_OWN_STEPS, .neumann = (size_t)a->neumann, .ell = a->ell, .full = a->anchor == FLI_NEST_FULL};
+    *l = (fl_levels){
+        .work = FL_WORK_OWN_STEPS, .neumann = (size_t)a->neumann, .ell = a->ell, .full = a->anchor == FLI_NEST_FULL};
     return fli_nested_outer(a, asked, l);
 }
 
-static size_t counts_as(const void *params, size_t now, size_t steps, const fli_epochs *e)
+static size_t counts_as(const void *params, size_t now, size_t steps, const fl_epochs *e)
 {
-    fli_levels l;
+    fl_levels l;
     steps = work_of(params, now, steps, &l);
     return fli_levels_cost(&l, steps, e);
 }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    const fli_fednest_params *a = t->params;
+    const fli_fednest_params *a = t->bound;
     p->start = t->down[Z];
-    p->steps = work_of(a, t->stage, t->ask->steps, &p->levels);
+    p->steps = work_of(a, t->stage, t->ask.steps, &p->levels);
     p->lr = is_outer(t->stage) ? a->nest.lr_out : a->nest.lr_in;
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
-    fli_space upper, lower;
+    fl_space upper, lower;
     fli_nested_blocks(s, &upper, &lower);
     if (!is_outer(s->stage))
         fli_copy(&lower, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[Z]));
     else
         fli_copy(&upper, s->sum[U], s->vec[Z]);
+    return 0;
 }
 
-static const fli_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
+static const fl_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
 
-const fli_algo fli_algo_lfednest = {
+const fl_method fli_algo_lfednest = {
     .name = "lfednest",
     .title = "FedNest with the clients' own hypergradients: two exchanges per round",
     .citation = "Tarzanagh et al., ICML 2022",
-    .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_BILEVEL | FL_METHOD_WHOLE_ADVANCE | FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(fli_fednest_params),
@@ -107,7 +109,7 @@ const fli_algo fli_algo_lfednest = {
     .theory.check = fli_nested_check,
     .theory.fix = fli_nested_fix,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
-    .solver = fli_nested_solver,
+    .solver = "bilevel",
     .rounds.phases = phases,
     .rounds.stage = stage,
     .rounds.redraws = redraws,

@@ -2,7 +2,7 @@
 #include "algo/algo.h"
 
 /* clang-format off */
-const fli_algo *const fli_algo_list[] = {
+const fl_method *const fli_algo_list[] = {
     &fli_algo_fedavg,
     &fli_algo_local_sgd,
     &fli_algo_fedprox,

@@ -29,6 +29,8 @@ enum {
 };
 #define FLI_ASK_FLAG_BITS 8
 
+enum { FLI_MOST_PHASES = 1 << 20 }; /* of a round */
+
 /* An ask's little-endian form. Reading refuses nothing: whoever reads it from outside checks it. */
 enum { FLI_ASK_BYTES = 6 * 8 + 6 * 4 };
 void fli_ask_write(const fl_ask *a, unsigned char *out);

@@ -31,43 +31,40 @@ static const fl_part up[] = {
     {"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {"grad f_i(x)", FL_PART_VECTOR, G, FL_PART_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)", "sum w_i grad f_i(x)", NULL};
 
-static const fli_solver *solver(const void *p, size_t stage)
+static int pose(const fl_turn *t, fl_problem *p)
 {
-    (void)p;
-    (void)stage;
-    return &fli_solver_sgd_gradient;
-}
-
-static void pose(const fli_turn *t, fli_problem *p)
-{
-    double beta = ((const params *)t->params)->beta;
+    double beta = ((const params *)t->bound)->beta;
     p->start = t->down[X];
     p->lr *= 1 - beta;
-    if (!(beta > 0)) return;
-    fli_lin(t->space, beta / (1 - beta), t->down[M], 0, t->down[M], t->work[SHIFT]);
+    if (!(beta > 0)) return 0;
+    fli_lin(&t->space, beta / (1 - beta), t->down[M], 0, t->down[M], t->work[SHIFT]);
     p->shift = t->work[SHIFT];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    fli_sub(t->space, a->z, t->down[X], t->up[DX]);
-    fli_copy(t->space, a->gradient, t->up[G]);
+    fli_sub(&t->space, a->z, t->down[X], t->up[DX]);
+    fli_copy(&t->space, a->gradient, t->up[G]);
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
-    fli_axpy(s->space, t->ask->weight, t->up[G], s->sum[G]);
+    fli_axpy(&s->space, t->ask.weight, t->up[DX], s->sum[DX]);
+    fli_axpy(&s->space, t->ask.weight, t->up[G], s->sum[G]);
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
-    double beta = ((const params *)s->params)->beta;
-    fli_axpy(s->space, 1 / s->cohort_weight, s->sum[DX], s->vec[X]);
-    fli_lin(s->space, (1 - beta) / s->cohort_weight, s->sum[G], beta, s->vec[M], s->vec[M]);
+    double beta = ((const params *)s->bound)->beta;
+    fli_axpy(&s->space, 1 / s->cohort_weight, s->sum[DX], s->vec[X]);
+    fli_lin(&s->space, (1 - beta) / s->cohort_weight, s->sum[G], beta, s->vec[M], s->vec[M]);
+    return 0;
 }
 
-static void warn(const void *params_, const fli_facts *f, fli_text *out)
+static void warn(const void *params_, const fl_facts *f, fli_text *out)
 {
     (void)params_;
     if (f->momentum > 0)
@@ -75,13 +72,13 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
                      "local.momentum comes on top of the momentum that mime-lite puts into every step; set it to 0");
 }
 
-static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.beta", 0.5, 0.99, 0}, {NULL}};
+static const fl_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.beta", 0.5, 0.99, 0}, {NULL}};
 
-const fli_algo fli_algo_mime_lite = {
+const fl_method fli_algo_mime_lite = {
     .name = "mime-lite",
     .title = "momentum of the server in every local step; two vectors up",
     .citation = "Karimireddy et al., NeurIPS 2021",
-    .traits = FLI_ALGO_ADDS,
+    .traits = FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
@@ -91,7 +88,7 @@ const fli_algo fli_algo_mime_lite = {
     .sums = sums,
     .work = 1,
     .theory.warn = warn,
-    .solver = solver,
+    .solver = "sgd_gradient",
     .pose = pose,
     .answer = answer,
     .absorb = absorb,

@@ -47,54 +47,56 @@ static size_t steps(const void *params_, double coin)
     return 1 + (size_t)(log1p(-coin) / log1p(-p));
 }
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
     /* M_i = (M_i + s x_i) - s x+ */
-    fli_axpy(t->space, -t->scalars[S], t->down[X], t->state[M_I]);
+    fli_axpy(&t->space, -t->scalars[S], t->down[X], t->state[M_I]);
     p->start = t->down[X];
     p->shift = t->state[M_I];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    double p = ((const params *)t->params)->p;
-    t->scalars[S] = p / (t->ask->lr * (a->weight / (double)t->ask->steps));
-    fli_axpy(t->space, t->scalars[S], a->z, t->state[M_I]);
-    fli_average_answer(t, a);
+    double p = ((const params *)t->bound)->p;
+    t->scalars[S] = p / (t->ask.lr * (a->weight / (double)t->ask.steps));
+    fli_axpy(&t->space, t->scalars[S], a->z, t->state[M_I]);
+    return fli_average_answer(t, a);
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     /* x+ = (1/N) sum x_i = x + (1/N) sum (x_i - x) */
-    fli_axpy(s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);
+    fli_axpy(&s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);
+    return 0;
 }
 
-static void check(const void *params_, const fli_facts *f, fli_conditions *out)
+static void check(const void *params_, const fl_facts *f, fl_conditions *out)
 {
     (void)params_;
-    fli_condition(out, "bound on lr", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
-    fli_requirement(out, "convexity", "f_i convex", f, f->convex);
+    fl_condition(out, "bound on lr", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
+    fl_requirement(out, "convexity", "f_i convex", f, f->convex);
     fli_ask_strong_convexity(out, f);
-    fli_requirement(out, "step sizes", "lr is the same in all rounds", f, f->constant_lr);
-    fli_requirement(out, "plain SGD", "local steps have no momentum", f, f->momentum == 0);
-    fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
-                    f, f->full_batch);
+    fl_requirement(out, "step sizes", "lr is the same in all rounds", f, f->constant_lr);
+    fl_requirement(out, "plain SGD", "local steps have no momentum", f, f->momentum == 0);
+    fl_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain", f,
+                   f->full_batch);
 }
 
-static void fix(const void *params_, const fli_facts *worst, fli_fixes *out)
+static void fix(const void *params_, const fl_facts *worst, fl_fixes *out)
 {
     (void)params_;
-    fli_fix_most(out, "bound on lr", "local.lr", 1 / worst->smoothness, "1/L");
-    fli_fix_constant_lr(out, "step sizes");
-    fli_fix_plain_steps(out, "plain SGD");
-    fli_fix_full_batch(out, "gradients");
+    fl_fix_most(out, "bound on lr", "local.lr", 1 / worst->smoothness, "1/L");
+    fl_fix_constant_lr(out, "step sizes");
+    fl_fix_plain_steps(out, "plain SGD");
+    fl_fix_full_batch(out, "gradients");
 }
 
-const fli_algo fli_algo_scaffnew = {
+const fl_method fli_algo_scaffnew = {
     .name = "scaffnew",
     .title = "control variates, and a random number of local steps between exchanges with everyone",
     .citation = "Mishchenko et al., ICML 2022",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_EQUAL_LR | FLI_ALGO_PLAIN_SGD | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_UNIFORM | FL_METHOD_EQUAL_LR | FL_METHOD_PLAIN_SGD | FL_METHOD_ADDS,
     .keys = keys,
     .params_size = sizeof(params),
     .server = fli_average_server,

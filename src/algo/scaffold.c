@@ -32,45 +32,49 @@ static const fl_part up[] = {
     {"x_i - x", FL_PART_VECTOR, DX, FL_PART_CHANGE}, {"c_i+ - c_i", FL_PART_VECTOR, DC, FL_PART_CHANGE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)", "sum w_i (c_i+ - c_i)", NULL};
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
     /* shift = c - c_i */
-    fli_sub(t->space, t->down[C], t->state[C_I], t->work[CORRECTION]);
+    fli_sub(&t->space, t->down[C], t->state[C_I], t->work[CORRECTION]);
     p->start = t->down[X];
     p->shift = t->work[CORRECTION];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    double rate = 1 / (a->weight * t->ask->lr);
+    double rate = 1 / (a->weight * t->ask.lr);
     /* up = x_i - x */
-    fli_sub(t->space, a->z, t->down[X], t->up[DX]);
+    fli_sub(&t->space, a->z, t->down[X], t->up[DX]);
     /* c_i+ - c_i = -c - (x_i - x)/(Q_i lr) */
-    fli_lin(t->space, -1, t->down[C], -rate, t->up[DX], t->up[DC]);
+    fli_lin(&t->space, -1, t->down[C], -rate, t->up[DX], t->up[DC]);
     /* c_i <- c_i+ */
-    fli_axpy(t->space, 1, t->up[DC], t->state[C_I]);
+    fli_axpy(&t->space, 1, t->up[DC], t->state[C_I]);
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
-    fli_axpy(s->space, t->ask->weight, t->up[DC], s->sum[DC]);
+    fli_axpy(&s->space, t->ask.weight, t->up[DX], s->sum[DX]);
+    fli_axpy(&s->space, t->ask.weight, t->up[DC], s->sum[DC]);
+    return 0;
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
-    const params *a = s->params;
+    const params *a = s->bound;
     /* x += server_lr sum_S (w_i / sum_S w) (x_i - x) */
-    fli_axpy(s->space, a->server_lr / s->cohort_weight, s->sum[DX], s->vec[X]);
+    fli_axpy(&s->space, a->server_lr / s->cohort_weight, s->sum[DX], s->vec[X]);
     /* c += sum_S w_i (c_i+ - c_i) */
-    fli_axpy(s->space, 1, s->sum[DC], s->vec[C]);
+    fli_axpy(&s->space, 1, s->sum[DC], s->vec[C]);
+    return 0;
 }
 
-const fli_algo fli_algo_scaffold = {
+const fl_method fli_algo_scaffold = {
     .name = "scaffold",
     .title = "control variates against client drift; two vectors up",
     .citation = "Karimireddy et al., ICML 2020",
-    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_ADDS,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -13,29 +13,35 @@
 #include "algo/family_simfbo.h"
 #include "algo/algo.h"
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
     fli_simfbo_upload(t, a, 1 / a->weight);
     t->up_scalars[FLI_FBO_NORM] = a->weight;
+    return 0;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
     fli_simfbo_absorb(s, t);
     /* rho += pt_i ||a_i||_1 */
-    s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->ask->weight * t->up_scalars[FLI_FBO_NORM];
+    s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->ask.weight * t->up_scalars[FLI_FBO_NORM];
+    return 0;
 }
 
-static void advance(const fli_server_step *s) { fli_simfbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
+static int advance(const fl_coordinator *s)
+{
+    fli_simfbo_step(s, s->scalar_sum[FLI_FBO_RHO]);
+    return 0;
+}
 
-static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out)
 {
     fli_simfbo_check_all(1, p, all, out);
 }
 
 static const fl_part up[] = {FLI_FBO_UPLOADS, {"||a_i||_1", FL_PART_NUMBER, FLI_FBO_NORM, FL_PART_VALUE}, {NULL}};
 
-const fli_algo fli_algo_shrofbo = {
+const fl_method fli_algo_shrofbo = {
     .name = "shrofbo",
     .title = "SimFBO that stays right when clients do unequal work",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",

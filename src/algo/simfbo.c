@@ -22,11 +22,19 @@
 #include "algo/family_simfbo.h"
 #include "algo/algo.h"
 
-static void answer(const fli_turn *t, const fli_answer *a) { fli_simfbo_upload(t, a, 1); }
+static int answer(const fl_turn *t, const fl_answer *a)
+{
+    fli_simfbo_upload(t, a, 1);
+    return 0;
+}
 
-static void advance(const fli_server_step *s) { fli_simfbo_step(s, 1); }
+static int advance(const fl_coordinator *s)
+{
+    fli_simfbo_step(s, 1);
+    return 0;
+}
 
-static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out)
 {
     fli_simfbo_check_all(0, p, all, out);
 }
@@ -36,7 +44,7 @@ static const fl_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 /* ||a_i||_1. What coef_rounds multiplies is the same for all clients. */
 static double work(const void *params, size_t client, size_t steps) { return fli_simfbo_length(params, client, steps); }
 
-const fli_algo fli_algo_simfbo = {
+const fl_method fli_algo_simfbo = {
     .name = "simfbo",
     .title = "bilevel: both levels and the linear system between them in one loop",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",

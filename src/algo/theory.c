@@ -23,7 +23,7 @@ static int holds(double have, double most, int strict)
 }
 
 /* The one with this name, new or seen before; NULL: no room. */
-static fli_condition_seen *seen(fli_conditions *c, fli_condition_kind kind, const char *name, const char *formula)
+static fli_condition_seen *seen(fl_conditions *c, fli_condition_kind kind, const char *name, const char *formula)
 {
     size_t i = 0;
     while (i < c->count && (c->seen[i].kind != kind || strcmp(c->seen[i].name, name))) i++;
@@ -34,7 +34,7 @@ static fli_condition_seen *seen(fli_conditions *c, fli_condition_kind kind, cons
     return &c->seen[i];
 }
 
-static void fails_at(fli_condition_seen *s, const fli_facts *f)
+static void fails_at(fli_condition_seen *s, const fl_facts *f)
 {
     uint32_t client = f ? f->client : 0;
     if (s->failing && s->failed == client) return;
@@ -42,7 +42,7 @@ static void fails_at(fli_condition_seen *s, const fli_facts *f)
     s->failed = client;
 }
 
-static void bound(fli_conditions *c, fli_condition_kind kind, const char *name, const char *formula, const fli_facts *f,
+static void bound(fl_conditions *c, fli_condition_kind kind, const char *name, const char *formula, const fl_facts *f,
                   double have, double most, int strict)
 {
     fli_condition_seen *s = seen(c, kind, name, formula);
@@ -58,25 +58,23 @@ static void bound(fli_conditions *c, fli_condition_kind kind, const char *name, 
     if (!holds(have, most, strict)) fails_at(s, f);
 }
 
-void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                   double most)
+void fl_condition(fl_conditions *c, const char *name, const char *formula, const fl_facts *f, double have, double most)
 {
     bound(c, FLI_CONDITION_BOUND, name, formula, f, have, most, 0);
 }
 
-void fli_condition_below(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                         double most)
+void fl_condition_below(fl_conditions *c, const char *name, const char *formula, const fl_facts *f, double have,
+                        double most)
 {
     bound(c, FLI_CONDITION_BOUND, name, formula, f, have, most, 1);
 }
 
-void fli_as_printed(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                    double most)
+void fl_as_printed(fl_conditions *c, const char *name, const char *formula, const fl_facts *f, double have, double most)
 {
     bound(c, FLI_CONDITION_PRINTED, name, formula, f, have, most, 0);
 }
 
-void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holding)
+void fl_requirement(fl_conditions *c, const char *name, const char *sentence, const fl_facts *f, int holding)
 {
     fli_condition_seen *s = seen(c, FLI_CONDITION_REQUIRED, name, sentence);
     if (!s) return;
@@ -84,31 +82,31 @@ void fli_requirement(fli_conditions *c, const char *name, const char *sentence, 
     if (!holding) fails_at(s, f);
 }
 
-void fli_assumption(fli_conditions *c, const char *name, const char *sentence)
+void fl_assumption(fl_conditions *c, const char *name, const char *sentence)
 {
     (void)seen(c, FLI_CONDITION_ASSUMED, name, sentence);
 }
 
-void fli_not_covered(fli_conditions *c, const char *name, const char *sentence)
+void fl_not_covered(fl_conditions *c, const char *name, const char *sentence)
 {
     (void)seen(c, FLI_CONDITION_OUTSIDE, name, sentence);
 }
 
-void fli_require_convex_g(fli_conditions *c, const fli_facts *f)
+void fli_require_convex_g(fl_conditions *c, const fl_facts *f)
 {
     if (!f->composite) return;
-    fli_requirement(c, "convex g", "the regulariser is convex; the theorem covers no other", f, f->g_modulus == 0);
+    fl_requirement(c, "convex g", "the regulariser is convex; the theorem covers no other", f, f->g_modulus == 0);
 }
 
-void fli_ask_strong_convexity(fli_conditions *c, const fli_facts *f)
+void fli_ask_strong_convexity(fl_conditions *c, const fl_facts *f)
 {
     if (f->sure_convexity > 0)
-        fli_requirement(c, "linear rate", "every f_i is strongly convex: weight decay makes it so", f, 1);
+        fl_requirement(c, "linear rate", "every f_i is strongly convex: weight decay makes it so", f, 1);
     else
-        fli_assumption(c, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+        fl_assumption(c, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
 }
 
-void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out)
+void fli_warn_long_prox(const fl_facts *f, double step, const char *remedy, fli_text *out)
 {
     if (!(step * f->g_modulus >= 1)) return;
     fli_text_addf(out,
@@ -120,7 +118,7 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
 
 /* ==== fixes =============================================================================================== */
 
-void fli_fix_word(fli_fixes *out, const char *conditions, const char *key, const char *value, const char *why)
+void fl_fix_word(fl_fixes *out, const char *conditions, const char *key, const char *value, const char *why)
 {
     if (out->count == FLI_FIXES_MAX) return;
     fli_fix *f = &out->at[out->count++];
@@ -128,7 +126,7 @@ void fli_fix_word(fli_fixes *out, const char *conditions, const char *key, const
     fli_snprintf(f->value, sizeof f->value, "%s", value);
 }
 
-static void add_number(fli_fixes *out, const char *conditions, const char *key, double value, const char *why,
+static void add_number(fl_fixes *out, const char *conditions, const char *key, double value, const char *why,
                        double (*round)(double))
 {
     char text[FLI_FIX_VALUE];
@@ -137,21 +135,21 @@ static void add_number(fli_fixes *out, const char *conditions, const char *key, 
     double digit = pow(10, floor(log10(value)) - 3), near = nearbyint(value / digit);
     double digits = fabs(value / digit - near) < 1e-9 * near ? near : round(value / digit);
     fli_snprintf(text, sizeof text, "%.4g", digits * digit);
-    fli_fix_word(out, conditions, key, text, why);
+    fl_fix_word(out, conditions, key, text, why);
 }
 
-void fli_fix_most(fli_fixes *out, const char *conditions, const char *key, double value, const char *why)
+void fl_fix_most(fl_fixes *out, const char *conditions, const char *key, double value, const char *why)
 {
     add_number(out, conditions, key, value, why, floor);
 }
 
-void fli_fix_least(fli_fixes *out, const char *conditions, const char *key, double value, const char *why)
+void fl_fix_least(fl_fixes *out, const char *conditions, const char *key, double value, const char *why)
 {
     add_number(out, conditions, key, value, why, ceil);
 }
 
 /* How many times too large, at most. */
-static double worst_excess(const fli_fixes *out, const char *conditions)
+static double worst_excess(const fl_fixes *out, const char *conditions)
 {
     const fli_fix names = {.conditions = conditions};
     double worst = 1;
@@ -163,7 +161,7 @@ static double worst_excess(const fli_fixes *out, const char *conditions)
     return worst;
 }
 
-static void add_relative(fli_fixes *out, const char *conditions, const char *key, double value, const char *why,
+static void add_relative(fl_fixes *out, const char *conditions, const char *key, double value, const char *why,
                          double (*round)(double))
 {
     size_t before = out->count;
@@ -171,40 +169,40 @@ static void add_relative(fli_fixes *out, const char *conditions, const char *key
     if (out->count > before) out->at[before].relative = 1;
 }
 
-void fli_fix_shrink(fli_fixes *out, const char *conditions, const char *key, double now, const char *why)
+void fl_fix_shrink(fl_fixes *out, const char *conditions, const char *key, double now, const char *why)
 {
     add_relative(out, conditions, key, now / worst_excess(out, conditions), why, floor);
 }
 
-void fli_fix_shrink_root(fli_fixes *out, const char *conditions, const char *key, double now, const char *why)
+void fl_fix_shrink_root(fl_fixes *out, const char *conditions, const char *key, double now, const char *why)
 {
     add_relative(out, conditions, key, now / sqrt(worst_excess(out, conditions)), why, floor);
 }
 
-void fli_fix_grow(fli_fixes *out, const char *conditions, const char *key, double now, const char *why)
+void fl_fix_grow(fl_fixes *out, const char *conditions, const char *key, double now, const char *why)
 {
     add_relative(out, conditions, key, now * worst_excess(out, conditions), why, ceil);
 }
 
-void fli_fix_everyone(fli_fixes *out, const char *conditions)
+void fl_fix_everyone(fl_fixes *out, const char *conditions)
 {
-    fli_fix_word(out, conditions, "participation.kind", "everyone", NULL);
+    fl_fix_word(out, conditions, "participation.kind", "everyone", NULL);
 }
 
-void fli_fix_full_batch(fli_fixes *out, const char *conditions)
+void fl_fix_full_batch(fl_fixes *out, const char *conditions)
 {
-    fli_fix_word(out, conditions, "local.batch", "0", NULL);
-    fli_fix_word(out, conditions, "local.batch_fraction", "0", NULL);
+    fl_fix_word(out, conditions, "local.batch", "0", NULL);
+    fl_fix_word(out, conditions, "local.batch_fraction", "0", NULL);
 }
 
-void fli_fix_plain_steps(fli_fixes *out, const char *conditions)
+void fl_fix_plain_steps(fl_fixes *out, const char *conditions)
 {
-    fli_fix_word(out, conditions, "local.momentum", "0", NULL);
+    fl_fix_word(out, conditions, "local.momentum", "0", NULL);
 }
 
-void fli_fix_constant_lr(fli_fixes *out, const char *conditions)
+void fl_fix_constant_lr(fl_fixes *out, const char *conditions)
 {
-    fli_fix_word(out, conditions, "local.schedule", "constant", NULL);
+    fl_fix_word(out, conditions, "local.schedule", "constant", NULL);
 }
 
 int fli_fix_is_for(const fli_fix *f, const char *condition)

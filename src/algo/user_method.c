@@ -1,95 +1,196 @@
-/* Methods that users register: everything a method points to is copied, its tables become those of a descriptor, and
- * the descriptor's functions call the user's. */
+/* Methods that users register: everything that such a method points to is copied. Their functions are called as those
+ * of any method (algo.h); what is different is kept here: their parameters, the life of what `begin` made, and what
+ * clients do not see of the server. */
 #include "algo/user_method.h"
 
 #include "base/number.h"
-#include "base/user_registry.h"
 #include "solver/user_solver.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ==== what a registered method is made of ================================================================= */
-
-enum { USER_VECTORS = 64, USER_SCALARS = 256 }; /* at most this many of a kind */
-
-/* What the user gave beside tables. */
-typedef struct {
-    void *arg;
-    unsigned traits;
-    size_t work, phases, buffer;
-    int (*start)(const fl_coordinator *s);
-    int (*pose)(const fl_turn *t, fl_problem *p);
-    int (*answer)(const fl_turn *t, const fl_answer *a);
-    int (*absorb)(const fl_coordinator *s, const fl_upload *u);
-    int (*advance)(const fl_coordinator *s);
-    void *(*begin)(void *arg, const double *params, fl_failure *f);
-    void (*end)(void *begun);
-} user_calls;
+enum { FLI_USER_VECTORS = 64, FLI_USER_SCALARS = 256 }; /* at most this many of a kind */
 
 typedef struct {
-    fli_algo algo;   /* first: a pointer to it is one to the method */
+    fl_method is;    /* first: a pointer to it is one to the method */
     fli_arena arena; /* in which all of it lies, this struct too */
-    user_calls does;
-    size_t server;                                                /* its vectors, */
-    unsigned char sent[USER_VECTORS], sent_scalars[USER_SCALARS]; /* and what clients ever get of the server's */
-    int hides;                                                    /* there are server vectors that they never get */
-    const char *solver[FL_STAGES];                                /* of every phase */
+    size_t values;   /* its parameters are this many doubles; 0: a struct, or none */
+    size_t server;   /* its vectors, */
+    unsigned char sent[FLI_USER_VECTORS],
+        sent_scalars[FLI_USER_SCALARS]; /* and what clients ever get of the server's */
+    int hides;                          /* there is something that they never get */
 } user_method;
 
-/* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
-typedef struct {
-    const user_method *self;
-    void *arg; /* what the functions are handed */
-    int begun; /* that is the run's own, and `end` is still to be called */
-    double value[];
-} user_params;
+static void method_free(void *method)
+{
+    fli_arena arena = ((user_method *)method)->arena;
+    fli_arena_fini(&arena);
+}
 
-/* ==== the copy ============================================================================================ */
+static fli_registry methods = FLI_REGISTRY_INIT(method_free);
 
-/* NULL counts as empty. */
-static size_t count_keys(const fl_key *keys)
+/* NULL: it comes with fedloom. */
+static const user_method *registered(const fl_method *a)
+{
+    return a->traits & FLI_METHOD_REGISTERED ? (const user_method *)a : NULL;
+}
+
+/* ==== parameters ========================================================================================== */
+
+/* Before the parameters, which are aligned as memory from an arena is. */
+typedef union {
+    struct {
+        void *arg; /* what the functions are handed */
+        int begun; /* that is the run's own, and `end` is still to be called */
+    };
+    max_align_t aligned[2];
+} head;
+
+static head *head_of(const void *params) { return (head *)params - 1; }
+
+size_t fli_method_head(const fl_method *a) { return registered(a) ? sizeof(head) : 0; }
+void *fli_method_arg(const fl_method *a, const void *params)
+{
+    return registered(a) && params ? head_of(params)->arg : NULL;
+}
+void *fl_begun(const void *params) { return head_of(params)->arg; }
+
+void *fli_method_params_copy(fli_arena *arena, const fl_method *a, const void *params)
+{
+    size_t before = fli_method_head(a);
+    char *copy = fli_arena_alloc(arena, 1, before + a->params_size + 1);
+    return copy ? (char *)memcpy(copy, (const char *)params - before, before + a->params_size) + before : NULL;
+}
+
+static size_t keys_count(const fl_key *keys)
 {
     size_t n = 0;
     while (keys && keys[n].name) n++;
     return n;
 }
 
-/* The name for phase i by a list such as "gradient|sgd", or by a single name for all; 0: there is none. */
-static int user_solver_name(const char *list, size_t i, char *buf, size_t size)
+/* What is bound comes after the values: eight bytes each. */
+static size_t values_size(size_t rows) { return 2 * rows * sizeof(double); }
+
+void fli_method_bound(const fl_method *a, void *params)
 {
-    if (!list) list = "sgd";
-    return fli_choice_word(list, strchr(list, '|') ? (int)i : 0, buf, size);
+    const user_method *o = registered(a);
+    double *value = params;
+    if (!o) return;
+    *head_of(params) = (head){.arg = a->arg};
+    for (size_t k = 0; k < o->values; k++) {
+        const fl_key *key = &a->keys[k];
+        const void *from = (const char *)params + key->offset;
+        value[k] = key->type == FL_KEY_REAL  ? *(const double *)from
+                   : key->type == FL_KEY_INT ? (double)*(const int64_t *)from
+                                             : (double)*(const int *)from;
+    }
 }
 
-const fli_solver *fli_user_solver_named(const char *name)
+static fl_status has_solvers(fl_ctx *ctx, const fl_method *a, const void *params)
 {
-    static const struct {
-        const char *name;
-        const fli_solver *solver;
-    } known[] = {{"sgd", &fli_solver_sgd},
-                 {"gradient", &fli_solver_gradient},
-                 {"sgd_gradient", &fli_solver_sgd_gradient},
-                 {"exact", &fli_solver_exact}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].name, name)) return known[i].solver;
-    return fli_user_solver(name);
+    char word[64];
+    const char *name = word;
+    for (size_t i = 0; i < FL_STAGES; i++) {
+        if (a->solver_for) {
+            fli_algo_enter(a);
+            name = a->solver_for(params, i);
+            fli_algo_leave(a);
+        } else if (!fli_algo_solver_word(a->solver, i, word, sizeof word))
+            return FL_OK;
+        if (!name || !fli_algo_solver_named(name))
+            return fli_fail(ctx, FL_ECONFIG, "method '%s' needs the solver '%s', which %s", a->name, name ? name : "",
+                            a->solver_for ? "does not exist" : "is no longer there");
+    }
+    return FL_OK;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------------- */
-
-static char *copy_text(fli_arena *a, const char *text, fl_status *s)
+/* Stages that its own function gives the phases of a round. */
+static fl_status has_stages(fl_ctx *ctx, const fl_method *a, const void *params)
 {
-    char *copy = text && !*s ? fli_arena_strdup(a, text) : NULL;
-    if (text && !copy) *s = FL_ENOMEM;
+    size_t phases = fli_algo_phases(a, params, 0), stage = 0;
+    if (phases > FLI_MOST_PHASES)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s' has %zu phases, but a round may have at most %d", a->name, phases,
+                        FLI_MOST_PHASES);
+    for (size_t k = 0; a->rounds.stage && k < phases; k++) {
+        fli_algo_enter(a);
+        stage = a->rounds.stage(params, k, phases);
+        fli_algo_leave(a);
+        if (stage >= FL_STAGES)
+            return fli_fail(ctx, FL_ECONFIG, "method '%s': phase %zu of %zu is in stage %zu, but stages are below %d",
+                            a->name, k, phases, stage, FL_STAGES);
+    }
+    return FL_OK;
+}
+
+fl_status fli_method_validate(fl_ctx *ctx, const fl_method *a, const void *params, size_t clients)
+{
+    fl_failure f = {{0}};
+    fl_status s = registered(a) ? has_solvers(ctx, a, params) : FL_OK;
+    if (!s && registered(a)) s = has_stages(ctx, a, params);
+    if (s || !a->validate) return s;
+    fli_algo_enter(a);
+    int refused = fli_failed_by(a->validate(params, clients, &f), &f);
+    fli_algo_leave(a);
+    if (!refused) return FL_OK;
+    if (!fli_has_failed(&f)) fl_failed(&f, NULL);
+    return fli_fail(ctx, FL_ECONFIG, "%s", f.text);
+}
+
+fl_status fli_method_begin(fl_ctx *ctx, const fl_method *a, void *params)
+{
+    fl_failure f = {{0}};
+    if (!a->begin) return FL_OK;
+    fli_algo_enter(a);
+    void *made = a->begin(a->arg, params, &f);
+    if (made && fli_has_failed(&f)) a->end(made);
+    fli_algo_leave(a);
+    if (!made || fli_has_failed(&f)) {
+        fl_failed(&f, NULL);
+        return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", a->name, f.text);
+    }
+    *head_of(params) = (head){.arg = made, .begun = 1};
+    return FL_OK;
+}
+
+void fli_method_end(const fl_method *a, void *params)
+{
+    if (!a->end || !params || !head_of(params)->begun) return;
+    fli_algo_enter(a);
+    a->end(head_of(params)->arg);
+    fli_algo_leave(a);
+    head_of(params)->begun = 0;
+}
+
+/* ==== what clients do not see ============================================================================= */
+
+int fli_method_hides(const fl_method *a) { return registered(a) && registered(a)->hides; }
+
+void fli_method_hide(const fl_method *a, size_t vectors, const void **vec, double *num, void *nothing, fl_turn *turn)
+{
+    const user_method *o = registered(a);
+    fli_fill(&turn->space, NAN, nothing);
+    for (size_t i = 0; i < o->server; i++) vec[i] = o->sent[i] && i < vectors ? turn->down[i] : nothing;
+    for (size_t i = 0; i < a->server_scalars; i++) num[i] = o->sent_scalars[i] ? turn->down_scalars[i] : NAN;
+    turn->down = vec;
+    turn->down_scalars = num;
+}
+
+/* ==== the copy ============================================================================================ */
+
+static const char *copy_text(fli_arena *a, const char *text, fl_status *s)
+{
+    if (*s || !text) return NULL;
+    const char *copy = fli_arena_strdup(a, text);
+    if (!copy) *s = FL_ENOMEM;
     return copy;
 }
 
 static const char *const *copy_names(fli_arena *a, const char *const *names, fl_status *s)
 {
     size_t n = fli_names_count(names);
-    const char **copy = *s ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
-    if (!copy) *s = FL_ENOMEM;
+    const char **copy = *s || !n ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
+    if (!*s && n && !copy) *s = FL_ENOMEM;
     for (size_t i = 0; !*s && i < n; i++) copy[i] = copy_text(a, names[i], s);
     return copy;
 }
@@ -107,128 +208,101 @@ static const fl_part *copy_parts(fli_arena *a, const fl_part *parts, fl_status *
     return copy;
 }
 
-/* Values come after the head of the parameters, and what is bound after the values: eight bytes each. */
-static size_t place_of(size_t count, size_t k) { return sizeof(user_params) + (count + k) * sizeof(double); }
+static const fl_tune_range *copy_ranges(fli_arena *a, const fl_tune_range *ranges, fl_status *s)
+{
+    size_t n = 0;
+    while (ranges && ranges[n].key) n++;
+    fl_tune_range *copy = *s || !n ? NULL : fli_arena_alloc(a, n + 1, sizeof *copy);
+    if (!*s && n && !copy) *s = FL_ENOMEM;
+    for (size_t i = 0; !*s && i < n; i++) {
+        copy[i] = ranges[i];
+        copy[i].key = copy_text(a, ranges[i].key, s);
+    }
+    return copy;
+}
 
-/* Its rows for those parameters. */
-static fl_status user_keys(fli_arena *a, const fl_key *keys, fl_key **out)
+static fl_status copy_keys(fli_arena *a, const fl_key *keys, int placed, fl_key **out)
 {
     fl_status s = FL_OK;
-    size_t n = count_keys(keys);
+    size_t n = keys_count(keys);
     if (!(*out = fli_arena_alloc(a, n + 1, sizeof **out))) return FL_ENOMEM;
-    for (size_t i = 0; !s && i < n; i++)
-        (*out)[i] = (fl_key){.name = copy_text(a, keys[i].name, &s),
-                             .type = keys[i].type,
-                             .offset = place_of(n, i),
-                             .def = copy_text(a, keys[i].def, &s),
-                             .min = keys[i].min,
-                             .max = keys[i].max,
-                             .choices = copy_text(a, keys[i].choices, &s),
-                             .help = copy_text(a, keys[i].help ? keys[i].help : "", &s)};
-    return s;
-}
-
-/* fli_algo.bound: the values as the user's functions see them. */
-static void bound(const fli_algo *algo, void *params)
-{
-    user_params *p = params;
-    p->self = (const user_method *)algo;
-    p->arg = p->self->does.arg;
-    size_t k = 0;
-    for (const fl_key *key = algo->keys; key->name; key++, k++) {
-        const void *from = (const char *)params + key->offset;
-        p->value[k] = key->type == FL_KEY_REAL  ? *(const double *)from
-                      : key->type == FL_KEY_INT ? (double)*(const int64_t *)from
-                                                : (double)*(const int *)from;
+    for (size_t i = 0; !s && i < n; i++) {
+        fl_key *copy = &(*out)[i];
+        *copy = keys[i];
+        copy->name = copy_text(a, keys[i].name, &s);
+        copy->def = copy_text(a, keys[i].def, &s);
+        copy->choices = copy_text(a, keys[i].choices, &s);
+        copy->help = copy_text(a, keys[i].help ? keys[i].help : "", &s);
+        if (!placed) copy->offset = (n + i) * sizeof(double);
     }
-}
-
-/* ---- the descriptor -------------------------------------------------------------------------------------- */
-
-static unsigned traits_of(unsigned given)
-{
-    static const struct {
-        unsigned theirs, ours;
-    } same[] = {
-        {FL_METHOD_EVERYONE, FLI_ALGO_EVERYONE},   {FL_METHOD_UNIFORM, FLI_ALGO_UNIFORM},
-        {FL_METHOD_EQUAL_LR, FLI_ALGO_EQUAL_LR},   {FL_METHOD_PLAIN_SGD, FLI_ALGO_PLAIN_SGD},
-        {FL_METHOD_COMPOSITE, FLI_ALGO_COMPOSITE}, {FL_METHOD_WHOLE, FLI_ALGO_WHOLE_ABSORB | FLI_ALGO_WHOLE_ADVANCE},
-        {FL_METHOD_TOUCHES, FLI_ALGO_TOUCHES}};
-    unsigned ours = 0;
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        if (given & same[i].theirs) ours |= same[i].ours;
-    return ours;
+    return s;
 }
 
 /* What clients are ever sent of the server's. */
 static void note_sent(user_method *o)
 {
-    for (const fl_part *p = o->algo.down; p->name; p++) {
-        if (p->what == FL_PART_VECTOR) o->sent[p->at] = 1;
+    o->server = fli_names_count(o->is.server);
+    for (const fl_part *p = o->is.down; p->name; p++) {
+        if (fli_part_is_vector(p)) o->sent[p->at] = 1;
         for (size_t i = 0; i < fli_part_numbers(p); i++) o->sent_scalars[p->at + i] = 1;
     }
     for (size_t i = 0; i < o->server; i++) o->hides |= !o->sent[i];
+    for (size_t i = 0; i < o->is.server_scalars; i++) o->hides |= !o->sent_scalars[i];
 }
 
-static size_t own_model(const fl_method *m)
-{
-    size_t i = 0;
-    while (m->own_model && strcmp(m->client[i], m->own_model)) i++;
-    return m->own_model ? i + 1 : 0;
-}
-
-static fl_status fill(const fl_method *m, user_method *o)
+static void copy_texts(user_method *o, fl_status *s)
 {
     fli_arena *a = &o->arena;
+    fl_method *m = &o->is;
+    m->name = copy_text(a, m->name, s);
+    m->title = copy_text(a, m->title ? m->title : "a method of the program's own", s);
+    m->citation = copy_text(a, m->citation ? m->citation : "registered by the program", s);
+    m->solver = copy_text(a, m->solver, s);
+    m->own_model = copy_text(a, m->own_model, s);
+    m->remedy = copy_text(a, m->remedy, s);
+    m->personal.remedy = copy_text(a, m->personal.remedy, s);
+    m->theory.potential.name = copy_text(a, m->theory.potential.name, s);
+    m->theory.gap.name = copy_text(a, m->theory.gap.name, s);
+}
+
+/* What `o->is` points to becomes its own. */
+static fl_status copy_all(user_method *o)
+{
+    fli_arena *a = &o->arena;
+    fl_method *m = &o->is;
     fl_status s = FL_OK;
     fl_key *keys = NULL;
-    o->does = (user_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
-                           m->buffer, m->start,   m->pose,  m->answer,
-                           m->absorb, m->advance, m->begin, m->end};
-    o->server = fli_names_count(m->server);
-    o->algo = (fli_algo){
-        .name = copy_text(a, m->name, &s),
-        .title = copy_text(a, m->title ? m->title : "a method of the program's own", &s),
-        .citation = copy_text(a, m->citation ? m->citation : "registered by the program", &s),
-        .traits = traits_of(m->traits) | FLI_ALGO_TELLS_WEIGHT,
-        .params_size = place_of(count_keys(m->keys), count_keys(m->keys)),
-        .bound = bound,
-        .server = copy_names(a, m->server, &s),
-        .client = copy_names(a, m->client, &s),
-        .sums = copy_names(a, m->sums, &s),
-        .server_scalars = m->server_scalars,
-        .client_scalars = m->client_scalars,
-        .scalar_sums = m->scalar_sums,
-        .down = copy_parts(a, m->down, &s),
-        .up = copy_parts(a, m->up, &s),
-        .personal.model = own_model(m),
-    };
-    if (!s) s = user_keys(a, m->keys, &keys);
-    o->algo.keys = keys;
-    if (!s) note_sent(o);
-    o->algo.work = m->work + (o->hides != 0);
-    for (size_t i = 0; !s && i < FL_STAGES; i++) {
-        char name[64];
-        o->solver[i] = user_solver_name(m->solver, i, name, sizeof name) ? copy_text(a, name, &s) : o->solver[0];
+    int placed = m->params_size > 0;
+    copy_texts(o, &s);
+    m->server = copy_names(a, m->server, &s);
+    m->client = copy_names(a, m->client, &s);
+    m->sums = copy_names(a, m->sums, &s);
+    m->down = copy_parts(a, m->down, &s);
+    m->up = copy_parts(a, m->up, &s);
+    m->tune = copy_ranges(a, m->tune, &s);
+    if (!placed) {
+        o->values = keys_count(m->keys);
+        m->params_size = values_size(o->values);
     }
-    return s;
+    if (!s) s = copy_keys(a, m->keys, placed, &keys);
+    m->keys = keys;
+    m->traits |= FL_METHOD_TELLS_WEIGHT | FLI_METHOD_REGISTERED;
+    if (s) return s;
+    note_sent(o);
+    m->work += o->hides != 0; /* for fli_method_hide */
+    return FL_OK;
 }
 
-static void method_free(void *method)
-{
-    fli_arena arena = ((user_method *)method)->arena;
-    fli_arena_fini(&arena);
-}
-
-/* A copy, its descriptor filled but for what it does; to be freed by method_free. */
+/* To be freed by method_free. */
 static fl_status method_copy(fl_ctx *ctx, const fl_method *m, user_method **out)
 {
     fli_arena arena;
     fli_arena_init(&arena, ctx);
     user_method *o = fli_arena_alloc(&arena, 1, sizeof *o);
     if (!o) return FL_ENOMEM;
+    o->is = *m;
     o->arena = arena;
-    fl_status s = fill(m, o);
+    fl_status s = copy_all(o);
     o->arena.ctx = NULL; /* it may go before the method does */
     if (s)
         method_free(o);
@@ -247,9 +321,9 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, user_method **out)
 static fl_status check_names(fl_ctx *ctx, const fl_method *m, const char *what, const char *const *names)
 {
     size_t n = fli_names_count(names);
-    if (n > USER_VECTORS)
+    if (n > FLI_USER_VECTORS)
         return fli_fail(ctx, FL_ECONFIG, "method '%s' has %zu %s vectors, but may have at most %d", m->name, n, what,
-                        USER_VECTORS);
+                        FLI_USER_VECTORS);
     for (size_t i = 0; i < n; i++) {
         if (!*names[i]) return fli_fail(ctx, FL_ECONFIG, "method '%s': %s vector %zu has no name", m->name, what, i);
         for (size_t k = 0; k < i; k++)
@@ -276,7 +350,7 @@ static fl_status check_vectors(fl_ctx *ctx, const fl_method *m)
         (s = check_names(ctx, m, "sum", m->sums)))
         return s;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        size_t most = i < 3 ? USER_SCALARS : USER_VECTORS;
+        size_t most = i < 3 ? FLI_USER_SCALARS : FLI_USER_VECTORS;
         if (counts[i].n > most)
             return fli_fail(ctx, FL_ECONFIG, "method '%s': %s is %zu, but at most %zu are allowed", m->name,
                             counts[i].what, counts[i].n, most);
@@ -291,19 +365,24 @@ static fl_status check_vectors(fl_ctx *ctx, const fl_method *m)
 /* ---- what it sends --------------------------------------------------------------------------------------- */
 
 static size_t phases_of(const fl_method *m) { return m->phases ? m->phases : 1; }
+/* Those that parts and solvers may go by. */
+static size_t stages_of(const fl_method *m)
+{
+    return m->rounds.stage ? FL_STAGES : m->rounds.phases ? 1 : phases_of(m);
+}
 
 static fl_status check_when(fl_ctx *ctx, const fl_method *m, const char *table, const fl_part *p)
 {
-    unsigned rounds = p->when & FL_IN_ROUNDS, possible = (1u << phases_of(m)) - 1;
+    unsigned rounds = p->when & FL_IN_ROUNDS, possible = (1u << stages_of(m)) - 1;
     if (p->when & ~(FL_IN_ROUNDS | FL_IN_WARM_UP | FL_AT_FIRST))
         return fli_fail(ctx, FL_ECONFIG, "method '%s', %s, part '%s': `when` is 0x%x, which means nothing", m->name,
                         table, p->name, p->when);
-    if (rounds & ~possible)
+    if (rounds != FL_IN_ROUNDS && rounds & ~possible)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', %s, part '%s' is for a phase that there is not: phases are numbered from 0, and "
                         "there %s %zu",
-                        m->name, table, p->name, phases_of(m) == 1 ? "is" : "are", phases_of(m));
-    if (p->when & FL_IN_WARM_UP && !m->warms_up)
+                        m->name, table, p->name, stages_of(m) == 1 ? "is" : "are", stages_of(m));
+    if (p->when & FL_IN_WARM_UP && !m->warms_up && !m->rounds.warms_up)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', %s, part '%s' is for the warm-up, but the method does not warm up (warms_up)",
                         m->name, table, p->name);
@@ -313,11 +392,12 @@ static fl_status check_when(fl_ctx *ctx, const fl_method *m, const char *table, 
 static fl_status check_down(fl_ctx *ctx, const fl_method *m, const fl_part *p)
 {
     size_t vectors = fli_names_count(m->server);
-    if (p->use != FL_PART_FORGET && p->use != FL_PART_KEEP)
+    int keeps = p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH, async = fli_algo_is_async(m);
+    if (p->use != FL_PART_FORGET && !keeps)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', down, part '%s': `use` is FL_PART_FORGET or FL_PART_KEEP on the way down",
                         m->name, p->name);
-    if (p->what == FL_PART_VECTOR && p->at >= vectors)
+    if (fli_part_is_vector(p) && p->at >= vectors)
         return fli_fail(ctx, FL_ECONFIG, "method '%s', down, part '%s' is server vector %zu, but there %s only %zu",
                         m->name, p->name, p->at, vectors == 1 ? "is" : "are", vectors);
     if (p->what == FL_PART_NUMBER && (p->at > m->server_scalars || p->count > m->server_scalars - p->at ||
@@ -330,16 +410,16 @@ static fl_status check_down(fl_ctx *ctx, const fl_method *m, const fl_part *p)
                         "method '%s', down, part '%s': the start model is sent with `when` FL_AT_FIRST and `use` "
                         "FL_PART_FORGET",
                         m->name, p->name);
-    if (p->use == FL_PART_KEEP && (p->what != FL_PART_VECTOR || m->buffer))
+    if (keeps && (!fli_part_is_vector(p) || async))
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', down, part '%s' cannot be kept: clients keep vectors for a round, and %s",
-                        m->name, p->name, m->buffer ? "asynchronous methods have none" : "this is none");
+                        m->name, p->name, async ? "asynchronous methods have none" : "this is none");
     return FL_OK;
 }
 
 static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
 {
-    size_t most = p->what == FL_PART_VECTOR ? USER_VECTORS : USER_SCALARS;
+    size_t most = fli_part_is_vector(p) ? FLI_USER_VECTORS : FLI_USER_SCALARS;
     if (p->what == FL_PART_START)
         return fli_fail(ctx, FL_ECONFIG, "method '%s', up, part '%s': the start model is only sent down", m->name,
                         p->name);
@@ -350,7 +430,7 @@ static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
     if (p->at >= most || p->count > most - p->at)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s', up, part '%s' goes beyond what an upload may have: %d vectors and %d scalars",
-                        m->name, p->name, USER_VECTORS, USER_SCALARS);
+                        m->name, p->name, FLI_USER_VECTORS, FLI_USER_SCALARS);
     return FL_OK;
 }
 
@@ -360,7 +440,7 @@ static void look_up(const fl_part *up, fl_what what, size_t at, int *this, int *
 {
     *this = *later = 0;
     for (const fl_part *p = up; p->name; p++) {
-        if (p->what != what) continue;
+        if (p->what != what && (what == FL_PART_NUMBER || !fli_part_is_vector(p))) continue;
         size_t count = what == FL_PART_NUMBER && p->count ? p->count : 1;
         *this |= p->at <= at && at < p->at + count;
         *later |= p->at + count > at + 1;
@@ -392,13 +472,19 @@ static fl_status check_table(fl_ctx *ctx, const fl_method *m, int up)
                         table);
     for (const fl_part *p = parts; p->name; p++) {
         fl_status s = FL_OK;
-        if ((unsigned)p->what > FL_PART_START || (unsigned)p->use > FL_PART_CHANGE)
+        int block = p->what == FL_PART_UPPER || p->what == FL_PART_LOWER;
+        if ((unsigned)p->what > FL_PART_LOWER || (unsigned)p->use > FL_PART_KEEP_EACH)
             s = fli_fail(ctx, FL_ECONFIG, "method '%s', %s, part '%s': `what` or `use` is none that there is", m->name,
                          table, p->name);
+        if (!s && block && !(m->traits & FL_METHOD_BILEVEL))
+            s = fli_fail(ctx, FL_ECONFIG,
+                         "method '%s', %s, part '%s' is a block of a vector, which methods for two levels have "
+                         "(FL_METHOD_BILEVEL)",
+                         m->name, table, p->name);
         if (!s) s = up ? check_up(ctx, m, p) : check_down(ctx, m, p);
         if (!s) s = check_when(ctx, m, table, p);
         if (s) return s;
-        model |= p->what == FL_PART_VECTOR && !p->at;
+        model |= fli_part_is_vector(p) && !p->at;
     }
     if (up || model) return FL_OK;
     return fli_fail(ctx, FL_ECONFIG, "method '%s', down: server vector 0, the model x, is never sent", m->name);
@@ -410,14 +496,16 @@ static fl_status check_table(fl_ctx *ctx, const fl_method *m, int up)
 static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *key)
 {
     fli_arena arena;
-    fl_key *row = NULL;
     fl_key only[2] = {*key, {NULL}};
-    double room[sizeof(user_params) / sizeof(double) + 2] = {0}; /* their head, a value and what is bound */
+    union {
+        fl_reals list; /* the largest that a row fills */
+        double number;
+    } room = {{0}};
+    only->offset = 0;
     fl_ctx *aside = fl_ctx_new();
     if (!aside) return fli_fail(ctx, FL_ENOMEM, "out of memory");
     fli_arena_init(&arena, aside);
-    fl_status s = user_keys(&arena, only, &row);
-    if (!s) s = fli_bind(aside, &arena, "", NULL, NULL, &(fli_table){row, room}, 1);
+    fl_status s = fli_bind(aside, &arena, "", NULL, NULL, &(fli_table){only, &room}, 1);
     if (s)
         fli_fail(ctx, s, "method '%s', parameter '%s': its default cannot be: %s", m->name, key->name,
                  fl_ctx_error(aside));
@@ -426,16 +514,28 @@ static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *ke
     return s;
 }
 
+static size_t field_size(fl_key_type type)
+{
+    static const size_t size[] = {
+        [FL_KEY_REAL] = sizeof(double),    [FL_KEY_INT] = sizeof(int64_t),   [FL_KEY_BOOL] = sizeof(int),
+        [FL_KEY_CHOICE] = sizeof(int),     [FL_KEY_STRING] = sizeof(char *), [FL_KEY_INTS] = sizeof(fl_ints),
+        [FL_KEY_REALS] = sizeof(fl_reals), [FL_KEY_SIZE] = sizeof(int64_t)};
+    return size[type];
+}
+
 static fl_status check_key(fl_ctx *ctx, const fl_method *m, const fl_key *key)
 {
     fl_status s = fli_registry_check_name(ctx, "a parameter", key->name);
     if (s) return s;
     if (!strcmp(key->name, "kind"))
         return fli_fail(ctx, FL_ECONFIG, "method '%s': a parameter cannot be called 'kind'", m->name);
-    if ((unsigned)key->type > FL_KEY_CHOICE)
+    if ((unsigned)key->type > (m->params_size ? FL_KEY_SIZE : FL_KEY_CHOICE))
         return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': its type is none that there is", m->name,
                         key->name);
-    if ((key->type == FL_KEY_CHOICE) != (key->choices && *key->choices))
+    if (m->params_size && (key->offset > m->params_size || field_size(key->type) > m->params_size - key->offset))
+        return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': its field is beyond the struct of %zu bytes",
+                        m->name, key->name, m->params_size);
+    if (key->type <= FL_KEY_CHOICE && (key->type == FL_KEY_CHOICE) != (key->choices && *key->choices))
         return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': %s", m->name, key->name,
                         key->type == FL_KEY_CHOICE ? "a choice needs its words, as in \"one|two\""
                                                    : "only a choice has words");
@@ -453,13 +553,18 @@ static fl_status check_key(fl_ctx *ctx, const fl_method *m, const fl_key *key)
 static fl_status check_solvers(fl_ctx *ctx, const fl_method *m)
 {
     char name[64];
-    for (size_t i = 0; i < phases_of(m); i++) {
-        if (!user_solver_name(m->solver, i, name, sizeof name))
+    if (m->solver_for && m->solver)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s' has both `solver` and `solver_for`", m->name);
+    for (size_t i = 0; !m->solver_for && i < stages_of(m); i++) {
+        if (m->solver && strchr(m->solver, '|') && m->rounds.stage &&
+            !fli_algo_solver_word(m->solver, i, name, sizeof name))
+            return FL_OK; /* as many stages as there are names */
+        if (!fli_algo_solver_word(m->solver, i, name, sizeof name))
             return fli_fail(ctx, FL_ECONFIG, "method '%s': `solver` names none for phase %zu", m->name, i);
-        if (!fli_user_solver_named(name))
+        if (!fli_algo_solver_named(name))
             return fli_fail(ctx, FL_ECONFIG, "method '%s': there is no solver '%s'", m->name, name);
     }
-    if (m->solver && strchr(m->solver, '|') && user_solver_name(m->solver, phases_of(m), name, sizeof name))
+    if (m->solver && strchr(m->solver, '|') && fli_algo_solver_word(m->solver, stages_of(m), name, sizeof name))
         return fli_fail(ctx, FL_ECONFIG, "method '%s': `solver` names more than there are phases", m->name);
     return FL_OK;
 }
@@ -485,18 +590,25 @@ static fl_status check_calls(fl_ctx *ctx, const fl_method *m)
 static fl_status check_shape(fl_ctx *ctx, const fl_method *m)
 {
     unsigned known = FL_SERIAL | FL_METHOD_EVERYONE | FL_METHOD_UNIFORM | FL_METHOD_EQUAL_LR | FL_METHOD_PLAIN_SGD |
-                     FL_METHOD_COMPOSITE | FL_METHOD_WHOLE | FL_METHOD_TOUCHES;
+                     FL_METHOD_COMPOSITE | FL_METHOD_WHOLE | FL_METHOD_TOUCHES | FL_METHOD_BYSTANDERS |
+                     FL_METHOD_LABELLED | FL_METHOD_BLOCKS | FL_METHOD_BILEVEL | FL_METHOD_ADDS |
+                     FL_METHOD_TELLS_WEIGHT | FL_METHOD_NORMALISES;
     if (m->traits & ~known)
         return fli_fail(ctx, FL_ECONFIG, "method '%s': its traits have 0x%x, which this version does not know", m->name,
                         m->traits & ~known);
     if (m->phases > FL_STAGES)
         return fli_fail(ctx, FL_ECONFIG, "method '%s' has %zu phases, but may have at most %d", m->name, m->phases,
                         FL_STAGES);
-    if (m->buffer && phases_of(m) > 1)
+    if (!fli_algo_is_async(m)) return FL_OK;
+    if (phases_of(m) > 1)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s' is asynchronous (buffer is %zu), so that it has no rounds with %zu phases",
                         m->name, m->buffer, m->phases);
-    if (m->buffer && m->traits & FL_METHOD_EVERYONE)
+    if (m->rounds.phases || m->rounds.exchanges || m->rounds.steps)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "method '%s' is asynchronous, so that it has no rounds for `phases`, `exchanges` or `steps`",
+                        m->name);
+    if (m->traits & FL_METHOD_EVERYONE)
         return fli_fail(ctx, FL_ECONFIG,
                         "method '%s' is asynchronous (buffer is %zu), so that it cannot wait for everyone "
                         "(FL_METHOD_EVERYONE)",
@@ -504,269 +616,46 @@ static fl_status check_shape(fl_ctx *ctx, const fl_method *m)
     return FL_OK;
 }
 
-/* Refuses a method that cannot be, in a sentence. Its name is known to be free. */
+/* Groups of which some functions call for others. */
+static fl_status check_groups(fl_ctx *ctx, const fl_method *m)
+{
+    const fl_potential *p = &m->theory.potential;
+    const fl_theory *t = &m->theory;
+    if (p->name && !p->levels && (!p->point || !p->client || !p->server))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "method '%s': its potential needs the functions `point`, `client` and `server`, or `levels`",
+                        m->name);
+    if (!p->name && (p->point || p->client || p->server || p->levels || p->falls))
+        return fli_fail(ctx, FL_ECONFIG, "method '%s': its potential needs a name", m->name);
+    if (t->gap.name && !t->gap.value)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s': its gap needs the function `value`", m->name);
+    if (t->fix && !t->check && !t->check_all)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s' has settings that satisfy its theorem, but no `check`", m->name);
+    if (!m->settling.unsettled != !m->settling.settle)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s': `unsettled` and `settle` need each other", m->name);
+    if (m->levels.v > fli_names_count(m->server))
+        return fli_fail(ctx, FL_ECONFIG, "method '%s': levels.v is server vector %zu, but there are only %zu", m->name,
+                        m->levels.v - 1, fli_names_count(m->server));
+    if (m->personal.mix && !m->own_model)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s': personal.mix needs `own_model`", m->name);
+    return FL_OK;
+}
+
 static fl_status user_check(fl_ctx *ctx, const fl_method *m)
 {
     fl_status s;
     if ((s = check_calls(ctx, m)) || (s = check_shape(ctx, m)) || (s = check_vectors(ctx, m)) ||
         (s = check_table(ctx, m, 0)) || (s = check_table(ctx, m, 1)) || (s = check_gaps(ctx, m)) ||
-        (s = check_solvers(ctx, m)))
+        (s = check_solvers(ctx, m)) || (s = check_groups(ctx, m)))
         return s;
     for (const fl_key *key = m->keys; key && key->name; key++)
         if ((s = check_key(ctx, m, key))) return s;
     return FL_OK;
 }
 
-/* ==== the calls =========================================================================================== */
-
-/* What the user's functions see is made for every call, on the stack, from what a method of fedloom's own would see.
- * The method itself is found by the parameters, which begin with it. */
-
-static fli_registry methods = FLI_REGISTRY_INIT(method_free);
-
-static const user_method *self_of(const void *params) { return ((const user_params *)params)->self; }
-static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
-
-/* ---- a client's turn ------------------------------------------------------------------------------------- */
-
-/* What a client has of the server, numbered as there. What it is never sent is NaN. */
-typedef struct {
-    const void *vec[USER_VECTORS];
-    double num[USER_SCALARS];
-} received;
-
-static void receive(const user_method *o, const fli_turn *t, received *r)
-{
-    void *nothing = o->hides ? t->work[o->does.work] : NULL;
-    for (size_t i = 0; i < o->server; i++) r->vec[i] = o->sent[i] ? t->down[i] : nothing;
-    memset(r->num, 0xff, o->algo.server_scalars * sizeof *r->num);
-    for (size_t i = 0; i < o->algo.server_scalars; i++)
-        if (o->sent_scalars[i]) r->num[i] = t->down_scalars[i];
-}
-
-static fl_turn turn_of(const user_method *o, const fli_turn *t, received *r)
-{
-    receive(o, t, r);
-    return (fl_turn){
-        .space = space_of(t->space),
-        .arg = ((const user_params *)t->params)->arg,
-        .params = ((const user_params *)t->params)->value,
-        .ask = *t->ask,
-        .clients = t->clients,
-        .first = t->is_first_turn,
-        .initial = t->start_model,
-        .down = r->vec,
-        .down_scalars = r->num,
-        .state = t->state,
-        .scalars = t->scalars,
-        .work = t->work,
-        .up = t->up,
-        .up_scalars = t->up_scalars,
-        .failure = t->failure,
-    };
-}
-
-static void check_posed(const fl_problem *p, fl_failure *f)
-{
-    char text[160];
-    if (!p->start) fl_failed(f, "the problem has no `start`");
-    if (isfinite(p->lr) && isfinite(p->rho)) return;
-    fli_snprintf(text, sizeof text, "the problem has lr %g and rho %g, but both are numbers", p->lr, p->rho);
-    fl_failed(f, text);
-}
-
-static void pose(const fli_turn *t, fli_problem *p)
-{
-    const user_method *o = self_of(t->params);
-    received r;
-    if (o->hides) memset(t->work[o->does.work], 0xff, fli_bytes(t->space));
-    fl_turn turn = turn_of(o, t, &r);
-    fl_problem posed = {.lr = p->lr, .steps = p->steps};
-    fli_registry_enter(o->does.traits);
-    if (o->does.pose(&turn, &posed))
-        fl_failed(t->failure, NULL);
-    else
-        check_posed(&posed, t->failure);
-    fli_registry_leave(o->does.traits);
-    p->start = posed.start;
-    p->anchor = posed.anchor;
-    p->rho = posed.anchor ? posed.rho : 0;
-    p->shift = posed.shift;
-    p->lr = posed.lr;
-    p->steps = posed.steps;
-}
-
-static void answer(const fli_turn *t, const fli_answer *a)
-{
-    const user_method *o = self_of(t->params);
-    received r;
-    fl_turn turn = turn_of(o, t, &r);
-    fl_answer got = {a->z, a->gradient, a->weight, a->steps, a->missed};
-    fli_registry_enter(o->does.traits);
-    if (o->does.answer(&turn, &got)) fl_failed(t->failure, NULL);
-    fli_registry_leave(o->does.traits);
-}
-
-/* ---- the server ------------------------------------------------------------------------------------------ */
-
-/* fl_coordinator.engine */
-typedef struct {
-    const fli_server_step *server;
-    int whole; /* a prox may be taken */
-} engine;
-
-static fl_coordinator coordinator_of(const fli_server_step *s, const engine *e)
-{
-    return (fl_coordinator){
-        .space = space_of(s->space),
-        .arg = ((const user_params *)s->params)->arg,
-        .params = ((const user_params *)s->params)->value,
-        .clients = s->clients,
-        .cohort = s->cohort,
-        .cohort_weight = s->cohort_weight,
-        .momentum = s->momentum,
-        .phase = s->phase,
-        .phases = s->phases,
-        .warm_up = s->warm_up,
-        .vec = s->vec,
-        .sum = s->sum,
-        .scalars = s->scalars,
-        .scalar_sum = s->scalar_sum,
-        .engine = e,
-        .failure = s->failure,
-    };
-}
-
-static void step(const fli_server_step *s, int (*call)(const fl_coordinator *s))
-{
-    unsigned traits = self_of(s->params)->does.traits;
-    engine e = {s, 1};
-    fl_coordinator c = coordinator_of(s, &e);
-    fli_registry_enter(traits);
-    if (call(&c)) fl_failed(s->failure, NULL);
-    fli_registry_leave(traits);
-}
-
-static void start(const fli_server_step *s) { step(s, self_of(s->params)->does.start); }
-static void advance(const fli_server_step *s) { step(s, self_of(s->params)->does.advance); }
-
-static void absorb(const fli_server_step *s, const fli_upload *u)
-{
-    const user_method *o = self_of(s->params);
-    engine e = {s, 0};
-    fl_coordinator c = coordinator_of(s, &e);
-    fl_upload up = {*u->ask, (const void *const *)u->up, u->up_scalars, u->staleness};
-    fli_registry_enter(o->does.traits);
-    if (o->does.absorb(&c, &up)) fl_failed(s->failure, NULL);
-    fli_registry_leave(o->does.traits);
-}
-
-void fl_prox(const fl_coordinator *s, double eta, void *x)
-{
-    const engine *e = s->engine;
-    if (e->whole)
-        e->server->prox(e->server->prox_arg, eta, x);
-    else
-        fl_failed(s->failure, "fl_prox is for `start` and `advance`: `absorb` may have a slice of the vectors only");
-}
-
-double fl_weight(const fl_coordinator *s, size_t client)
-{
-    const engine *e = s->engine;
-    return client < s->clients ? e->server->weight(e->server->weight_arg, client) : 0;
-}
-
-/* ---- its rounds ------------------------------------------------------------------------------------------ */
-
-static const fli_solver *solver(const void *params, size_t stage)
-{
-    const fli_solver *found = fli_user_solver_named(self_of(params)->solver[stage]);
-    return found ? found : &fli_solver_sgd; /* a solver that was forgotten: see validate */
-}
-
-static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
-{
-    const user_method *o = self_of(params);
-    (void)clients;
-    for (size_t i = 0; i < o->does.phases; i++)
-        if (!fli_user_solver_named(o->solver[i]))
-            return fli_fail(ctx, FL_ECONFIG, "method '%s' needs the solver '%s', which is no longer there",
-                            o->algo.name, o->solver[i]);
-    return FL_OK;
-}
-
-/* fli_algo.begin */
-static fl_status begin_method(fl_ctx *ctx, void *params)
-{
-    user_params *p = params;
-    const user_calls *does = &p->self->does;
-    fl_failure f = {{0}};
-    fli_registry_enter(does->traits);
-    void *made = does->begin(does->arg, p->value, &f);
-    if (made && fli_has_failed(&f)) does->end(made);
-    fli_registry_leave(does->traits);
-    if (!made || fli_has_failed(&f)) {
-        fl_failed(&f, NULL);
-        return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", p->self->algo.name, f.text);
-    }
-    p->arg = made;
-    p->begun = 1;
-    return FL_OK;
-}
-
-/* fli_algo.end */
-static void end_method(void *params)
-{
-    user_params *p = params;
-    const user_calls *does = &p->self->does;
-    if (!p->begun) return;
-    fli_registry_enter(does->traits);
-    does->end(p->arg);
-    fli_registry_leave(does->traits);
-    p->begun = 0;
-}
-
-static int warms_up(const void *params)
-{
-    (void)params;
-    return 1;
-}
-
-static size_t phases(const void *params, double coin)
-{
-    (void)coin;
-    return self_of(params)->does.phases;
-}
-
-static size_t stage(const void *params, size_t phase, size_t count)
-{
-    (void)params;
-    (void)count;
-    return phase;
-}
-
-static fli_pace pace(const void *params) { return (fli_pace){self_of(params)->does.buffer, 0}; }
-
-/* What a descriptor has beside its tables. */
-static void give_calls(const fl_method *m, fli_algo *a)
-{
-    a->validate = validate;
-    a->solver = solver;
-    a->start = m->start ? start : NULL;
-    a->pose = pose;
-    a->answer = answer;
-    a->absorb = absorb;
-    a->advance = advance;
-    if (m->begin) a->begin = begin_method, a->end = end_method;
-    if (m->warms_up) a->rounds.warms_up = warms_up;
-    if (m->phases > 1) a->rounds.phases = phases;
-    if (m->phases > 1) a->rounds.stage = stage;
-    if (m->buffer) a->async.pace = pace;
-}
-
 /* ---- the list -------------------------------------------------------------------------------------------- */
 
-const fli_algo *fli_algo_at(size_t i, int *by_user)
+const fl_method *fli_algo_at(size_t i, int *by_user)
 {
     size_t k = 0;
     while (k < i && fli_algo_list[k]) k++;
@@ -774,16 +663,14 @@ const fli_algo *fli_algo_at(size_t i, int *by_user)
     return *by_user ? fli_registry_at(&methods, i - k) : fli_algo_list[i];
 }
 
-const fli_algo *fli_user_method_named(const char *name) { return fli_registry_find(&methods, name); }
+const fl_method *fli_user_method_named(const char *name) { return fli_registry_find(&methods, name); }
 
 int fli_user_method_forget(const char *name) { return fli_registry_forget(&methods, name); }
 
 fl_status fli_user_method_add(fl_ctx *ctx, const fl_method *m)
 {
-    user_method *copy = NULL;
+    user_method *own = NULL;
     fl_status s = user_check(ctx, m);
-    if (!s) s = method_copy(ctx, m, &copy);
-    if (s) return s;
-    give_calls(m, &copy->algo);
-    return fli_registry_add(ctx, &methods, m->name, copy);
+    if (!s) s = method_copy(ctx, m, &own);
+    return s ? s : fli_registry_add(ctx, &methods, m->name, own);
 }

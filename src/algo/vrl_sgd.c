@@ -22,32 +22,34 @@ enum { S };   /* client scalar */
 
 static const char *const client[] = {"-D_i", NULL};
 
-static void pose(const fli_turn *t, fli_problem *p)
+static int pose(const fl_turn *t, fl_problem *p)
 {
     /* M_i = (M_i + s x_i) - s x+ */
-    fli_axpy(t->space, -t->scalars[S], t->down[X], t->state[M_I]);
+    fli_axpy(&t->space, -t->scalars[S], t->down[X], t->state[M_I]);
     p->start = t->down[X];
     p->shift = t->state[M_I];
+    return 0;
 }
 
-static void answer(const fli_turn *t, const fli_answer *a)
+static int answer(const fl_turn *t, const fl_answer *a)
 {
-    t->scalars[S] = 1 / (a->weight * t->ask->lr);
-    fli_axpy(t->space, t->scalars[S], a->z, t->state[M_I]);
-    fli_average_answer(t, a);
+    t->scalars[S] = 1 / (a->weight * t->ask.lr);
+    fli_axpy(&t->space, t->scalars[S], a->z, t->state[M_I]);
+    return fli_average_answer(t, a);
 }
 
-static void advance(const fli_server_step *s)
+static int advance(const fl_coordinator *s)
 {
     /* x+ = sum w_i x_i = x + sum w_i (x_i - x), since everyone is here */
-    fli_axpy(s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);
+    fli_axpy(&s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);
+    return 0;
 }
 
-const fli_algo fli_algo_vrl_sgd = {
+const fl_method fli_algo_vrl_sgd = {
     .name = "vrl-sgd",
     .title = "variance-reduced local SGD with everyone taking part",
     .citation = "Liang et al., 2019",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_PLAIN_SGD | FLI_ALGO_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_PLAIN_SGD | FL_METHOD_ADDS,
     .server = fli_average_server,
     .down = fli_average_down,
     .client = client,

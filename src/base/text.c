@@ -30,6 +30,8 @@ static int reserve(fli_text *t, size_t more)
     return 1;
 }
 
+void fl_text_add(fl_text *t, const char *text) { fli_text_add(t, text); }
+
 void fli_text_addn(fli_text *t, const char *s, size_t n)
 {
     if (!reserve(t, n)) return;

@@ -3,9 +3,10 @@
 #define FLI_BASE_TEXT_H
 
 #include "base/ctx.h"
+#include "fedloom_extend.h"
 
 /* Appending to a text that ran out of memory does nothing; ask once at the end (fli_text_ok). */
-typedef struct {
+typedef struct fli_text {
     fl_ctx *ctx;
     char *s; /* always terminated once something was added; NULL before */
     size_t n, capacity;

@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,4 +126,15 @@ void fl_failed(fl_failure *f, const char *sentence)
     fli_snprintf(f->text, sizeof f->text, "%s", sentence && *sentence ? sentence : "no reason was given");
     for (char *c = f->text; *c; c++)
         if ((unsigned char)*c < ' ') *c = ' '; /* one sentence is one line */
+}
+
+int fli_refuse(fl_failure *f, const char *fmt, ...)
+{
+    char text[sizeof f->text];
+    va_list args;
+    va_start(args, fmt);
+    fli_vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    fl_failed(f, text);
+    return 1;
 }

@@ -43,6 +43,9 @@ static inline int fli_has_failed(const fl_failure *f) { return f->text[0] != 0; 
 /* Whether a function of the user's that returned this has failed: it may say so either way. */
 static inline int fli_failed_by(int returned, const fl_failure *f) { return returned || fli_has_failed(f); }
 
+/* The same in the words of a format; returns 1. */
+int fli_refuse(fl_failure *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Around every call of a user's function: with FL_SERIAL among its traits one at a time, over the whole process. A
  * function may lead to another of the user's: the same thread may enter again. */
 void fli_registry_enter(unsigned traits);

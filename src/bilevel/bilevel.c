@@ -54,7 +54,7 @@ double fli_bilevel_lower(const fli_model *m, const void *z, const fli_batch *b, 
 {
     const fli_bilevel *p = m->bilevel;
     const fli_ops *ops = m->space.ops;
-    fli_space lower = fli_lower_space(&m->space, p->upper);
+    fl_space lower = fli_lower_space(&m->space, p->upper);
     const void *y = fli_cat(ops, z, p->upper);
     double l2 = p->common.l2, loss = p->desc->lower(m, z, b, d, scratch);
     if (l2 == 0) return loss;
@@ -66,7 +66,7 @@ void fli_bilevel_product(const fli_model *m, const void *z, const fli_batch *b, 
 {
     const fli_bilevel *p = m->bilevel;
     const fli_ops *ops = m->space.ops;
-    fli_space lower = fli_lower_space(&m->space, p->upper);
+    fl_space lower = fli_lower_space(&m->space, p->upper);
     p->desc->product(m, z, b, v, out, scratch);
     if (p->common.l2 != 0) fli_axpy(&lower, p->common.l2, fli_cat(ops, v, p->upper), fli_at(ops, out, p->upper));
 }

@@ -65,13 +65,13 @@ void fli_bilevel_product(const fli_model *m, const void *z, const fli_batch *b, 
                          void *scratch);
 
 /* The blocks as spaces, and where the lower one starts. */
-static inline fli_space fli_upper_space(const fli_space *s, size_t upper)
+static inline fl_space fli_upper_space(const fl_space *s, size_t upper)
 {
-    return (fli_space){s->ops, upper, s->place};
+    return fli_space_of(s->ops, upper, s->place);
 }
-static inline fli_space fli_lower_space(const fli_space *s, size_t upper)
+static inline fl_space fli_lower_space(const fl_space *s, size_t upper)
 {
-    return (fli_space){s->ops, s->n - upper, s->place};
+    return fli_space_of(s->ops, s->n - upper, s->place);
 }
 
 /* Parameters in the upper block: all of them where there is a single level. */

@@ -6,9 +6,9 @@
 
 struct fli_broadcast_cache {
     fl_ctx *ctx;
-    const fli_algo *algo;
+    const fl_method *algo;
     const void *params;
-    fli_space space;
+    fl_space space;
     size_t upper;
     fli_message kept; /* vectors that are never kept stay unused */
     void **table;     /* of the view */
@@ -25,21 +25,21 @@ static int keeps(const fl_part *p)
     return fli_part_is_vector(p) && (p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH);
 }
 
-static int keeps_vector(const fli_algo *a, size_t vector)
+static int keeps_vector(const fl_method *a, size_t vector)
 {
     for (const fl_part *p = a->down; p->name; p++)
         if (keeps(p) && p->at == vector) return 1;
     return 0;
 }
 
-static int keeps_any(const fli_algo *a)
+static int keeps_any(const fl_method *a)
 {
     for (const fl_part *p = a->down; p->name; p++)
         if (keeps(p)) return 1;
     return 0;
 }
 
-fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a,
+fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fl_method *a,
                                   const void *params, fli_broadcast_cache **out)
 {
     *out = NULL;
@@ -74,7 +74,7 @@ void fli_broadcast_cache_free(fli_broadcast_cache *c)
 static void keep(fli_broadcast_cache *c, const fl_part *p, const fli_message *down)
 {
     const fli_ops *ops = c->space.ops;
-    fli_space range = c->space;
+    fl_space range = c->space;
     size_t first;
     range.n = fli_part_range(p, c->space.n, c->upper, &first);
     fli_copy(&range, fli_cat(ops, down->vec[p->at], first), fli_at(ops, c->kept.vec[p->at], first));
@@ -149,7 +149,7 @@ fl_status fli_broadcast_cache_load(fli_broadcast_cache *c, fli_loader *in)
     return fli_loader_status(in);
 }
 
-size_t fli_broadcast_cache_vectors(const fli_algo *a, const void *params, size_t phases)
+size_t fli_broadcast_cache_vectors(const fl_method *a, const void *params, size_t phases)
 {
     size_t vectors = keeps_any(a) ? fli_parts_vectors(a->down) : 0;
     for (size_t at = 0; vectors && at < phases; at++) {

@@ -1,5 +1,7 @@
 /* Figures, the clients' side: losses, hits, gradients and potentials of models on a client's samples, as asks that are
  * no turns want them; nothing of a client changes. Also the threads that do it, with memory for each (workers.h). */
+#include "algo/user_method.h"
+#include "base/number.h"
 #include "client/clients.h"
 #include "model/model.h"
 #include "model/semi.h"
@@ -139,7 +141,7 @@ static fl_status look_ahead(measurement *c)
 }
 
 /* The squared gradient of what an own model is trained on, in that model: with this evaluation, in this space. */
-static fl_status own_gradient_in(measurement *c, fli_eval *eval, const fli_space *s, const void *x, const void *own)
+static fl_status own_gradient_in(measurement *c, fli_eval *eval, const fl_space *s, const void *x, const void *own)
 {
     const fli_evaluate_side *side = c->side;
     int mixes = side->setup->algo->personal.mix != NULL;
@@ -293,37 +295,68 @@ static double potential_value(measurement *c, const void *at, void *gradient)
 {
     const fli_latent *latent = c->side->setup->model->latent;
     fli_objective_at where = point_of(c, at, NULL);
-    if (!latent || !(c->side->setup->algo->traits & FLI_ALGO_BLOCKS))
+    if (!latent || !(c->side->setup->algo->traits & FL_METHOD_BLOCKS))
         return fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
     double f = fli_eval_objective(c->eval, &c->view, &where, gradient).value + decay(c, at);
     return latent->kept && !latent->every && where.kept ? f : NAN;
 }
 
 /* The method says where it wants f_i and the gradient, and what it makes of them. */
+static fl_status ask_potential(measurement *c, fl_turn *t, void *gradient)
+{
+    const fli_evaluate_side *s = c->side;
+    const fl_potential *p = &s->setup->algo->theory.potential;
+    fl_failure failure = {{0}};
+    t->failure = &failure;
+    fli_algo_enter(s->setup->algo);
+    const void *at = p->point(t);
+    fli_algo_leave(s->setup->algo);
+    if (!at) fl_failed(&failure, "it has no point");
+    if (!fli_has_failed(&failure)) {
+        double f = potential_value(c, at, gradient);
+        fli_axpy(&s->space, fli_model_decay(s->setup->model, c->view.n_train), at, gradient);
+        fli_algo_enter(s->setup->algo);
+        p->client(t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
+        fli_algo_leave(s->setup->algo);
+    }
+    if (!fli_has_failed(&failure)) return FL_OK;
+    fl_failure *why = &c->exchange->why;
+    fli_snprintf(why->text, sizeof why->text, "method %s failed in its potential at client %u: %s",
+                 s->setup->algo->name, t->ask.client, failure.text);
+    return fli_fail(s->ctx, FL_ECALLBACK, "%s", why->text);
+}
+
+/* Of the server's vectors there is the model alone. */
 static fl_status potential(measurement *c)
 {
     const fli_evaluate_side *s = c->side;
-    const fli_space *space = &s->space;
+    const fl_space *space = &s->space;
     const fli_message *sent = c->exchange->down;
-    const fli_potential *p = &s->setup->algo->theory.potential;
-    fli_turn t = {.space = space,
-                  .params = s->setup->params,
-                  .ask = c->ask,
-                  .clients = s->setup->clients,
-                  .start_model = c->start,
-                  .down = (const void *const *)sent->vec,
-                  .down_scalars = sent->num,
-                  .state = c->kept,
-                  .scalars = (double *)c->scalars, /* to be read */
-                  .watched = s->setup->measure_potential};
-    void *gradient = fli_vector_alloc(s->ctx, space, fli_bytes(space));
-    if (!gradient) return FL_ENOMEM;
-    const void *at = p->point(&t);
-    double f = potential_value(c, at, gradient);
-    fli_axpy(space, fli_model_decay(s->setup->model, c->view.n_train), at, gradient);
-    p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
+    size_t vectors = fli_names_count(s->setup->algo->server), stride = fli_vector_stride(space);
+    fl_turn t = {.space = *space,
+                 .arg = fli_method_arg(s->setup->algo, s->setup->params),
+                 .bound = s->setup->params,
+                 .ask = *c->ask,
+                 .sent = 1,
+                 .away = (c->ask->flags & FLI_ASK_AWAY) != 0,
+                 .clients = s->setup->clients,
+                 .initial = c->start,
+                 .down = (const void *const *)sent->vec,
+                 .down_scalars = sent->num,
+                 .state = c->kept,
+                 .scalars = (double *)c->scalars, /* to be read */
+                 .watched = s->setup->measure_potential};
+    int hides = (s->setup->algo->traits & FLI_METHOD_REGISTERED) != 0;
+    char *gradient = fli_vector_alloc(s->ctx, space, hides ? 2 * stride : stride);
+    const void **seen = hides ? fli_alloc(s->ctx, vectors, sizeof *seen) : NULL;
+    double *numbers = hides ? fli_alloc(s->ctx, s->setup->algo->server_scalars + 1, sizeof *numbers) : NULL;
+    fl_status status = gradient && (!hides || (seen && numbers)) ? FL_OK : FL_ENOMEM;
+    if (!status && hides) fli_method_hide(s->setup->algo, 1, seen, numbers, gradient + stride, &t);
+    if (!status) status = ask_potential(c, &t, gradient);
+    fli_free(seen);
+    fli_free(numbers);
     fli_vector_free(space, gradient);
-    return FL_OK;
+    return status;
 }
 
 static fl_status measure(measurement *c)
@@ -353,9 +386,9 @@ static fl_status own_model_up(const measurement *c)
 static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
 {
     uint32_t flags = x->ask.flags;
-    fli_derivative d = {.work = flags & FLI_LEVELS_PRODUCT ? FLI_WORK_PRODUCT
-                                : flags & FLI_LEVELS_UPPER ? FLI_WORK_UPPER_GRADIENT
-                                                           : FLI_WORK_LOWER_GRADIENT,
+    fli_derivative d = {.work = flags & FLI_LEVELS_PRODUCT ? FL_WORK_PRODUCT
+                                : flags & FLI_LEVELS_UPPER ? FL_WORK_UPPER_GRADIENT
+                                                           : FL_WORK_LOWER_GRADIENT,
                         .z = x->down->vec[0],
                         .v = flags & FLI_LEVELS_PRODUCT ? x->down->vec[1] : NULL,
                         .value = flags & FLI_LEVELS_UPPER ? x->up.num : NULL,
@@ -376,19 +409,18 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
 static fl_status begin(measurement *c)
 {
     const fli_evaluate_side *side = c->side;
-    const fli_algo *a = side->setup->algo;
+    const fl_method *a = side->setup->algo;
     const fli_exchange *x = c->exchange;
     uint32_t client = x->ask.client;
     int wants_own = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
-    int looks = (wants_own && a->personal.model) || x->ask.flags & FLI_FIGURES_POTENTIAL;
+    size_t own = fli_algo_own_model(a);
+    int looks = (wants_own && own) || x->ask.flags & FLI_FIGURES_POTENTIAL;
     fl_status s = looks ? fli_store_peek(side->store, client, &c->kept) : FL_OK;
     if (s) return s;
     c->scalars = c->kept ? fli_store_scalars(side->store, client) : NULL;
     c->start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
-    c->own = !a->personal.model ? c->x : c->kept ? c->kept[a->personal.model - 1] : c->start ? c->start : c->x;
-    c->mix = a->personal.mix && wants_own
-                 ? a->personal.mix(side->setup->params, client, fli_store_scalars(side->store, client))
-                 : 1;
+    c->own = !own ? c->x : c->kept ? c->kept[own - 1] : c->start ? c->start : c->x;
+    c->mix = wants_own ? fli_algo_mix(a, side->setup->params, client, fli_store_scalars(side->store, client)) : 1;
     if (x->ask.kind == FLI_ASK_OWN_MODEL) return FL_OK;
     s = fli_view_open(side->ctx, side->setup->fed, client, &c->view);
     c->viewed = !s;

@@ -1,5 +1,6 @@
 #include "client/clients.h"
 
+#include "algo/user_method.h"
 #include "client/store.h"
 
 #include <inttypes.h>
@@ -15,10 +16,12 @@ enum { ANSWERED = 4 };
 typedef struct {
     fli_task task;
     int finite, own_finite; /* its answer; the own model in that */
-    fli_turn turn;
+    fl_turn turn;
     fli_view view;
     fli_client_state kept;
-    fli_message work; /* the algorithm's scratch vectors */
+    fli_message work;     /* the algorithm's scratch vectors */
+    const void **seen;    /* what is shown of the server, of methods that do not see all of it */
+    double *seen_numbers; /* (fli_method_hide) */
     fli_exchange *exchange;
     fl_failure failure;
 } turn_slot;
@@ -40,7 +43,7 @@ struct fli_clients {
     fl_ctx *ctx;
     fli_clients_spec spec;
     const fli_setup *setup;
-    fli_space space;
+    fl_space space;
     fli_solvers solvers;      /* of the method's stages, each once, */
     void **caches[FL_STAGES]; /* and what each keeps, per client that is here; NULL: nothing */
     fli_store *store;
@@ -53,6 +56,15 @@ struct fli_clients {
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
+static fl_status make_seen(fli_clients *c, turn_slot *t)
+{
+    const fl_method *a = c->setup->algo;
+    if (!fli_method_hides(a)) return FL_OK;
+    t->seen = fli_alloc(c->ctx, fli_names_count(a->server), sizeof *t->seen);
+    t->seen_numbers = fli_alloc(c->ctx, a->server_scalars + 1, sizeof *t->seen_numbers);
+    return t->seen && t->seen_numbers ? FL_OK : FL_ENOMEM;
+}
+
 /* Memory for this many turns. */
 static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
 {
@@ -61,7 +73,7 @@ static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
         turn_slot *t = &w->slots[w->ready];
         fl_status s = fli_task_init(c->ctx, roomiest, &c->space, &t->task);
         if (!s && (s = fli_message_init(c->ctx, &c->space, c->setup->algo->work, 0, &t->work))) fli_task_fini(&t->task);
-        if (s) return s;
+        if (s || (s = make_seen(c, t))) return s;
     }
     return FL_OK;
 }
@@ -136,7 +148,7 @@ static fl_status state_new(fli_clients *c)
  * looked at, so nobody looks there. */
 static void *const *second_block(const fli_clients *c)
 {
-    if (c->setup->algo->async.pace) return NULL;
+    if (fli_algo_is_async(c->setup->algo)) return NULL;
     for (size_t k = 0; k < c->solvers.count; k++)
         if (c->solvers.at[k]->second_block) return c->caches[k];
     return NULL;
@@ -186,6 +198,8 @@ static void workspace_free(const fli_clients *c, workspace *w)
     for (size_t i = 0; i < w->ready; i++) {
         fli_task_fini(&w->slots[i].task);
         fli_message_fini(&w->slots[i].work);
+        fli_free(w->slots[i].seen);
+        fli_free(w->slots[i].seen_numbers);
     }
     fli_free(w->slots);
     fli_free(w->turns);
@@ -214,7 +228,7 @@ void fli_clients_free(fli_clients *c)
 /* Which of the solvers an ask is for. */
 static size_t solver_of(const fli_clients *c, const fl_ask *ask)
 {
-    return c->solvers.of[fli_algo_stage(c->setup->algo, c->setup->params, ask)];
+    return c->solvers.of[fli_algo_stage(c->setup->algo, c->setup->params, ask->phase, ask->phases)];
 }
 
 /* The mini-batches of a turn. Every phase of a round has its own. */
@@ -231,18 +245,21 @@ static fli_rng batches(const fli_clients *c, const fl_ask *ask)
     return rng;
 }
 
-static fli_turn turn_of(const fli_clients *c, turn_slot *t)
+static fl_turn turn_of(const fli_clients *c, turn_slot *t)
 {
     const fl_ask *ask = &t->exchange->ask;
     const fli_message *down = t->exchange->down;
-    return (fli_turn){
-        .space = &c->space,
-        .params = c->setup->params,
-        .ask = ask,
+    const fl_method *a = c->setup->algo;
+    fl_turn turn = {
+        .space = c->space,
+        .arg = fli_method_arg(a, c->setup->params),
+        .bound = c->setup->params,
+        .ask = *ask,
         .clients = c->setup->clients,
-        .stage = fli_algo_stage(c->setup->algo, c->setup->params, ask),
-        .is_first_turn = t->kept.first,
-        .start_model = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
+        .stage = fli_algo_stage(a, c->setup->params, ask->phase, ask->phases),
+        .first = t->kept.first,
+        .sent = (ask->flags & FLI_ASK_HAS_BODY) != 0,
+        .initial = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
         .down = (const void *const *)down->vec,
         .down_scalars = down->num,
         .history = down->history,
@@ -254,6 +271,9 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .up_scalars = t->exchange->up.num,
         .failure = &t->failure,
     };
+    if (t->seen)
+        fli_method_hide(a, fli_names_count(a->server), t->seen, t->seen_numbers, t->work.vec[a->work - 1], &turn);
+    return turn;
 }
 
 /* After a call of the method's. */
@@ -314,7 +334,7 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     t->task.seed = c->setup->seed;
     t->task.client = client;
     if (!(x->status = may_call(c, t))) {
-        c->setup->algo->pose(&t->turn, &t->task.problem);
+        fli_algo_pose(c->setup->algo, &t->turn, &t->task.problem);
         x->status = check_call(c, t, "pose");
     }
     if (x->status) end_turn(c, t);
@@ -334,7 +354,7 @@ static fl_status solver_status(fli_clients *c, turn_slot *t)
 /* The own model comes last. */
 static size_t vectors_of(const turn_slot *t, const void **out)
 {
-    const fli_answer *a = &t->task.answer;
+    const fl_answer *a = &t->task.answer;
     const void *all[ANSWERED] = {a->z, a->levels.v, a->gradient, a->pair.own};
     size_t n = 0;
     for (size_t k = 0; !t->task.status && k < ANSWERED; k++)
@@ -389,14 +409,14 @@ static fl_status check(fli_clients *c, turn_slot *t)
 
 static void warn_of_weight(fli_clients *c, const turn_slot *t)
 {
-    const fli_algo *a = c->setup->algo;
-    if (!t->task.answer.guessed || !(a->traits & (FLI_ALGO_PLAIN_SGD | FLI_ALGO_NORMALISES))) return;
+    const fl_method *a = c->setup->algo;
+    if (!t->task.answer.guessed || !(a->traits & (FL_METHOD_PLAIN_SGD | FL_METHOD_NORMALISES))) return;
     if (!atomic_flag_test_and_set(&c->warned))
         fli_log(c->ctx, FL_LOG_WARNING,
                 "%s %s: solver %s has not said the weight of its gradients, so the %s may be wrong", a->name,
-                a->traits & FLI_ALGO_PLAIN_SGD ? "is defined for plain SGD" : "divides by the weight of the gradients",
+                a->traits & FL_METHOD_PLAIN_SGD ? "is defined for plain SGD" : "divides by the weight of the gradients",
                 c->solvers.at[solver_of(c, &t->exchange->ask)]->name,
-                a->traits & FLI_ALGO_PLAIN_SGD ? "corrections" : "average");
+                a->traits & FL_METHOD_PLAIN_SGD ? "corrections" : "average");
 }
 
 static void answer(fli_clients *c, turn_slot *t)
@@ -404,7 +424,7 @@ static void answer(fli_clients *c, turn_slot *t)
     fli_exchange *x = t->exchange;
     if (!(x->status = check(c, t)) && !(x->status = may_call(c, t))) {
         warn_of_weight(c, t);
-        c->setup->algo->answer(&t->turn, &t->task.answer);
+        fli_algo_answer(c->setup->algo, &t->turn, &t->task.answer);
         x->status = check_call(c, t, "answer");
         x->spent = t->task.answer.steps;
         x->missed = t->task.answer.missed;

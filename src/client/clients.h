@@ -53,7 +53,7 @@ fl_status fli_clients_load(fli_clients *c, fli_loader *in);
 typedef struct {
     fl_ctx *ctx;
     const fli_setup *setup;
-    fli_space space; /* of vectors in messages and state */
+    fl_space space; /* of vectors in messages and state */
     fli_store *store;
     void *const *kept; /* per client that is here: where a solver keeps the second block; NULL: hidden */
 } fli_evaluate_side;

@@ -36,7 +36,7 @@ typedef struct {
 } fli_client_state;
 
 typedef struct {
-    fli_space space;
+    fl_space space;
     size_t clients, vectors, scalars;
     size_t budget; /* bytes; 0: no limit */
     const char

@@ -15,7 +15,7 @@ double fli_ask_params_coin(const fli_ask_params *a, size_t round)
 }
 
 /* Steps in the epochs of a client that said this when it joined. */
-static fli_epochs epochs_of(const fli_ask_params *a, const fli_card *card)
+static fl_epochs epochs_of(const fli_ask_params *a, const fli_card *card)
 {
     size_t unlabelled = (size_t)card->unlabelled;
     return fli_epochs_of(a->setup->model, &a->setup->sgd, (size_t)card->samples - unlabelled, unlabelled);
@@ -24,7 +24,7 @@ static fli_epochs epochs_of(const fli_ask_params *a, const fli_card *card)
 static size_t steps_of(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     if (a->setup->algo->rounds.steps)
-        return a->setup->algo->rounds.steps(a->setup->params, fli_ask_params_coin(a, round));
+        return fli_algo_steps(a->setup->algo, a->setup->params, fli_ask_params_coin(a, round));
     return fli_local_steps(&a->local->work, a->setup->seed, turn, client, epochs_of(a, card).all);
 }
 
@@ -63,7 +63,7 @@ double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t clie
 
 double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fl_ask *ask)
 {
-    fli_epochs e = epochs_of(a, card);
+    fl_epochs e = epochs_of(a, card);
     size_t cost = fli_algo_cost(a->setup->algo, a->setup->params, &a->setup->solvers, ask, &e);
     fli_wire w;
     fli_wire_of(a->setup->model, a->setup->classes, a->setup->algo, a->setup->params, ask, &w);

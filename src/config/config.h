@@ -23,7 +23,7 @@ typedef struct {
 /* What a client that said this when it joined is asked to do in a turn that begins after `round` server steps: its
  * stream, steps, lr and probability. */
 fl_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, size_t turn, uint32_t client);
-/* The method's fli_two_levels.work of that client's turns, in the mean over the rounds that may come. */
+/* The method's fl_two_levels.work of that client's turns, in the mean over the rounds that may come. */
 double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t client);
 /* Simulated seconds of the turn of that client that such an ask is for; there must be a system. */
 double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fl_ask *ask);

@@ -71,11 +71,11 @@ static void add_levels(fli_text *t)
     fli_text_add(t, "sent: of every vector only the blocks that are needed\n");
 }
 
-static void add_tuned(fli_text *t, const fli_algo *a)
+static void add_tuned(fli_text *t, const fl_method *a)
 {
-    const fli_tune_range *first = fli_algo_tune(a);
+    const fl_tune_range *first = fli_algo_tune(a);
     fli_text_add(t, "tuned by default:");
-    for (const fli_tune_range *r = first; r->key; r++)
+    for (const fl_tune_range *r = first; r->key; r++)
         fli_text_addf(t, "%s %s from %g to %g%s", r == first ? "" : ",", r->key, r->from, r->to,
                       r->log ? " (log)" : "");
     fli_text_add(t, "\n");
@@ -83,37 +83,37 @@ static void add_tuned(fli_text *t, const fli_algo *a)
 
 static void describe_algo(fli_text *t, const void *desc)
 {
-    const fli_algo *a = desc;
+    const fl_method *a = desc;
     fli_text_add(
-        t, a->traits & FLI_ALGO_EVERYONE ? "takes part: every client in every round (participation: everyone)\n"
-           : a->traits & FLI_ALGO_BYSTANDERS
+        t, a->traits & FL_METHOD_EVERYONE ? "takes part: every client in every round (participation: everyone)\n"
+           : a->traits & FL_METHOD_BYSTANDERS
                ? "takes part: every client in every round; `participation` chooses those that do the method's local "
                  "steps\n"
-           : a->async.pace ? "takes part: everyone, or a fixed number at a time (participation: uniform)\n"
-                           : "takes part: any cohort\n");
-    fli_text_add(t, a->traits & FLI_ALGO_UNIFORM
+           : fli_algo_is_async(a) ? "takes part: everyone, or a fixed number at a time (participation: uniform)\n"
+                                  : "takes part: any cohort\n");
+    fli_text_add(t, a->traits & FL_METHOD_UNIFORM
                         ? "client weights: equal, w_i = 1/N\n"
                         : "client weights: by samples, w_i = n_i/n, unless `weights` is uniform\n");
-    if (a->async.pace)
+    if (fli_algo_is_async(a))
         fli_text_add(t, "asynchronous: the server takes uploads as they come; a server step counts as a round\n");
-    if (a->traits & FLI_ALGO_COMPOSITE) fli_text_add(t, "composite problems: yes, with any `regularizer`\n");
-    if (a->traits & FLI_ALGO_PLAIN_SGD)
+    if (a->traits & FL_METHOD_COMPOSITE) fli_text_add(t, "composite problems: yes, with any `regularizer`\n");
+    if (a->traits & FL_METHOD_PLAIN_SGD)
         fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
-    if (a->traits & FLI_ALGO_TOUCHES) fli_text_add(t, "arithmetic: touches its vectors itself: stays on the CPU\n");
-    if (a->traits & FLI_ALGO_BLOCKS)
+    if (a->traits & FL_METHOD_TOUCHES) fli_text_add(t, "arithmetic: touches its vectors itself: stays on the CPU\n");
+    if (a->traits & FL_METHOD_BLOCKS)
         fli_text_add(t, "objective: made for one with a second block on the clients, such as pseudo labels (`semi`)\n");
-    if (a->traits & FLI_ALGO_LABELLED) fli_text_add(t, "objective: labelled samples alone, whatever `semi` says\n");
+    if (a->traits & FL_METHOD_LABELLED) fli_text_add(t, "objective: labelled samples alone, whatever `semi` says\n");
     if (a->personal.mix)
         fli_text_add(
             t, "own models: a client predicts with a mixture of its own and the global model (`metrics.local`)\n");
-    if (a->traits & FLI_ALGO_BILEVEL) add_levels(t);
-    if (a->rounds.phases)
+    if (a->traits & FL_METHOD_BILEVEL) add_levels(t);
+    if (a->rounds.phases || a->phases > 1)
         fli_text_addf(t, "exchanges: several per round, with the same cohort%s; see the column communications\n",
                       a->rounds.redraws ? " unless `cohort` says otherwise" : "");
     add_tuned(t, a);
     add_vectors(t, "kept by a client", a->client, a->client_scalars);
     add_vectors(t, "kept by the server", a->server, 0);
-    if (a->rounds.stage) {
+    if (a->rounds.stage || a->phases > 1) {
         add_parts(t, "up, as an exchange needs it", a->up);
         add_parts(t, "down, as an exchange needs it", a->down);
         return;
@@ -121,7 +121,8 @@ static void describe_algo(fli_text *t, const void *desc)
     add_sent(t, "up, per client and round", a->up, FL_IN_PHASE(0), 0);
     add_sent(t, "down, per client and round", a->down, FL_IN_PHASE(0), 0);
     add_sent(t, "down, in a client's first turn", a->down, FL_AT_FIRST, FL_IN_PHASE(0));
-    if (a->rounds.warms_up) add_sent(t, "up, per client, before the first round", a->up, FL_IN_WARM_UP, FL_IN_PHASE(0));
+    if (a->rounds.warms_up || a->warms_up)
+        add_sent(t, "up, per client, before the first round", a->up, FL_IN_WARM_UP, FL_IN_PHASE(0));
     if (a->rounds.exchanges)
         fli_text_add(t, "exchange: its keys may leave it out of rounds; nothing is sent up then\n");
 }
@@ -221,24 +222,28 @@ static int system_item(size_t i, fli_item *out)
 }
 
 /* fli_item.bound */
-static void algo_bound(const void *desc, void *params)
-{
-    const fli_algo *a = desc;
-    if (a->bound) a->bound(a, params);
-}
+static void algo_bound(const void *desc, void *params) { fli_method_bound(desc, params); }
 
-static int give_algo(const fli_algo *d, int by_user, fli_item *out)
+static int give_algo(const fl_method *d, int by_user, fli_item *out)
 {
     if (d)
-        *out = (fli_item){d->name,        d->title, d->citation,   NULL,    d->keys,
-                          d->params_size, d,        describe_algo, by_user, algo_bound};
+        *out = (fli_item){.name = d->name,
+                          .title = d->title,
+                          .citation = d->citation,
+                          .keys = d->keys,
+                          .params_size = d->params_size,
+                          .desc = d,
+                          .more = describe_algo,
+                          .by_user = by_user,
+                          .params_head = fli_method_head(d),
+                          .bound = algo_bound};
     return d != NULL;
 }
 
 static int algo_item(size_t i, fli_item *out)
 {
     int by_user;
-    const fli_algo *d = fli_algo_at(i, &by_user);
+    const fl_method *d = fli_algo_at(i, &by_user);
     return give_algo(d, by_user, out);
 }
 
@@ -321,6 +326,12 @@ int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
     for (size_t i = 0; kind->item(i, out) && !out->by_user; i++)
         if (!strcmp(out->name, name)) return 1;
     return (kind->users && kind->users(name, out)) || find_unlisted(kind, name, out);
+}
+
+void *fli_item_params(fli_arena *a, const fli_item *item)
+{
+    char *block = fli_arena_alloc(a, 1, item->params_head + item->params_size + 1);
+    return block ? block + item->params_head : NULL;
 }
 
 int fli_item_has_key(const fli_item *item, const char *key)

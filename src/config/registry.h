@@ -15,7 +15,9 @@ typedef struct {
     /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */
     void (*more)(fli_text *t, const void *desc);
     int by_user; /* a user registered it (fedloom_extend.h); such things come last */
-    /* Called on its parameters once they have been bound, or could not be; NULL: nothing to do. */
+    /* Of methods that users registered (algo/user_method.h): what lies before its parameters, and what is called on
+     * them once they have been bound, or could not be; NULL: nothing. */
+    size_t params_head;
     void (*bound)(const void *desc, void *params);
 } fli_item;
 
@@ -31,6 +33,8 @@ extern const fli_kind fli_kinds[]; /* ends with section NULL */
 
 const fli_kind *fli_kind_find(const char *section); /* singular or plural; NULL if unknown */
 int fli_item_find(const fli_kind *kind, const char *name, fli_item *out);
+/* Its parameters, zeroed; NULL: FL_ENOMEM. */
+void *fli_item_params(fli_arena *a, const fli_item *item);
 int fli_item_has_key(const fli_item *item, const char *key); /* of its own, not of its section */
 /* fl_name_fn over the items of a kind, for suggestions. */
 const char *fli_item_name(const void *kind, size_t i);

@@ -1,6 +1,7 @@
 /* Rules between keys: the problems found and their places in the file, the rules that need the data, and how a table of
  * rules is checked. The rules of settings alone are in rules_settings.c. */
 #include "base/number.h"
+#include "algo/user_method.h"
 #include "config/settings.h"
 #include "device/device.h"
 #include "engine/async.h"
@@ -128,7 +129,7 @@ fl_status fli_problems_fini(fli_problems *p)
 
 /* ==== rules that need the data or the model ================================================================ */
 
-static const fli_algo *algo(const fli_rule_facts *k) { return k->settings->algorithm.item.desc; }
+static const fl_method *algo(const fli_rule_facts *k) { return k->settings->algorithm.item.desc; }
 static int model_has(const fli_rule_facts *k, unsigned trait) { return k->model && k->model->desc->traits & trait; }
 
 /* ---- accuracy goals need something to be accurate on ------------------------------------------------------ */
@@ -310,8 +311,8 @@ static fl_status method_lists(const fli_rule_facts *k)
 /* A method looks at its parameters when its lists have the right lengths. */
 static fl_status method_parameters(const fli_rule_facts *k)
 {
-    if (!algo(k)->validate) return FL_OK;
-    if (!method_lists(k)) return algo(k)->validate(k->ctx, k->settings->algorithm.params, k->fed->clients);
+    const fli_choice *method = &k->settings->algorithm;
+    if (!method_lists(k)) return fli_method_validate(k->ctx, method->item.desc, method->params, k->fed->clients);
     fli_clear(k->ctx); /* that is said already */
     return FL_OK;
 }

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-static const fli_algo *algo(const fli_rule_facts *k) { return k->settings->algorithm.item.desc; }
+static const fl_method *algo(const fli_rule_facts *k) { return k->settings->algorithm.item.desc; }
 static int has_trait(const fli_rule_facts *k, unsigned trait) { return (algo(k)->traits & trait) != 0; }
-static int in_rounds(const fli_rule_facts *k) { return !algo(k)->async.pace; }
+static int in_rounds(const fli_rule_facts *k) { return !fli_algo_is_async(algo(k)); }
 static int real_clock(const fli_rule_facts *k) { return k->settings->top.clock == FLI_CLOCK_REAL; }
 static int is(const fli_choice *c, const char *name) { return !strcmp(c->item.name, name); }
 static int no_devices(const fli_rule_facts *k) { return is(&k->settings->devices, "none"); }
@@ -98,10 +98,10 @@ static int mapping_unmeasured(const fli_rule_facts *k)
 {
     return stops_by_mapping(k) && !k->settings->metrics.gradient_mapping;
 }
-static int mapping_of_levels(const fli_rule_facts *k) { return stops_by_mapping(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int mapping_of_levels(const fli_rule_facts *k) { return stops_by_mapping(k) && has_trait(k, FL_METHOD_BILEVEL); }
 static int mapping_of_one_block(const fli_rule_facts *k)
 {
-    return stops_by_mapping(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FLI_ALGO_LABELLED);
+    return stops_by_mapping(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FL_METHOD_LABELLED);
 }
 
 static int stops_by_gradient(const fli_rule_facts *k) { return k->settings->stop.gradient2 > 0; }
@@ -112,20 +112,20 @@ static int gradient_unmeasured(const fli_rule_facts *k)
 static int gradient_of_a_part(const fli_rule_facts *k) { return stops_by_gradient(k) && !no_regularizer(k); }
 static int gradient_of_levels(const fli_rule_facts *k)
 {
-    return stops_by_gradient(k) && has_trait(k, FLI_ALGO_BILEVEL);
+    return stops_by_gradient(k) && has_trait(k, FL_METHOD_BILEVEL);
 }
 
 static int gradient_of_one_block(const fli_rule_facts *k)
 {
-    return stops_by_gradient(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FLI_ALGO_LABELLED);
+    return stops_by_gradient(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FL_METHOD_LABELLED);
 }
 
 static int hypergradient_of_one(const fli_rule_facts *k) { return k->settings->metrics.hypergradient && no_levels(k); }
 static int potential_of_labelled(const fli_rule_facts *k)
 {
     return k->settings->metrics.potential && algo(k)->theory.potential.name &&
-           k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED) &&
-           !has_trait(k, FLI_ALGO_BLOCKS);
+           k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FL_METHOD_LABELLED) &&
+           !has_trait(k, FL_METHOD_BLOCKS);
 }
 
 static int own_models_at_work(const fli_rule_facts *k) { return !in_rounds(k) && k->settings->metrics.local; }
@@ -134,20 +134,20 @@ static int own_models_at_work(const fli_rule_facts *k) { return !in_rounds(k) &&
 
 static int everyone_missing(const fli_rule_facts *k)
 {
-    return has_trait(k, FLI_ALGO_EVERYONE) &&
+    return has_trait(k, FL_METHOD_EVERYONE) &&
            !((const fli_participation_desc *)k->settings->sampler.item.desc)->everyone;
 }
 
 static int everyone_late(const fli_rule_facts *k)
 {
-    return has_trait(k, FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS) && drops(k);
+    return has_trait(k, FL_METHOD_EVERYONE | FL_METHOD_BYSTANDERS) && drops(k);
 }
 
-static int not_composite(const fli_rule_facts *k) { return !has_trait(k, FLI_ALGO_COMPOSITE) && !no_regularizer(k); }
+static int not_composite(const fli_rule_facts *k) { return !has_trait(k, FL_METHOD_COMPOSITE) && !no_regularizer(k); }
 
 static int weighs_equally(const fli_rule_facts *k)
 {
-    return has_trait(k, FLI_ALGO_UNIFORM) && k->settings->top.weights == FLI_WEIGHTS_SAMPLES;
+    return has_trait(k, FL_METHOD_UNIFORM) && k->settings->top.weights == FLI_WEIGHTS_SAMPLES;
 }
 
 /* ---- a local solver of the user's ------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static int solver_by_step(const fli_rule_facts *k)
 /* ---- schedules that count steps: their sizes differ within a round ---------------------------------------- */
 
 static int by_step(const fli_rule_facts *k) { return k->settings->local.schedule_by == FLI_BY_STEP; }
-static int one_size_a_round(const fli_rule_facts *k) { return by_step(k) && has_trait(k, FLI_ALGO_PLAIN_SGD); }
+static int one_size_a_round(const fli_rule_facts *k) { return by_step(k) && has_trait(k, FL_METHOD_PLAIN_SGD); }
 static int prox_by_step(const fli_rule_facts *k) { return by_step(k) && !no_regularizer(k); }
 static int counts_nothing(const fli_rule_facts *k) { return by_step(k) && !in_rounds(k); }
 
@@ -200,17 +200,17 @@ static int clients_missing(const fli_rule_facts *k)
 
 /* ---- two levels ------------------------------------------------------------------------------------------ */
 
-static int levels_missing(const fli_rule_facts *k) { return has_trait(k, FLI_ALGO_BILEVEL) && no_levels(k); }
-static int levels_unknown(const fli_rule_facts *k) { return !has_trait(k, FLI_ALGO_BILEVEL) && !no_levels(k); }
+static int levels_missing(const fli_rule_facts *k) { return has_trait(k, FL_METHOD_BILEVEL) && no_levels(k); }
+static int levels_unknown(const fli_rule_facts *k) { return !has_trait(k, FL_METHOD_BILEVEL) && !no_levels(k); }
 
 static int decay_of_levels(const fli_rule_facts *k)
 {
-    return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->model.weight_decay > 0;
+    return has_trait(k, FL_METHOD_BILEVEL) && k->settings->model.weight_decay > 0;
 }
 
 static int momentum_of_levels(const fli_rule_facts *k)
 {
-    return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->local.momentum > 0;
+    return has_trait(k, FL_METHOD_BILEVEL) && k->settings->local.momentum > 0;
 }
 
 static int steps_differ(const fli_rule_facts *k)
@@ -218,12 +218,12 @@ static int steps_differ(const fli_rule_facts *k)
     const fl_reals *r = &k->settings->local.lr_factors;
     int differ = 0;
     for (size_t i = 1; i < r->n; i++) differ |= r->v[i] != r->v[0];
-    return has_trait(k, FLI_ALGO_EQUAL_LR) && differ;
+    return has_trait(k, FL_METHOD_EQUAL_LR) && differ;
 }
 
 static int cohort_changes(const fli_rule_facts *k)
 {
-    return has_trait(k, FLI_ALGO_BILEVEL) && algo(k)->rounds.phases && drops(k);
+    return has_trait(k, FL_METHOD_BILEVEL) && (algo(k)->rounds.phases || algo(k)->phases > 1) && drops(k);
 }
 
 /* ---- clocks: rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time ------ */
@@ -281,8 +281,8 @@ static int coarse_here(const fli_rule_facts *k)
 static int carried_there(const fli_rule_facts *k) { return on_device(k) && !is(&k->settings->executor, "threads"); }
 static int real_there(const fli_rule_facts *k) { return on_device(k) && real_clock(k); }
 static int made_there(const fli_rule_facts *k) { return on_device(k) && k->settings->data.on_demand; }
-static int touches_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FLI_ALGO_TOUCHES); }
-static int levels_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int touches_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FL_METHOD_TOUCHES); }
+static int levels_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FL_METHOD_BILEVEL); }
 static int solver_there(const fli_rule_facts *k) { return on_device(k) && names_solver(k); }
 static int user_model_there(const fli_rule_facts *k) { return on_device(k) && k->settings->objective.item.by_user; }
 

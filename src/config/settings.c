@@ -339,7 +339,7 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
                              near ? fli_meant(near, meant) : ";", sec->name);
     }
     out->exact = fli_arena_strdup(a, name);
-    out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
+    out->params = fli_item_params(a, &out->item);
     return out->params && out->exact ? FL_OK : FL_ENOMEM;
 }
 

@@ -181,7 +181,7 @@ typedef struct {
     const fli_fed *fed;
     const fli_model *model;
     const fli_solvers *solvers;
-    fli_pace pace;  /* of asynchronous methods; buffer 0: not known */
+    fl_pace pace;   /* of asynchronous methods; buffer 0: not known */
     size_t at_work; /* clients of asynchronous methods at a time */
     int compared;   /* one of several runs of a comparison: what only some methods have may be asked of all */
 } fli_rule_facts;

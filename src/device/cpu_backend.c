@@ -347,7 +347,7 @@ static void rate_of(const double *rates, size_t step, fli_sgd_step *s)
 static void take_step(work *k, size_t number)
 {
     const fli_engine_lane *l = k->lane;
-    const fli_space *s = &k->w->model->space;
+    const fl_space *s = &k->w->model->space;
     fli_minibatch_next(&k->batch);
     k->batch.gathered = 0; /* other lanes have been there since */
     rate_of(l->rates, number, &k->step);

@@ -109,6 +109,6 @@ fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_la
                                  fli_rng *const *rng);
 
 /* A vector's length there, and what computes on such vectors. */
-static inline const fli_space *fli_device_space(const fli_device *d) { return &d->model.space; }
+static inline const fl_space *fli_device_space(const fli_device *d) { return &d->model.space; }
 
 #endif

@@ -120,7 +120,7 @@ static fl_status choose_mix(block *b, const trial *q)
 
 static void ask_both(const block *b, const trial *q, fli_engine_outputs o[2])
 {
-    const fli_problem *p = &q->of->t->problem;
+    const fl_problem *p = &q->of->t->problem;
     o[0] = (fli_engine_outputs){.x = p->pair.start, .samples = q->of->samples + q->of->n, .n = q->n, .out = q->outputs};
     o[1] = o[0];
     o[1].x = p->start;
@@ -177,7 +177,7 @@ static fl_status find_gradients(block *b)
 
 /* ---- turns ----------------------------------------------------------------------------------------------- */
 
-static int merges(const fli_problem *p) { return p->shift && p->anchor && p->steps >= 3; }
+static int merges(const fl_problem *p) { return p->shift && p->anchor && p->steps >= 3; }
 
 /* Room there for the terms that some of the tasks have merged. */
 static fl_status room_to_merge(block *b)
@@ -319,7 +319,7 @@ static void answer_sgd(block *b)
     for (size_t i = 0; i < b->count; i++) {
         turn *u = &b->turns[i];
         fli_task *t = u->t;
-        t->answer = (fli_answer){
+        t->answer = (fl_answer){
             .z = t->z, .weight = fli_sgd_course_weight(&in->worker, t, &u->course), .steps = t->problem.steps};
         if (is_pair(in)) {
             t->answer.pair.own = fli_task_vector(t, FIRST);
@@ -333,14 +333,14 @@ static void answer_sgd(block *b)
 
 static void answer_gradient(block *b)
 {
-    const fli_space *s = fli_device_space(b->in->d);
+    const fl_space *s = fli_device_space(b->in->d);
     for (size_t i = 0; i < b->count; i++) {
         fli_task *t = b->turns[i].t;
         s->place->does->lane(s->place, i);
         fli_copy(s, t->problem.start, t->z);
-        t->answer = (fli_answer){.z = t->z,
-                                 .gradient = fli_task_vector(t, FIRST),
-                                 .steps = fli_epoch_steps(&b->in->worker.spec, t->view->n_train)};
+        t->answer = (fl_answer){.z = t->z,
+                                .gradient = fli_task_vector(t, FIRST),
+                                .steps = fli_epoch_steps(&b->in->worker.spec, t->view->n_train)};
     }
     s->place->does->join(s->place);
 }
@@ -369,7 +369,7 @@ static void solve_some(fl_ctx *ctx, instance *in, fli_task *const *tasks, size_t
     fli_arena_init(&b.arena, ctx);
     b.turns = fli_arena_alloc(&b.arena, n, sizeof *b.turns);
     for (size_t i = 0; i < n; i++) {
-        tasks[i]->answer = (fli_answer){0};
+        tasks[i]->answer = (fl_answer){0};
         tasks[i]->status = b.turns ? FL_OK : FL_ENOMEM;
         if (b.turns) b.turns[i] = (turn){.t = tasks[i], .samples = tasks[i]->view->train, .n = tasks[i]->view->n_train};
     }

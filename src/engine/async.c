@@ -138,8 +138,8 @@ struct fli_async {
     fl_ctx *ctx;
     fli_async_spec spec;
     fli_carried_by by;
-    fli_space space;
-    const fli_algo *algo;
+    fl_space space;
+    const fl_method *algo;
     flight *flights; /* at_work of them */
     flight *oldest, *newest;
     size_t version;      /* server steps done */
@@ -579,7 +579,7 @@ static fl_status clock_new(fli_async *a)
     return fli_latest_new(a->ctx, a->bytes, m, &a->real.latest);
 }
 
-fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work)
+fl_status fli_pace_check(fl_ctx *ctx, const fl_pace *pace, size_t at_work)
 {
     size_t oldest = (at_work - 1 + pace->buffer - 1) / pace->buffer;
     if (!pace->tau || pace->tau >= oldest) return FL_OK;
@@ -697,7 +697,7 @@ fli_async_count fli_async_count_take(fli_async *a)
 
 /* What was asked and, if it is there, what came up and how it went; not what was sent down. Loading returns whether it
  * is. */
-static void exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, int there, fli_saver *out)
+static void exchange_save(const fl_space *s, const fl_method *a, const fli_exchange *x, int there, fli_saver *out)
 {
     unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
     fli_ask_write(&x->ask, ask);
@@ -743,7 +743,7 @@ void fli_async_save(fli_async *a, fli_saver *out)
     }
 }
 
-static int exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in)
+static int exchange_load(const fl_space *s, const fl_method *a, size_t clients, fli_exchange *x, fli_loader *in)
 {
     unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
     fli_load_bytes(in, ask, sizeof ask);

@@ -19,7 +19,7 @@ typedef struct fli_async fli_async;
 
 typedef struct {
     fli_exec *exec; /* borrowed, with a method that has a pace */
-    fli_pace pace;
+    fl_pace pace;
     size_t clients;
     size_t at_work; /* clients at work at the same time; on the real clock at most one per thread, if they are here */
     uint64_t seed;  /* of cohorts */
@@ -44,7 +44,7 @@ typedef struct {
 } fli_async_count;
 
 /* Refuses a bound tau that cannot be kept: with m clients at work somebody is up to (m - 1)/buffer server steps old. */
-fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work);
+fl_status fli_pace_check(fl_ctx *ctx, const fl_pace *pace, size_t at_work);
 fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out);
 void fli_async_free(fli_async *a);
 /* Before anything runs, on the virtual clock: it begins at this many seconds. */

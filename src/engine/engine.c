@@ -11,7 +11,7 @@ struct fli_exec {
     fl_ctx *ctx;
     fli_exec_spec spec;
     const fli_setup *setup;
-    fli_space space;
+    fl_space space;
     void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
     fli_workers workers;
     fli_server_state *server;
@@ -75,7 +75,7 @@ static fl_status server_new(fli_exec *e)
         .user_failure = &e->user_failure,
         .partial = e->partial,
     };
-    if (s->setup->algo->traits & FLI_ALGO_BYSTANDERS &&
+    if (s->setup->algo->traits & FL_METHOD_BYSTANDERS &&
         !(e->places = fli_alloc(e->ctx, s->setup->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
     return fli_server_state_new(e->ctx, &spec, &e->server);
@@ -198,7 +198,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
     e->space = spec->setup->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
-    e->partial = spec->inexact && fli_ranked(spec->setup->ranks) && spec->setup->algo->traits & FLI_ALGO_ADDS;
+    e->partial = spec->inexact && fli_ranked(spec->setup->ranks) && spec->setup->algo->traits & FL_METHOD_ADDS;
     fl_status s = fli_ranks_agree(ctx, spec->setup->ranks, sides_new(e)); /* from here on they do things together */
     if (s || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
@@ -231,7 +231,7 @@ const fli_setup *fli_exec_setup(const fli_exec *e) { return e->setup; }
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
 fli_server_state *fli_exec_server_state(fli_exec *e) { return e->server; }
 fli_workers *fli_exec_workers(fli_exec *e) { return &e->workers; }
-const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
+const fl_space *fli_exec_space(const fli_exec *e) { return &e->space; }
 
 /* The mirror lies as the vectors do: in one piece. */
 static size_t mirror_bytes(const fli_exec *e)
@@ -467,7 +467,7 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
 /* True if the round can proceed without missing clients: a single exchange, and no method that needs everyone. */
 static int may_go_on_without_some(const fli_exec *e, const fli_round *r)
 {
-    const unsigned needed = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS;
+    const unsigned needed = FL_METHOD_EVERYONE | FL_METHOD_BYSTANDERS;
     return e->executor->gather && r->phases <= 1 && !(e->setup->algo->traits & needed) && !r->warm_up;
 }
 
@@ -526,10 +526,7 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
     return site ? site : s;
 }
 
-int fli_exec_warms_up(const fli_exec *e)
-{
-    return e->setup->algo->rounds.warms_up && e->setup->algo->rounds.warms_up(e->setup->params);
-}
+int fli_exec_warms_up(const fli_exec *e) { return fli_algo_warms_up(e->setup->algo, e->setup->params); }
 fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
 
 /* ---- what changes ---------------------------------------------------------------------------------------- */
@@ -572,16 +569,16 @@ fl_status fli_exec_load(fli_exec *e, fli_loader *in)
 
 static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
 {
-    const fli_algo *a = spec->setup->algo;
+    const fl_method *a = spec->setup->algo;
     int apart = spec->executor && spec->executor->apart;
-    size_t phases = a->rounds.phases ? a->rounds.phases(spec->setup->params, 0) : 1;
+    size_t phases = fli_algo_phases(a, spec->setup->params, 0);
     int remembers = fli_server_state_remembers(a, spec->setup->params, spec->setup->measure_potential) > 0;
     return fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
            (remembers ? 1 : 0) + fli_broadcast_cache_vectors(a, spec->setup->params, phases) * (apart ? cohort : 1);
 }
 
 /* Of a client at work. */
-static size_t turn_vectors(const fli_algo *a, int async)
+static size_t turn_vectors(const fl_method *a, int async)
 {
     return fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0);
 }
@@ -604,7 +601,7 @@ static double solving_bytes(const fli_model *m, const fli_solvers *all, const fl
 
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async)
 {
-    const fli_algo *a = spec->setup->algo;
+    const fl_method *a = spec->setup->algo;
     double vector = (double)fli_bytes(&spec->setup->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = block_size(spec);
     /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
@@ -626,7 +623,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
 /* A site takes at most as many turns at a time as it has lanes, but their number is not known yet. */
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
 {
-    const fli_algo *a = spec->setup->algo;
+    const fl_method *a = spec->setup->algo;
     const fli_solvers *all = &spec->setup->solvers;
     double vector = (double)fli_vector_stride(&spec->setup->model->space);
     double turn = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->setup->model) +
@@ -636,8 +633,8 @@ double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
 
 double fli_footprint_client(const fli_clients_spec *spec, size_t samples)
 {
-    const fli_algo *a = spec->setup->algo;
-    size_t phases = a->rounds.phases ? a->rounds.phases(spec->setup->params, 0) : 1;
+    const fl_method *a = spec->setup->algo;
+    size_t phases = fli_algo_phases(a, spec->setup->params, 0);
     size_t kept = fli_algo_client_vectors(a, spec->setup->measure_potential) +
                   fli_broadcast_cache_vectors(a, spec->setup->params, phases);
     /* what it keeps is there as often as it may go back; the start model comes beside what is sent */

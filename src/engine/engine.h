@@ -19,7 +19,7 @@ typedef struct {
     fli_after_absorb after_absorb; /* see fli_server_state_spec */
     const fli_executor *executor;  /* NULL: threads */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
-    int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FLI_ALGO_ADDS */
+    int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FL_METHOD_ADDS */
 } fli_exec_spec;
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);
@@ -32,7 +32,7 @@ const fli_exec_spec *fli_exec_spec_of(const fli_exec *e);
 fli_server_state *fli_exec_server_state(fli_exec *e);
 fli_workers *fli_exec_workers(fli_exec *e);
 /* The space of all vectors in messages and state. */
-const fli_space *fli_exec_space(const fli_exec *e);
+const fl_space *fli_exec_space(const fli_exec *e);
 /* The server's vectors in plain memory; [0] is the model x. At a site they are copies as of now. The caller sets the
  * start model, and says so. */
 void *const *fli_exec_server(fli_exec *e);
@@ -56,8 +56,8 @@ typedef struct {
  * that is a warm-up. */
 int fli_exec_warms_up(const fli_exec *e);
 /* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for a
- * method with FLI_ALGO_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go on
- * without some: as if they had not been invited. A client whose model leaves the finite range ends it with
+ * method with FL_METHOD_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go
+ * on without some: as if they had not been invited. A client whose model leaves the finite range ends it with
  * FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */

@@ -305,7 +305,7 @@ static void close_ranks(void *executor)
  * it. */
 static int may_move(const fli_clients_spec *spec)
 {
-    const fli_algo *a = spec->setup->algo;
+    const fl_method *a = spec->setup->algo;
     if (spec->setup->fed->train || fli_algo_client_vectors(a, spec->setup->measure_potential) ||
         fli_algo_client_scalars(a, spec->setup->measure_potential))
         return 0;

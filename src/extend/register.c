@@ -42,7 +42,7 @@ fl_status fl_objective_register(fl_ctx *ctx, const fl_objective *given)
 static fl_status check_solver_name(fl_ctx *ctx, const char *name)
 {
     fl_status s = check_name(ctx, "a solver", "solver", name);
-    int known = !s && fli_user_solver_named(name) && !fli_user_solver(name);
+    int known = !s && fli_algo_solver_named(name) && !fli_user_solver(name);
     for (size_t i = 0; !s && fli_solver_list[i]; i++) known |= !strcmp(fli_solver_list[i]->name, name);
     return known ? taken(ctx, "solver", name) : s;
 }

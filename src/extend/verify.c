@@ -471,7 +471,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
 {
     const json_t *who = json_object_get(round, "clients"), *steps = json_object_get(round, "steps");
     const json_t *talk = json_object_get(round, "communicate");
-    const fli_algo *a = v->plan.setup.algo;
+    const fl_method *a = v->plan.setup.algo;
     size_t m = json_array_size(who);
     if (!m || m > clients(v) || ((steps || steps_matter(v)) && json_array_size(steps) != m))
         return bad(v, "a round's \"clients\" and \"steps\" do not fit together");
@@ -481,7 +481,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
             return bad(v, "a round names an impossible client or number of steps");
     r->asks = v->asks;
     r->count = m;
-    r->phases = a->rounds.phases ? a->rounds.phases(v->plan.setup.params, 0) : 1;
+    r->phases = fli_algo_phases(a, v->plan.setup.params, 0);
     r->flags = (r->flags & FLI_ASK_HAS_BODY) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
     return FL_OK;
 }
@@ -603,7 +603,7 @@ static fl_status run_event(verifier *v, const json_t *event, size_t step, void *
 static fl_status run_events(verifier *v, const json_t *events)
 {
     size_t count = json_array_size(events);
-    const fli_space *space = &v->plan.model->space;
+    const fl_space *space = &v->plan.model->space;
     fli_arena arena;
     fli_exchange x = {0};
     if (v->plan.pace.buffer > 1) return bad(v, "events are server steps, so a buffer must be 1");

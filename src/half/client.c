@@ -108,7 +108,7 @@ static fl_status may_hold(fl_client *c)
 static double effort(const fl_client *c, const fl_ask *ask)
 {
     size_t n = fli_fed_size(c->fed, c->number), unlabelled = fli_fed_unlabelled(c->fed, c->number);
-    fli_epochs e = fli_epochs_of(c->setup.model, &c->setup.sgd, n - unlabelled, unlabelled);
+    fl_epochs e = fli_epochs_of(c->setup.model, &c->setup.sgd, n - unlabelled, unlabelled);
     size_t cost = fli_algo_cost(c->setup.algo, c->setup.params, &c->setup.solvers, ask, &e);
     return (double)cost * (double)fli_batch_size(&c->setup.sgd, n);
 }
@@ -638,7 +638,7 @@ size_t fl_client_ask_bytes(const fl_client *c)
  * its server does: that turns and their phases come in order, each once, and the start model with the first of them. */
 static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_received_ask *e)
 {
-    const fli_algo *a = c->setup.algo;
+    const fl_method *a = c->setup.algo;
     const fl_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) {
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;

@@ -113,8 +113,8 @@ static fl_status bound_weights(fl_ctx *ctx, const fli_settings *s, fli_fed *fed)
 
 static fl_status set_weights(fl_ctx *ctx, const fli_settings *s, const fli_data_shape *clients, fli_fed *fed)
 {
-    const fli_algo *algo = s->algorithm.item.desc;
-    if (s->top.weights == FLI_WEIGHTS_UNIFORM || algo->traits & FLI_ALGO_UNIFORM) return FL_OK;
+    const fl_method *algo = s->algorithm.item.desc;
+    if (s->top.weights == FLI_WEIGHTS_UNIFORM || algo->traits & FL_METHOD_UNIFORM) return FL_OK;
     fl_status status = check_sample_counts(ctx, s, clients, fed);
     return status ? status : bound_weights(ctx, s, fed);
 }

@@ -67,7 +67,7 @@ void fli_wire_slice_write(const fl_part *parts, unsigned moment, const fli_model
         if (parts->what == FL_PART_START)
             copy(out, fli_cat(m->space.ops, from->start, first), bytes, size);
         else if (at_place(parts, from))
-            fli_vector_read(&(fli_space){.place = from->place}, bytes, place(parts, m, from, first), out);
+            fli_vector_read(&(fl_space){.place = from->place}, bytes, place(parts, m, from, first), out);
         else
             copy(out, place(parts, m, from, first), bytes, size);
         out += bytes;
@@ -85,7 +85,7 @@ void fli_wire_slice_read(const fl_part *parts, unsigned moment, const fli_model 
         if (parts->what == FL_PART_START)
             copy(fli_at(m->space.ops, start, first), in, bytes, size);
         else if (at_place(parts, to))
-            fli_vector_write(&(fli_space){.place = to->place}, bytes, in, place(parts, m, to, first));
+            fli_vector_write(&(fl_space){.place = to->place}, bytes, in, place(parts, m, to, first));
         else
             copy(place(parts, m, to, first), in, bytes, size);
         in += bytes;
@@ -150,13 +150,13 @@ static void figures_parts(const fl_ask *ask, size_t numbers, size_t cells, fl_pa
     if (!model && ask->flags & FLI_FIGURES_AHEAD)
         *up++ = (fl_part){"gradient at the next second block", FL_PART_VECTOR, 1, FL_PART_VALUE};
     if (!model && ask->flags & FLI_FIGURES_POTENTIAL)
-        *up++ = (fl_part){"potential", FL_PART_NUMBER, FLI_FIGURES_POTENTIAL_AT, FL_PART_VALUE, 0, FLI_POTENTIAL_TERMS};
+        *up++ = (fl_part){"potential", FL_PART_NUMBER, FLI_FIGURES_POTENTIAL_AT, FL_PART_VALUE, 0, FL_POTENTIAL_TERMS};
     if (!model && ask->flags & FLI_FIGURES_CLUSTERS && cells)
         *up++ = (fl_part){"clusters", FL_PART_NUMBER, FLI_FIGURES_CLUSTERS_AT, FL_PART_VALUE, 0, cells};
     *up = (fl_part){NULL};
 }
 
-void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fl_ask *ask,
+void fli_wire_of(const fli_model *m, size_t classes, const fl_method *a, const void *params, const fl_ask *ask,
                  fli_wire *out)
 {
     out->moment = fli_algo_moment(a, params, ask);

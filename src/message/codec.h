@@ -37,7 +37,7 @@ typedef struct {
     unsigned moment;
     fl_part room[2][FLI_FIGURES_PARTS];
 } fli_wire;
-void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const void *params, const fl_ask *ask,
+void fli_wire_of(const fli_model *m, size_t classes, const fl_method *a, const void *params, const fl_ask *ask,
                  fli_wire *out);
 /* Bytes of an exchange: nothing goes down without FLI_ASK_HAS_BODY, and nothing comes up without FLI_ASK_REPLY. */
 size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fl_ask *ask);

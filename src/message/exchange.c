@@ -17,7 +17,7 @@ void fli_user_failure_note(fli_user_failure *f, const fl_failure *why)
     atomic_store_explicit(&f->there, 1, memory_order_release);
 }
 
-void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fl_ask *ask, size_t round)
+void fli_user_failure_word(fl_failure *why, const fl_method *a, const char *call, const fl_ask *ask, size_t round)
 {
     fl_failure message = *why;
     char client[32] = "";
@@ -31,7 +31,7 @@ void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call,
 /* Bytes of plain memory through which vectors elsewhere are copied. */
 enum { COPY_BYTES = 1 << 16 };
 
-void fli_save_piece(const fli_space *s, const void *v, size_t bytes, fli_saver *out)
+void fli_save_piece(const fl_space *s, const void *v, size_t bytes, fli_saver *out)
 {
     char here[COPY_BYTES];
     if (!s->place) {
@@ -45,7 +45,7 @@ void fli_save_piece(const fli_space *s, const void *v, size_t bytes, fli_saver *
     }
 }
 
-void fli_load_piece(const fli_space *s, void *v, size_t bytes, fli_loader *in)
+void fli_load_piece(const fl_space *s, void *v, size_t bytes, fli_loader *in)
 {
     char here[COPY_BYTES];
     if (!s->place) {
@@ -88,7 +88,7 @@ const char *fli_figures_wrong(const double *num)
 
 /* ==== messages and exchanges =============================================================================== */
 
-fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m)
+fl_status fli_message_init(fl_ctx *ctx, const fl_space *s, size_t vectors, size_t numbers, fli_message *m)
 {
     size_t stride = fli_vector_stride(s);
     *m = (fli_message){.vec = fli_alloc(ctx, vectors + 1, sizeof *m->vec),
@@ -104,13 +104,13 @@ fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size
 
 void fli_message_fini(fli_message *m)
 {
-    if (m->vec) fli_vector_free(&(fli_space){.place = m->place}, m->vec[0]);
+    if (m->vec) fli_vector_free(&(fl_space){.place = m->place}, m->vec[0]);
     fli_free(m->vec);
     fli_free(m->num);
     *m = (fli_message){0};
 }
 
-fl_status fli_upload_init(fl_ctx *ctx, const fli_space *s, const fli_algo *a, fli_message *m)
+fl_status fli_upload_init(fl_ctx *ctx, const fl_space *s, const fl_method *a, fli_message *m)
 {
     return fli_message_init(ctx, s, fli_parts_vectors(a->up), fli_parts_numbers(a->up), m);
 }
@@ -142,13 +142,13 @@ fl_status fli_outcome_read(const unsigned char *in, fli_exchange *x)
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
-void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fli_saver *out)
+void fli_save_vectors(const fl_space *s, void *const *vectors, size_t count, fli_saver *out)
 {
     fli_save_count(out, count);
     for (size_t i = 0; i < count; i++) fli_save_piece(s, vectors[i], fli_bytes(s), out);
 }
 
-void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in)
+void fli_load_vectors(const fl_space *s, void *const *vectors, size_t count, fli_loader *in)
 {
     fli_load_equal(in, count, "does not fit this run: the method has another number of vectors");
     for (size_t i = 0; i < count; i++) fli_load_piece(s, vectors[i], fli_bytes(s), in);

@@ -29,14 +29,14 @@ static inline int fli_user_failure_there(const fli_user_failure *f)
 void fli_user_failure_note(fli_user_failure *f, const fl_failure *why);
 
 /* Makes "method NAME failed in pose, client 3, round 5: WHY" of a failure's text; `ask` NULL: no client's. */
-void fli_user_failure_word(fl_failure *why, const fli_algo *a, const char *call, const fl_ask *ask, size_t round);
+void fli_user_failure_word(fl_failure *why, const fl_method *a, const char *call, const fl_ask *ask, size_t round);
 
 /* ==== vectors in checkpoints =============================================================================== */
 
 /* Memory that holds vectors, to a checkpoint and back. The file has the same bytes whether the vectors are in plain
  * memory or on a device. */
-void fli_save_piece(const fli_space *s, const void *v, size_t bytes, fli_saver *out);
-void fli_load_piece(const fli_space *s, void *v, size_t bytes, fli_loader *in);
+void fli_save_piece(const fl_space *s, const void *v, size_t bytes, fli_saver *out);
+void fli_load_piece(const fl_space *s, void *v, size_t bytes, fli_loader *in);
 
 /* ==== messages and exchanges =============================================================================== */
 
@@ -45,7 +45,7 @@ typedef struct {
     void **vec;
     double *num;
     const void *start;          /* down: the start model; NULL where nobody is shown it */
-    const void *const *history; /* down, for a client: see fli_turn.history */
+    const void *const *history; /* down, for a client: see fl_turn.history */
     uint64_t serial;            /* down: two messages of one serial are the same; 0: nothing is said of it */
     fli_place *place;           /* of the vectors, where fli_message_init has made them */
 } fli_message;
@@ -67,13 +67,11 @@ typedef struct {
     fl_failure why;
 } fli_exchange;
 
-enum { FLI_MOST_PHASES = 1 << 20 }; /* of a round, in what comes from elsewhere */
-
 /* A zeroed message with this many vectors, in one piece from vec[0] on, and numbers. */
-fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m);
+fl_status fli_message_init(fl_ctx *ctx, const fl_space *s, size_t vectors, size_t numbers, fli_message *m);
 void fli_message_fini(fli_message *m);
 /* Room for what a method's clients upload. */
-fl_status fli_upload_init(fl_ctx *ctx, const fli_space *s, const fli_algo *a, fli_message *m);
+fl_status fli_upload_init(fl_ctx *ctx, const fl_space *s, const fl_method *a, fli_message *m);
 
 /* How it went in little-endian bytes, which come up with every answer. FL_EFORMAT: that cannot be. */
 enum { FLI_OUTCOME_BYTES = 8 + 3 * 4 };
@@ -81,8 +79,8 @@ void fli_outcome_write(const fli_exchange *x, unsigned char *out);
 fl_status fli_outcome_read(const unsigned char *in, fli_exchange *x);
 
 /* Parts of checkpoints. */
-void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fli_saver *out);
-void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in);
+void fli_save_vectors(const fl_space *s, void *const *vectors, size_t count, fli_saver *out);
+void fli_load_vectors(const fl_space *s, void *const *vectors, size_t count, fli_loader *in);
 void fli_save_reals(const double *v, size_t count, fli_saver *out);
 void fli_load_reals(double *v, size_t count, fli_loader *in);
 
@@ -135,7 +133,7 @@ enum {
     FLI_FIGURE_OWN_GRADIENT2, /* with OWN_GRADIENT: its squared length, weight decay included */
     FLI_FIGURES,              /* in every answer; the others where they are asked for: */
     FLI_FIGURES_POTENTIAL_AT = FLI_FIGURES,
-    FLI_FIGURES_CLUSTERS_AT = FLI_FIGURES_POTENTIAL_AT + FLI_POTENTIAL_TERMS, /* a table, clusters x classes */
+    FLI_FIGURES_CLUSTERS_AT = FLI_FIGURES_POTENTIAL_AT + FL_POTENTIAL_TERMS, /* a table, clusters x classes */
 };
 enum { FLI_HAS_TRAIN = 1, FLI_HAS_TEST = 2, FLI_HAS_OWN = 4, FLI_HAS_PSEUDO = 8 };
 

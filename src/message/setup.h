@@ -12,7 +12,7 @@
 /* All borrowed. */
 typedef struct {
     const fli_model *model;
-    const fli_algo *algo;
+    const fl_method *algo;
     const void *params;
     fli_solvers solvers;       /* of local problems */
     const struct fli_fed *fed; /* the samples of those that live here; the server's side does not look at it */
@@ -20,7 +20,7 @@ typedef struct {
     size_t classes;            /* of the data; 0: values are predicted */
     uint64_t seed;
     fli_sgd_spec sgd;
-    int measure_potential; /* the method's potential will be asked for: see fli_turn.watched, fli_potential.remembers */
+    int measure_potential; /* the method's potential will be asked for: see fl_turn.watched, fl_potential.remembers */
     /* known to the server's side alone: */
     int uniform;                        /* w_i = 1/N instead of n_i/n */
     const double *weights;              /* w_i given; NULL: by the rule above */

@@ -334,14 +334,18 @@ static double eta_of(const fli_measurement *m)
 {
     const fli_setup *setup = fli_exec_setup(m->exec);
     if (m->what->mapping_eta > 0) return m->what->mapping_eta;
-    return setup->algo->theory.mapping_eta ? setup->algo->theory.mapping_eta(setup->params) : 1;
+    if (!setup->algo->theory.mapping_eta) return 1;
+    fli_algo_enter(setup->algo);
+    double eta = setup->algo->theory.mapping_eta(setup->params);
+    fli_algo_leave(setup->algo);
+    return eta;
 }
 
 /* In double, as regularisers are. `step` has n entries: y = x - eta grad f(x), then its prox; `work` has 2 n. */
 static double mapping_at(const fli_measurement *m, const void *gradient, double eta, double *step, double *work)
 {
     const fli_setup *setup = fli_exec_setup(m->exec);
-    const fli_space *s = m->space;
+    const fl_space *s = m->space;
     double *x = work, weight = fli_train_weight(m), sum = 0;
     fli_vector_read(s, fli_bytes(s), gradient, work);
     s->ops->to_f64(s->n, work, step);
@@ -356,7 +360,7 @@ static double mapping_at(const fli_measurement *m, const void *gradient, double 
  * memory. */
 static double mapping_norm(fli_measurement *m, const void *gradient, double eta)
 {
-    const fli_space *s = m->space;
+    const fl_space *s = m->space;
     if (!fli_exec_setup(m->exec)->regularizer) return sqrt(fli_dot(s, gradient, gradient)) / fli_train_weight(m);
     double *room = fli_alloc(m->ctx, s->n, 3 * sizeof *room);
     if (!room) m->status = FL_ENOMEM;
@@ -388,10 +392,10 @@ const fli_metric fli_metric_gradient_mapping = {
 
 /* ==== optimality gaps ====================================================================================== */
 
-/* Optimality gaps that theorems on problems with a second block bound (fli_gap): 0 where x and all y_i are stationary
+/* Optimality gaps that theorems on problems with a second block bound (fl_gap): 0 where x and all y_i are stationary
  * together. */
 
-static const fli_gap *gap_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.gap; }
+static const fl_gap *gap_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.gap; }
 
 static int wants_gap(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -405,7 +409,7 @@ static double weighted(const fli_client_figures *f, size_t figure)
 }
 
 /* ||grad f||^2, or the square of the gradient mapping of the length that the gap has. */
-static double slope(fli_measurement *m, const fli_gap *g)
+static double slope(fli_measurement *m, const fl_gap *g)
 {
     const void *gradient = g->ahead ? m->ahead : m->gradient;
     double eta = g->eta ? fli_server_state_gap_eta(fli_exec_server_state(m->exec)) : 0, weight = fli_train_weight(m);
@@ -416,12 +420,16 @@ static double slope(fli_measurement *m, const fli_gap *g)
 /* Memberships, and pseudo labels that have a closed form, are not improved by steps whose length clients could say. */
 static double gap(fli_measurement *m)
 {
-    const fli_gap *g = gap_of(m->exec);
+    const fl_gap *g = gap_of(m->exec);
     const fli_latent *latent = m->model->latent;
     if (!g->name || !m->gradient || !latent->kept || latent->every) return NAN;
     double weight = fli_train_weight(m), moves = fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_MOVE) / weight;
     double slopes = g->ahead ? fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_SLOPE) / weight : 0;
-    double value = g->value(slope(m, g), moves, slopes, m->smoothness);
+    double square = slope(m, g);
+    const fl_method *a = fli_exec_setup(m->exec)->algo;
+    fli_algo_enter(a);
+    double value = g->value(square, moves, slopes, m->smoothness);
+    fli_algo_leave(a);
     return isfinite(value) ? value : NAN;
 }
 
@@ -525,9 +533,9 @@ const fli_metric fli_metric_weighted_hypergradient = {
 
 /* ==== potentials =========================================================================================== */
 
-/* Potentials of methods (fli_potential): their value, and the largest rise of one that theory says never rises. */
+/* Potentials of methods (fl_potential): their value, and the largest rise of one that theory says never rises. */
 
-static const fli_potential *potential_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.potential; }
+static const fl_potential *potential_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.potential; }
 
 static int wants_potential(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -541,10 +549,10 @@ static double weighted_term(const fli_client_figures *f, size_t term) { return f
 /* Where only some clients are measured, what they contribute stands for all. */
 static double potential(fli_measurement *m)
 {
-    double sum[FLI_POTENTIAL_TERMS];
+    double sum[FL_POTENTIAL_TERMS];
     if (potential_of(m->exec)->levels) return m->levels.potential;
     if (!potential_of(m->exec)->name || !m->count) return NAN;
-    for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
+    for (size_t k = 0; k < FL_POTENTIAL_TERMS; k++)
         sum[k] = fli_measurement_sum(m, weighted_term, k) / fli_measurement_sum(m, weight, k);
     double value = fli_server_state_potential(fli_exec_server_state(m->exec), sum);
     return isfinite(value) ? value : NAN;

@@ -20,7 +20,7 @@ typedef struct {
     const double *weights; /* NULL: p_i */
     fli_counts *counts;
     double value; /* of f, summed with the upper gradients */
-    fli_space upper, lower;
+    fl_space upper, lower;
     size_t clients, rooms, most; /* most: steps of conjugate gradients at a time */
     double tolerance;
     fli_message own;                          /* VECTORS */
@@ -32,11 +32,11 @@ typedef struct {
 static void *vector(const solver *s, size_t i) { return s->own.vec[i]; }
 static void *low(const solver *s, void *v) { return fli_at(s->lower.ops, v, s->upper.n); }
 static void *low_of(const solver *s, size_t i) { return low(s, vector(s, i)); }
-static double norm(const fli_space *s, const void *v) { return sqrt(fli_dot(s, v, v)); }
+static double norm(const fl_space *s, const void *v) { return sqrt(fli_dot(s, v, v)); }
 
 static fl_status solver_init(solver *s)
 {
-    const fli_space *space = &s->model->space;
+    const fl_space *space = &s->model->space;
     fl_status status = fli_message_init(s->ctx, space, VECTORS, 0, &s->own);
     for (; !status && s->rooms < DERIVATIVE_BLOCK && s->rooms < s->clients; s->rooms++) {
         status = fli_message_init(s->ctx, space, 1, 1, &s->exchanges[s->rooms].up);
@@ -102,7 +102,7 @@ static void sum(solver *s, uint32_t what, void *z, void *direction)
  * Returns whether it arrived; a direction in which G is not curved upwards ends it. */
 static int conjugate_gradients(solver *s, double goal)
 {
-    const fli_space *l = &s->lower;
+    const fl_space *l = &s->lower;
     void *r = low_of(s, RESIDUAL), *d = low_of(s, DIRECTION), *hd = low_of(s, SUM), *x = low_of(s, SOLUTION);
     double rr = fli_dot(l, r, r);
     fli_zero(l, x);
@@ -230,7 +230,7 @@ struct fli_measure {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
-    const fli_space *space; /* of x, gradients and messages */
+    const fl_space *space; /* of x, gradients and messages */
     const fli_metrics_settings *what;
     const fli_ask_params *ask_params;
     const fli_async *async;      /* NULL: there are rounds */
@@ -302,7 +302,9 @@ static fl_status weights_new(fli_measure *m)
     if (!(m->weights = fli_alloc(m->ctx, m->clients, sizeof *m->weights))) return FL_ENOMEM;
     for (size_t i = 0; i < m->clients; i++) {
         fli_card card = fli_exec_card(m->exec, (uint32_t)i);
+        fli_algo_enter(a->setup->algo);
         double work = fli_ask_work(a, &card, (uint32_t)i);
+        fli_algo_leave(a->setup->algo);
         first = i ? first : work;
         differ |= work != first;
         m->weights[i] = fli_server_state_weight(fli_exec_server_state(m->exec), i) * work;
@@ -661,7 +663,7 @@ static fli_measurement gather(fli_measure *m)
  * count, which are mostly the same. */
 static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
 {
-    const fli_algo *a = fli_exec_setup(m->exec)->algo;
+    const fl_method *a = fli_exec_setup(m->exec)->algo;
     const void *v = a->levels.v ? fli_exec_server(m->exec)[a->levels.v - 1] : NULL;
     fli_levels_solved by_p = {NAN, NAN, NAN, NAN}, by_work;
     fl_status s = FL_OK;
@@ -672,8 +674,10 @@ static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_fi
     if (!s && m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, m->weights, counts, &by_work);
     *out =
         (fli_level_figures){by_p.hypergradient, by_p.lower_distance, by_p.system_distance, by_work.hypergradient, NAN};
-    if (m->what->potential && a->theory.potential.levels)
-        out->potential = a->theory.potential.levels(by_work.value, by_work.lower_distance, by_work.system_distance);
+    if (!m->what->potential || !a->theory.potential.levels) return s;
+    fli_algo_enter(a);
+    out->potential = a->theory.potential.levels(by_work.value, by_work.lower_distance, by_work.system_distance);
+    fli_algo_leave(a);
     return s;
 }
 

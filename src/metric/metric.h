@@ -31,7 +31,7 @@ typedef struct {
     size_t samples;
     double weight;           /* w_i */
     double num[FLI_FIGURES]; /* as they came up */
-    double potential[FLI_POTENTIAL_TERMS];
+    double potential[FL_POTENTIAL_TERMS];
     double loss;         /* on its training samples, weight decay included */
     double accuracy;     /* on its own test part, or its training samples if it has none; NaN for regression */
     double own_accuracy; /* on its own test part, of its own model or its mixture of that and x; NaN: not measured */
@@ -57,7 +57,7 @@ typedef struct {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
-    const fli_space *space; /* of x and the gradient */
+    const fl_space *space; /* of x and the gradient */
     const fli_metrics_settings *what;
     const void *x;                     /* the model vector under measurement */
     const fli_client_figures *clients; /* those that were asked */

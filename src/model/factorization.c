@@ -194,7 +194,7 @@ static size_t drawn(const fli_model *m, size_t *steps)
 }
 
 /* The gradient in h has a factor 1/d_i, which the steps above have in their size. */
-static fli_latent_steps membership_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *at)
+static fl_latent_steps membership_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *at)
 {
     const params *p = m->params;
     room q;
@@ -202,7 +202,7 @@ static fli_latent_steps membership_rule(const fli_model *m, const void *x, const
     project(m, x, b, &q);
     double top = curvature(rank_of(m), q.gram), n = (double)all;
     double lr = p->membership_lr > 0 ? p->membership_lr : top > 0 ? n / top : 0;
-    return (fli_latent_steps){(size_t)p->membership_steps, p->membership_steps ? lr : NAN, top / n};
+    return (fl_latent_steps){(size_t)p->membership_steps, p->membership_steps ? lr : NAN, top / n};
 }
 
 /* ---- the columns --------------------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void 
     m->desc = desc;
     m->params = params;
     m->space.ops = ops;
+    m->space.real = ops->size;
     m->features = features;
     memcpy(m->shape, shape, sizeof m->shape);
     m->classes = classes;

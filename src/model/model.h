@@ -101,7 +101,7 @@ struct fli_model {
     const fli_model_desc *desc;
     const void *params; /* bound struct of desc->keys; borrowed */
     fli_arena arena;
-    fli_space space; /* where parameters live */
+    fl_space space; /* where parameters live */
     size_t features, classes;
     size_t shape[3];           /* channels, height, width of a sample; {1, 1, features} when not an image */
     size_t piece;              /* samples that it likes to compute at once, at most; 0: any number */
@@ -180,14 +180,6 @@ size_t fli_pair_scratch(const fli_model *m, size_t n);
  *
  * Rows of a batch come in two parts: first `plain` ones, which have labels, then those that have a y. */
 
-/* How `improve` improves. */
-typedef struct {
-    size_t steps;      /* projected gradient steps on f_i in each turn; 0: the best y, by a formula or exactly */
-    double lr;         /* their size; NAN without steps */
-    double smoothness; /* L of f_i in y, at the y that a client starts from */
-    int drawn;         /* a step is over a mini-batch of the samples */
-} fli_latent_steps;
-
 struct fli_latent {
     int every; /* all samples have a y, and none a label that counts */
     int kept;  /* y_i is improved from what it was; otherwise it is a function of x, and nobody needs to remember it */
@@ -206,7 +198,7 @@ struct fli_latent {
     double (*grad)(const fli_model *m, const void *x, const fli_batch *b, size_t plain, const void *y, void *g,
                    void *scratch);
     /* How y is improved at x by a client with `all` such samples, some of which are in the batch. */
-    fli_latent_steps (*rule)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch);
+    fl_latent_steps (*rule)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch);
 };
 
 /* Scratch in a batch of n behind the model's own. */

@@ -201,7 +201,7 @@ static size_t semi_batch(const fli_model *m, size_t *steps)
 }
 
 /* The curvature of the entropy term, alpha_r/(nu |U|), at the centre of the simplex. */
-static fli_latent_steps semi_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch)
+static fl_latent_steps semi_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch)
 {
     const fli_semi *s = m->latent_params;
     int steps = s->labels == FLI_SEMI_PROJECTED;
@@ -210,10 +210,10 @@ static fli_latent_steps semi_rule(const fli_model *m, const void *x, const fli_b
     (void)scratch;
     int drawn = steps && s->label_batch && (size_t)s->label_batch < all;
     double in_step = drawn ? (double)s->label_batch : (double)all;
-    return (fli_latent_steps){.steps = steps ? (size_t)s->label_steps : 0,
-                              .lr = steps ? step_size(s, m->classes, in_step) : NAN,
-                              .smoothness = (double)m->classes * s->alpha_r / (double)all,
-                              .drawn = drawn};
+    return (fl_latent_steps){.steps = steps ? (size_t)s->label_steps : 0,
+                             .lr = steps ? step_size(s, m->classes, in_step) : NAN,
+                             .smoothness = (double)m->classes * s->alpha_r / (double)all,
+                             .drawn = drawn};
 }
 
 static const fli_latent closed = {

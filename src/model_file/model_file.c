@@ -342,7 +342,7 @@ static fl_status bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char
 {
     if (!fli_item_find(fli_kind_find(of), kind, &out->item))
         return fli_fail(ctx, FL_ECONFIG, "%s.kind is %s, which is not known", of, kind);
-    if (!(out->params = fli_arena_alloc(a, 1, out->item.params_size + 1))) return FL_ENOMEM;
+    if (!(out->params = fli_item_params(a, &out->item))) return FL_ENOMEM;
     return fli_bind(ctx, a, of, map, NULL, &(fli_table){out->item.keys, out->params}, 1);
 }
 

@@ -1,5 +1,6 @@
 #include "plan/client_setup.h"
 
+#include "algo/user_method.h"
 #include "format/yaml.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t shape[3], size_t classes, int sparse,
                             fli_model **out)
 {
-    const fli_algo *a = s->algorithm.item.desc;
+    const fl_method *a = s->algorithm.item.desc;
     const fli_bilevel_desc *levels = s->levels.item.desc;
     const fli_ops *ops = fli_settings_wide(s) ? &fli_ops_f64 : &fli_ops_f32;
     fl_status status = fli_model_new_for(ctx, s->objective.item.desc, s->objective.params, ops, shape, classes,
@@ -19,7 +20,7 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
         return fli_fail(ctx, FL_ECONFIG,
                         "bilevel.kind is %s, but two levels are made of models that come with fedloom, and %s does not",
                         levels->name, (*out)->desc->name);
-    if (!status && !(a->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(ctx, *out, &s->semi);
+    if (!status && !(a->traits & FL_METHOD_LABELLED)) status = fli_model_use_semi(ctx, *out, &s->semi);
     if (!status && strcmp(levels->name, "none"))
         status = fli_bilevel_give(ctx, *out, levels, s->levels.params, &s->bilevel);
     return status;
@@ -109,8 +110,7 @@ static void setup_free(void *made)
     setup *m = made;
     if (!m) return;
     const fli_choice *method = &m->settings.algorithm;
-    const fli_algo *algo = method->params ? method->item.desc : NULL;
-    if (algo && algo->end) algo->end(method->params);
+    if (method->params) fli_method_end(method->item.desc, method->params);
     fli_model_free(m->model);
     fli_arena_fini(&m->arena);
     fli_free(m);
@@ -173,7 +173,7 @@ fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *sol
     out->model = m->model;
     out->algo = m->settings.algorithm.item.desc;
     out->params = m->settings.algorithm.params;
-    if (out->algo->begin && (s = out->algo->begin(ctx, m->settings.algorithm.params))) {
+    if ((s = fli_method_begin(ctx, out->algo, m->settings.algorithm.params))) {
         setup_free(m);
         return s;
     }

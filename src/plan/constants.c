@@ -32,7 +32,7 @@ typedef struct {
 
 static fl_status meter_init(fl_ctx *ctx, const fli_plan *p, meter *m)
 {
-    const fli_space *space = &p->model->space;
+    const fl_space *space = &p->model->space;
     size_t most = 2 * FLI_MEASURED_SAMPLES, rows = p->model->latent ? p->model->latent->size(p->model) : 0;
     fl_status s = fli_model_batch(ctx, p->model, most, &m->batch);
     if (!s) s = fli_model_batch(ctx, p->model, most, &m->upper);
@@ -66,15 +66,15 @@ static void meter_fini(meter *m)
 /* ---- what settings say ----------------------------------------------------------------------------------- */
 
 /* The most and fewest steps a client may take in a round. */
-static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
+static void steps_of(const fli_plan *p, const fli_view *v, fl_facts *f)
 {
     const fli_local_work *e = &p->settings.local.work;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
     size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
            unit = e->steps ? 1 : per_epoch;
     if (p->setup.algo->rounds.steps) {
-        f->steps = p->setup.algo->rounds.steps(p->setup.params, nextafter(1, 0));
-        f->least_steps = p->setup.algo->rounds.steps(p->setup.params, 0);
+        f->steps = fli_algo_steps(p->setup.algo, p->setup.params, nextafter(1, 0));
+        f->least_steps = fli_algo_steps(p->setup.algo, p->setup.params, 0);
         return;
     }
     f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);
@@ -92,12 +92,12 @@ static int over_all(const fli_plan *p, const fli_view *v)
 }
 
 /* What settings say, without measuring. */
-static fli_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
+static fl_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
 {
     const fli_settings *s = &p->settings;
     int labels = p->model->latent && !p->model->latent->every;
     const fli_semi *semi = labels ? p->model->latent_params : NULL;
-    fli_facts f = {
+    fl_facts f = {
         .clients = p->fed->clients,
         .client = (uint32_t)client,
         .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0 && !labels, /* sum h ln h is not */
@@ -151,7 +151,7 @@ static double certain_convexity(const fli_model *m, size_t samples)
 
 static uint64_t seed_of(const meter *m) { return (uint64_t)m->plan->settings.top.seed; }
 
-static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
+static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     fl_status s = fli_smoothness_bound(ctx, m->plan->model, v, seed_of(m), &f->smoothness, &f->convexity);
     if (!f->convex) f->convexity = NAN;
@@ -159,7 +159,7 @@ static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, fli_fa
 }
 
 /* With pseudo labels: the batch has labelled samples, then others, whose labels are as a first turn finds them. */
-static fl_status measure_pseudo(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
+static fl_status measure_pseudo(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
     const fli_ops *ops = model->space.ops;
@@ -172,7 +172,7 @@ static fl_status measure_pseudo(fl_ctx *ctx, meter *m, const fli_view *v, fli_fa
     return fli_pseudo_smoothness(ctx, model, m->x, &m->batch, plain, m->y, v->n_train, seed_of(m), &f->smoothness);
 }
 
-static fl_status measure_at_start(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
+static fl_status measure_at_start(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
     size_t n = draw(m, f->client, v->train, v->n_train, LABELLED, m->pick);
@@ -183,12 +183,12 @@ static fl_status measure_at_start(fl_ctx *ctx, meter *m, const fli_view *v, fli_
 }
 
 /* Two levels: f_i on its own samples, g_i on the others. */
-static fl_status measure_levels(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
+static fl_status measure_levels(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
     size_t held = fli_levels_split(model, v, seed_of(m), f->client, m->order), n = v->n_train, shared = held ? held : n,
            at = model->bilevel->upper;
-    fli_space lower = fli_lower_space(&model->space, at);
+    fl_space lower = fli_lower_space(&model->space, at);
     fli_batch_gather(&m->batch, v->ds, m->pick, draw(m, f->client, m->order + held, n - held, LABELLED, m->pick));
     fl_status s = fli_smoothness(ctx, model, m->x, &m->batch, n, seed_of(m), &f->smoothness);
     if (!s && m->plan->setup.algo->theory.check)
@@ -203,7 +203,7 @@ static fl_status measure_levels(fl_ctx *ctx, meter *m, const fli_view *v, fli_fa
 }
 
 /* Chosen by the kind of objective. */
-static fl_status measure_curvature(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
+static fl_status measure_curvature(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
     int pseudo = model->latent && !model->latent->every && v->n_unlabelled;
@@ -215,7 +215,7 @@ static fl_status measure_curvature(fl_ctx *ctx, meter *m, const fli_view *v, fli
 }
 
 /* The batch is filled with samples that have a y. */
-static void measure_block(meter *m, const fli_view *v, fli_facts *f)
+static void measure_block(meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
     if (!model->latent) return;
@@ -227,7 +227,7 @@ static void measure_block(meter *m, const fli_view *v, fli_facts *f)
     f->block = model->latent->rule(model, m->x, &m->batch, n, m->scratch);
 }
 
-static void take_curvature(const fli_facts *known, fli_facts *f)
+static void take_curvature(const fl_facts *known, fl_facts *f)
 {
     f->smoothness = known->smoothness;
     f->convexity = known->convexity;
@@ -236,8 +236,8 @@ static void take_curvature(const fli_facts *known, fli_facts *f)
     f->upper_slope = known->upper_slope;
 }
 
-static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, const fli_facts *known,
-                                fli_facts *f)
+static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, const fl_facts *known,
+                                fl_facts *f)
 {
     const fli_plan *p = m->plan;
     fli_view v;
@@ -257,7 +257,7 @@ static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, si
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
-static void add_to_all(fli_facts_all *a, const fli_facts *f)
+static void add_to_all(fl_facts_all *a, const fl_facts *f)
 {
     a->smoothness = fmax(a->smoothness, f->smoothness);
     a->least_smoothness = fmin(a->least_smoothness, f->smoothness);
@@ -275,7 +275,7 @@ static void add_to_all(fli_facts_all *a, const fli_facts *f)
 }
 
 /* The worst second block; the client with the largest L_i may have none. */
-static void add_block(fli_facts *worst, const fli_facts *f)
+static void add_block(fl_facts *worst, const fl_facts *f)
 {
     if (!f->second_block) return;
     if (!worst->second_block) worst->block = f->block;
@@ -294,24 +294,24 @@ static size_t fixed_cohort(const fli_participation *p)
 
 static void gather_all(fli_measured *m)
 {
-    fli_facts_all *a = &m->all;
+    fl_facts_all *a = &m->all;
     const double *weights = a->weights;
-    *a = (fli_facts_all){.least_smoothness = INFINITY,
-                         .convexity = INFINITY,
-                         .least_steps = SIZE_MAX,
-                         .probability = 1,
-                         .least_lr = INFINITY,
-                         .least_reach = INFINITY,
-                         .weights = weights,
-                         .equal_weights = 1,
-                         .each = m->client,
-                         .count = m->measured,
-                         .clients = m->plan->fed->clients,
-                         .cohort = fixed_cohort(m->plan->participation)};
+    *a = (fl_facts_all){.least_smoothness = INFINITY,
+                        .convexity = INFINITY,
+                        .least_steps = SIZE_MAX,
+                        .probability = 1,
+                        .least_lr = INFINITY,
+                        .least_reach = INFINITY,
+                        .weights = weights,
+                        .equal_weights = 1,
+                        .each = m->client,
+                        .count = m->measured,
+                        .clients = m->plan->fed->clients,
+                        .cohort = fixed_cohort(m->plan->participation)};
     for (size_t i = 1; i < a->clients; i++) a->equal_weights &= fabs(weights[i] - weights[0]) <= 1e-12 * weights[0];
     m->worst = m->client[0];
     for (size_t i = 0; i < m->measured; i++) {
-        fli_facts *f = &m->client[i];
+        fl_facts *f = &m->client[i];
         f->all = a;
         add_to_all(a, f);
         a->mean_smoothness += f->smoothness / (double)m->measured;
@@ -392,14 +392,16 @@ void fli_measured_free(fli_measured *m)
 /* ---- what follows from them ---- */
 
 /* Conditions are monotone in the number of steps and in p_i, but not all in the same direction: both ends are asked. */
-void fli_ask_theory(const fli_plan *p, fli_theory_conditions *check, const fli_facts *f, fli_conditions *out)
+void fli_ask_theory(const fli_plan *p, fli_theory_conditions *check, const fl_facts *f, fl_conditions *out)
 {
     for (int k = 0; k < 4; k++) {
-        fli_facts at = *f;
+        fl_facts at = *f;
         if (k & 1) at.steps = f->least_steps;
         if (k & 2) at.probability = f->most_likely;
         if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
+        fli_algo_enter(p->setup.algo);
         check(p->setup.params, &at, out);
+        fli_algo_leave(p->setup.algo);
     }
 }
 

@@ -9,10 +9,10 @@
 
 typedef struct {
     const fli_plan *plan;
-    fli_facts *client; /* those that were measured, by number */
+    fl_facts *client; /* those that were measured, by number */
     size_t measured;
-    fli_facts_all all;
-    fli_facts worst; /* the largest L_i and its client, most and fewest steps, the smallest p_i */
+    fl_facts_all all;
+    fl_facts worst; /* the largest L_i and its client, most and fewest steps, the smallest p_i */
 } fli_measured;
 
 /* At most this many of a client's samples, chosen at random, of either kind, where L_i is measured at the start. */
@@ -25,9 +25,9 @@ fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_meas
 fl_status fli_measure_again(fl_ctx *ctx, const fli_plan *p, const fli_measured *known, fli_measured *out);
 void fli_measured_free(fli_measured *m);
 
-/* A method's conditions (fli_theory) on one client, added to `out`. */
-typedef void fli_theory_conditions(const void *params, const fli_facts *f, fli_conditions *out);
-void fli_ask_theory(const fli_plan *p, fli_theory_conditions *conditions, const fli_facts *f, fli_conditions *out);
+/* A method's conditions (fl_theory) on one client, added to `out`. */
+typedef void fli_theory_conditions(const void *params, const fl_facts *f, fl_conditions *out);
+void fli_ask_theory(const fli_plan *p, fli_theory_conditions *conditions, const fl_facts *f, fl_conditions *out);
 
 /* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says
  * how turns are asked for. */

@@ -3,6 +3,7 @@
  * settle.c. */
 #include "plan/plan.h"
 
+#include "algo/user_method.h"
 #include "base/file.h"
 #include "base/number.h"
 #include "base/os.h"
@@ -75,7 +76,7 @@ static fl_status check_holding(const fl_config *cfg, const fli_settings *s, cons
 static fl_status check_equal_weights(const fli_plan *p)
 {
     const fli_fed *f = p->fed;
-    if (!f->weight || !(p->setup.algo->traits & FLI_ALGO_UNIFORM)) return FL_OK;
+    if (!f->weight || !(p->setup.algo->traits & FL_METHOD_UNIFORM)) return FL_OK;
     for (size_t i = 1; i < f->clients; i++)
         if (f->weight[i] != f->weight[0])
             return fli_fail(p->ctx, FL_ECONFIG,
@@ -114,7 +115,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     if (s) return s;
     p->setup.algo = p->settings.algorithm.item.desc;
     p->setup.params = p->settings.algorithm.params;
-    p->setup.uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->setup.algo->traits & FLI_ALGO_UNIFORM;
+    p->setup.uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->setup.algo->traits & FL_METHOD_UNIFORM;
     if (like) {
         p->fed = like->fed;
         p->samples = like->samples;
@@ -157,8 +158,8 @@ static fl_status make_system(fli_plan *p)
  * clients are other programs. */
 static void resolve_pace(fli_plan *p)
 {
-    if (!p->setup.algo->async.pace) return;
-    p->pace = p->setup.algo->async.pace(p->settings.algorithm.params);
+    if (!fli_algo_is_async(p->setup.algo)) return;
+    p->pace = fli_algo_pace(p->setup.algo, p->settings.algorithm.params);
     p->at_work = p->participation->largest;
     int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->setup.remote_queue;
     if (here && p->at_work > p->threads) p->at_work = p->threads;
@@ -291,7 +292,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if ((status = check_equal_weights(p)) || (status = assign_clients(p))) return status;
     status = fli_plan_settle(p);
     if (!status) status = set_exec_spec(p, cfg);
-    if (!status && p->setup.algo->begin) status = p->setup.algo->begin(p->ctx, (void *)p->setup.params);
+    if (!status) status = fli_method_begin(p->ctx, p->setup.algo, (void *)p->setup.params);
     return status ? status : fli_plan_warn(p);
 }
 
@@ -346,7 +347,7 @@ static size_t usual_cohort(const fli_plan *p)
     enum { LOOKED_AT = 1000 };
     size_t clients = p->fed->clients, step = clients / LOOKED_AT + 1, n = 0;
     double sum = 0;
-    if (p->setup.algo->traits & FLI_ALGO_BYSTANDERS) return clients;
+    if (p->setup.algo->traits & FL_METHOD_BYSTANDERS) return clients;
     for (size_t i = 0; i < clients; i += step, n++) {
         double least, most;
         fli_participation_range(p->participation, i, &least, &most);
@@ -442,7 +443,7 @@ fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 
 void fli_plan_fini(fli_plan *p)
 {
-    if (p->setup.params && p->setup.algo->end) p->setup.algo->end((void *)p->setup.params);
+    if (p->setup.params) fli_method_end(p->setup.algo, (void *)p->setup.params);
     fli_rank_owner_fini(&p->rank_owner);
     fli_participation_free(p->participation);
     fli_system_free(p->system);

@@ -31,7 +31,7 @@ typedef struct {
     void *start; /* what model.start has; NULL: the start values are the model's own */
     fli_participation *participation;
     fli_system *system; /* NULL: the length of turns is not simulated */
-    fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
+    fl_pace pace;       /* of asynchronous methods; of others the buffer is 0 */
     size_t at_work;     /* clients of asynchronous methods that are at work at the same time */
     fli_ask_params ask_params;
     fli_exec_spec exec;     /* all that the executor is made from */

@@ -2,6 +2,7 @@
  * */
 #include "plan/plan.h"
 
+#include "algo/user_method.h"
 #include "base/number.h"
 #include "plan/constants.h"
 
@@ -9,9 +10,9 @@
 #include <string.h>
 
 /* Means over all clients of what the first round asks for. */
-static fl_status expect_first_round(const fli_plan *p, fli_first_round *out)
+static fl_status expect_first_round(const fli_plan *p, fl_first_round *out)
 {
-    *out = (fli_first_round){0};
+    *out = (fl_first_round){0};
     for (size_t i = 0; i < p->fed->clients; i++) {
         fli_card card;
         fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
@@ -39,25 +40,28 @@ static fl_status measure_smoothness(const fli_plan *p, double *largest)
 /* What the method's parameters left open. */
 static fl_status settle_params(fli_plan *p)
 {
-    const fli_algo *a = p->setup.algo;
+    const fl_method *a = p->setup.algo;
+    fli_algo_enter(a);
     unsigned how = a->settling.unsettled ? a->settling.unsettled(p->setup.params) : 0;
-    fli_facts f = {.clients = p->fed->clients,
-                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
-                   .momentum = p->settings.local.momentum,
-                   .smoothness = NAN};
+    fli_algo_leave(a);
+    fl_facts f = {.clients = p->fed->clients,
+                  .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                  .momentum = p->settings.local.momentum,
+                  .smoothness = NAN};
     if (!how) return FL_OK;
-    void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
+    void *settled = fli_method_params_copy(&p->arena, a, p->setup.params);
     if (!settled) return FL_ENOMEM;
-    memcpy(settled, p->setup.params, a->params_size);
     fl_status s = expect_first_round(p, &f.first_round);
-    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->setup.remote_queue)
+    if (!s && how == FL_SETTLES_BY_SMOOTHNESS && p->setup.remote_queue)
         s = fli_fail(
             p->ctx, FL_ECONFIG,
             "algorithm %s has a parameter that is auto and follows from the samples, which are at the clients; "
             "give it a value",
             a->name);
-    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
+    if (!s && how == FL_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
+    fli_algo_enter(a);
     a->settling.settle(settled, &f);
+    fli_algo_leave(a);
     p->setup.params = settled;
     return s;
 }
@@ -105,14 +109,14 @@ fl_status fli_plan_settle(fli_plan *p)
 static fl_status warn_of_theory(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    fli_facts f = {.clients = p->fed->clients,
-                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
-                   .composite = p->setup.regularizer != NULL,
-                   .g_modulus = fli_regularizer_weak_convexity(p->setup.regularizer, s->regularizer.params),
-                   .model_traits = p->model->desc->traits,
-                   .momentum = s->local.momentum,
-                   .smoothness = NAN,
-                   .weight = NAN};
+    fl_facts f = {.clients = p->fed->clients,
+                  .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                  .composite = p->setup.regularizer != NULL,
+                  .g_modulus = fli_regularizer_weak_convexity(p->setup.regularizer, s->regularizer.params),
+                  .model_traits = p->model->desc->traits,
+                  .momentum = s->local.momentum,
+                  .smoothness = NAN,
+                  .weight = NAN};
     if (!p->setup.algo->theory.warn) return FL_OK;
     fli_text text;
     fli_text_init(&text, p->ctx);
@@ -124,7 +128,9 @@ static fl_status warn_of_theory(const fli_plan *p)
         f.lr = first.lr;
         f.steps = first.steps;
         f.probability = first.probability;
+        fli_algo_enter(p->setup.algo);
         p->setup.algo->theory.warn(p->setup.params, &f, &text);
+        fli_algo_leave(p->setup.algo);
     }
     fl_status status = fli_text_ok(&text);
     if (!status && *fli_text_get(&text))
@@ -152,10 +158,10 @@ static void warn_of_real_clock(const fli_plan *p)
 static void warn_of_exactness(const fli_plan *p)
 {
     if (p->settings.top.exact || !fli_ranked(&p->ranks)) return;
-    if (p->setup.algo->async.pace)
+    if (fli_algo_is_async(p->setup.algo))
         fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
                 p->setup.algo->name);
-    else if (!(p->setup.algo->traits & FLI_ALGO_ADDS))
+    else if (!(p->setup.algo->traits & FL_METHOD_ADDS))
         fli_log(p->ctx, FL_LOG_WARNING,
                 "exact is false, but %s does more with uploads than to add them: the run is exact",
                 p->setup.algo->name);
@@ -172,13 +178,13 @@ fl_status fli_plan_warn(const fli_plan *p)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "model %s is meant for W >= 0, but regularizer.kind is none: its columns may become negative%s",
                 p->model->desc->name,
-                p->setup.algo->traits & FLI_ALGO_COMPOSITE ? "; set it to nonnegative to prevent that" : "");
-    if (!p->model->latent && p->setup.algo->traits & FLI_ALGO_BLOCKS)
+                p->setup.algo->traits & FL_METHOD_COMPOSITE ? "; set it to nonnegative to prevent that" : "");
+    if (!p->model->latent && p->setup.algo->traits & FL_METHOD_BLOCKS)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is meant to learn from unlabelled samples too, but semi.labels is none: only labelled ones count",
                 name);
     fl_status status = warn_of_theory(p);
-    if (!status && s->local.momentum > 0 && p->setup.algo->traits & FLI_ALGO_PLAIN_SGD)
+    if (!status && s->local.momentum > 0 && p->setup.algo->traits & FL_METHOD_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
     if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);

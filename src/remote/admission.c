@@ -31,7 +31,7 @@ static fl_status not_finite(fli_exchange *x, const char *part, double value)
 }
 
 /* Of a part that has one: what it is shows which kind it is. */
-static double first_infinity(const fli_space *s, const void *v)
+static double first_infinity(const fl_space *s, const void *v)
 {
     for (size_t i = 0; i < s->n; i++) {
         double value;
@@ -42,7 +42,7 @@ static double first_infinity(const fli_space *s, const void *v)
 }
 
 /* One pass: a sum of squares that is finite has finite terms, and may otherwise just be too large. */
-static fl_status admit_vector(const fli_admission *a, const fl_part *part, const fli_space *s, void *v, int bounded,
+static fl_status admit_vector(const fli_admission *a, const fl_part *part, const fl_space *s, void *v, int bounded,
                               fli_exchange *x)
 {
     double square = fli_dot(s, v, v), norm = sqrt(square);
@@ -88,7 +88,7 @@ fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange 
     fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
     for (const fl_part *part = w.up; !s && part && part->name; part++) {
         if (!fli_part_sent(part, w.moment)) continue;
-        fli_space space = p->model->space;
+        fl_space space = p->model->space;
         space.n = fli_part_range(part, space.n, upper, &first);
         if (part->what == FL_PART_NUMBER && x->ask.kind == FLI_ASK_TURN)
             s = admit_numbers(part, x->up.num + part->at, fli_part_numbers(part), x);

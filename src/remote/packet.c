@@ -257,6 +257,11 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
                                            : fli_packet_write(ctx, &packet, out);
 }
 
+static uint32_t most_phases(const fl_method *a)
+{
+    return a->rounds.phases ? FLI_MOST_PHASES : (uint32_t)(a->phases ? a->phases : 1);
+}
+
 /* What a client would otherwise trip over. */
 static const char *impossible(const fli_protocol *p, uint32_t client, const fli_packet *packet, fl_ask *ask)
 {
@@ -267,15 +272,14 @@ static const char *impossible(const fli_protocol *p, uint32_t client, const fli_
     if (wrong) return wrong;
     if (!(ask->flags & FLI_ASK_HAS_BODY) && packet->body_bytes) return "it brings something and says that it does not";
     if (ask->kind != FLI_ASK_TURN && (ask->phase || ask->phases > 1)) return "it is no turn, and has phases";
-    if (ask->phases > (p->algo->rounds.phases ? FLI_MOST_PHASES : 1)) return "its round has too many phases";
-    if (fli_algo_stage(p->algo, p->params, ask) >= FL_STAGES) return "its phase does not exist";
+    if (ask->phases > most_phases(p->algo)) return "its round has too many phases";
     if (ask->kind != FLI_ASK_TURN && !(ask->flags & FLI_ASK_HAS_BODY)) return "it brings no model";
     if (ask->kind == FLI_ASK_LEVELS && !p->model->bilevel) return "it is about two levels, of which there is one";
     return NULL;
 }
 
 /* A message of NaN. */
-static fl_status blank(fl_ctx *ctx, const fli_space *space, const fl_part *parts, fli_message *m)
+static fl_status blank(fl_ctx *ctx, const fl_space *space, const fl_part *parts, fli_message *m)
 {
     size_t vectors = fli_parts_vectors(parts), numbers = fli_parts_numbers(parts);
     fl_status s = fli_message_init(ctx, space, vectors, numbers, m);
@@ -287,7 +291,7 @@ static fl_status blank(fl_ctx *ctx, const fli_space *space, const fl_part *parts
 fl_status fli_received_ask_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n,
                                 fli_received_ask *e)
 {
-    const fli_space *space = &p->model->space;
+    const fl_space *space = &p->model->space;
     fli_packet packet;
     memset(e, 0, sizeof *e);
     fl_status s = fli_packet_read(ctx, FLI_PACKET_ASK, in, n, &packet);

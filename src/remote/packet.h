@@ -44,7 +44,7 @@ fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, siz
 /* What both sides know: how a message of theirs is made. */
 typedef struct {
     const fli_model *model;
-    const fli_algo *algo;
+    const fl_method *algo;
     const void *params;
     size_t classes;
     size_t clients; /* N */

@@ -96,7 +96,7 @@ enum { SIZES = 2 };
 
 static void model_sizes(const fl_run *run, uint64_t sizes[SIZES])
 {
-    const fli_space *space = &run->plan.model->space;
+    const fl_space *space = &run->plan.model->space;
     const uint64_t all[SIZES] = {space->n, space->ops->size};
     memcpy(sizes, all, sizeof all);
 }

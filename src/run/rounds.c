@@ -36,16 +36,16 @@ static double seconds_of(const fl_run *run, const fl_ask *set_asks)
 }
 
 /* Whether those outside the cohort take a turn as well. */
-static int bystanders(const fl_run *run) { return (run->plan.setup.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
+static int bystanders(const fl_run *run) { return (run->plan.setup.algo->traits & FL_METHOD_BYSTANDERS) != 0; }
 
 /* How often the round's cohort and the server meet; 0: not at all. */
 static size_t exchanges(const fl_run *run)
 {
-    const fli_algo *a = run->plan.setup.algo;
+    const fl_method *a = run->plan.setup.algo;
     const void *params = run->plan.setup.params;
     double coin = fli_ask_params_coin(&run->plan.ask_params, run->round);
-    if (a->rounds.exchanges && !a->rounds.exchanges(params, run->round, coin)) return 0;
-    return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
+    if (!fli_algo_exchanges(a, params, run->round, coin)) return 0;
+    return fli_algo_phases(a, params, coin);
 }
 
 static fl_ask ask_client(const fl_run *run, uint32_t client)
@@ -244,7 +244,7 @@ static fl_status run_round(fl_run *run)
     for (; !s && r.from < r.phases; r.from = r.until) s = run_cohort(run, &r, &invited, &came);
     if (s) return s;
     /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
-    run->broadcast_is_new = meetings > 0 || !(run->plan.setup.algo->traits & FLI_ALGO_EVERYONE);
+    run->broadcast_is_new = meetings > 0 || !(run->plan.setup.algo->traits & FL_METHOD_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
     return check_empty(run, invited);
@@ -349,7 +349,7 @@ static double watched_loss(const fl_run *run, const fl_row *row)
 
 static fl_status diverged(fl_run *run, double loss, double start)
 {
-    const fli_algo *a = run->plan.setup.algo;
+    const fl_method *a = run->plan.setup.algo;
     const char *which = run->plan.settings.metrics.train ? "training" : "test";
     if (!isfinite(loss) && !run->round)
         return fli_fail(run->ctx, FL_EDIVERGED,
@@ -406,13 +406,15 @@ static fl_status explain_divergence(fl_run *run)
 /* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
 static int falls_surely(const fli_plan *p, const fli_measured *facts)
 {
-    fli_conditions found = {.count = 0};
+    fl_conditions found = {.count = 0};
     int falls = facts->measured == p->fed->clients;
     for (size_t i = 0; i < facts->measured; i++) {
         falls &= facts->client[i].bounded;
         fli_ask_theory(p, p->setup.algo->theory.potential.falls, &facts->client[i], &found);
     }
+    fli_algo_enter(p->setup.algo);
     if (p->setup.algo->theory.check_all) p->setup.algo->theory.check_all(p->setup.params, &facts->all, &found);
+    fli_algo_leave(p->setup.algo);
     for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
     return falls && !found.full;
 }

@@ -124,7 +124,7 @@ int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
 
 size_t fl_run_model(const fl_run *run, double *out, size_t capacity)
 {
-    const fli_space *s = &run->plan.model->space;
+    const fl_space *s = &run->plan.model->space;
     size_t n = s->n < capacity ? s->n : capacity;
     if (out) s->ops->to_f64(n, fli_exec_server(run->exec)[0], out);
     return s->n;
@@ -132,7 +132,7 @@ size_t fl_run_model(const fl_run *run, double *out, size_t capacity)
 
 fl_status fl_run_start(fl_run *run, const double *x, size_t n)
 {
-    const fli_space *space = &run->plan.model->space;
+    const fl_space *space = &run->plan.model->space;
     void *model = fli_exec_server(run->exec)[0];
     fli_clear(run->ctx);
     if (run->started || run->round || run->warm_up_done)
@@ -151,13 +151,13 @@ fl_status fl_run_start(fl_run *run, const double *x, size_t n)
 
 static fl_vector vector_of(const fl_run *run, const char *name, const void *data)
 {
-    const fli_space *s = &run->plan.model->space;
+    const fl_space *s = &run->plan.model->space;
     return (fl_vector){.name = name, .data = data, .n = s->n, .real = s->ops->size};
 }
 
 int fl_run_vector(const fl_run *run, size_t k, fl_vector *out)
 {
-    const fli_algo *a = run->plan.setup.algo;
+    const fl_method *a = run->plan.setup.algo;
     if (k >= fli_names_count(a->server)) return 0;
     *out = vector_of(run, a->server[k], fli_exec_server(run->exec)[k]);
     return 1;
@@ -165,8 +165,8 @@ int fl_run_vector(const fl_run *run, size_t k, fl_vector *out)
 
 int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out)
 {
-    const fli_algo *a = run->plan.setup.algo;
-    const fli_space *s = &run->plan.model->space;
+    const fl_method *a = run->plan.setup.algo;
+    const fl_space *s = &run->plan.model->space;
     int there = 0;
     fli_clear(run->ctx);
     if (k >= fli_names_count(a->client)) return 0;

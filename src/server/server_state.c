@@ -1,5 +1,7 @@
 #include "server/server_state.h"
 
+#include "algo/user_method.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,11 +13,11 @@ enum { SLICE = 8192, MOST_SLICES = 256 };
 /* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of
  * them come out the same, and those of the first slice are the server's. */
 typedef struct {
-    fli_space space;
+    fl_space space;
     size_t from;
     void **vec, **sum, **up; /* the server's vectors, its sums, an upload's vectors, where the slice begins */
     double *scalars, *scalar_sum;
-    fli_server_step view;
+    fl_coordinator view;
     int finite; /* after going forward: the model is, here */
     fl_failure failure;
 } server_slice;
@@ -24,7 +26,7 @@ struct fli_server_state {
     fl_ctx *ctx;
     fli_server_state_spec spec;
     const fli_setup *setup;
-    fli_space space;
+    fl_space space;
     fli_message own;      /* vectors and scalars; the broadcast is a part of it */
     fli_message sums;     /* of the step under way */
     void *start;          /* the start model, for methods whose clients are shown it */
@@ -33,7 +35,8 @@ struct fli_server_state {
     void *plain;          /* and a vector in plain memory, where the server's are not */
     int started;
     fli_step step;
-    fli_server_step view; /* the same for the method */
+    fl_coordinator view;                  /* the same for the method, */
+    fli_server_engine in_step, in_absorb; /* and what is behind it */
     server_slice *slices;
     size_t count;
     size_t advances_from; /* the first of those that go forward here */
@@ -47,6 +50,7 @@ struct fli_server_state {
     fli_user_failure own_failure, *user_failure;
 };
 
+static void prox(const void *state, double eta, void *x);
 static double weight_of(const void *state, size_t client) { return fli_server_state_weight(state, client); }
 
 static fl_status extras_new(fli_server_state *c)
@@ -64,7 +68,7 @@ static fl_status extras_new(fli_server_state *c)
 
 static fl_status slice_new(fli_server_state *c, size_t size, size_t number)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     server_slice *s = &c->slices[number];
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums), from = number * size;
     s->from = from;
@@ -86,7 +90,7 @@ static fl_status slices_new(fli_server_state *c)
     size_t n = c->space.n, ranks = fli_ranked(c->setup->ranks) ? c->setup->ranks->count : 1;
     size_t wanted = n / SLICE > ranks ? n / SLICE : ranks, most = wanted < MOST_SLICES ? wanted : MOST_SLICES;
     size_t size = c->spec.slice ? c->spec.slice : most > 1 ? ((n - 1) / most + 64) / 64 * 64 /* on cache lines */ : n;
-    if (c->setup->algo->traits & FLI_ALGO_WHOLE_ABSORB || c->space.place) size = n;
+    if (c->setup->algo->traits & FL_METHOD_WHOLE_ABSORB || c->space.place) size = n;
     size_t count = size < n ? n / size + (n % size != 0) : 1;
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
     fl_status s = FL_OK;
@@ -154,7 +158,7 @@ static fl_status share_vectors(fli_server_state *c, void *const *vec, size_t cou
 /* Scalars come out the same in every slice, but a rank need not have one: rank 0 has the first. */
 static fl_status share_scalars(fli_server_state *c)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     fl_status s = fli_server_state_status(c);
     if ((s = fli_ranks_agree(c->ctx, c->setup->ranks, s))) return s;
     s = fli_ranks_share(c->ctx, c->setup->ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
@@ -173,17 +177,19 @@ static fl_status add_vector(fli_server_state *c, void *v)
 
 static fl_status add_sums(fli_server_state *c)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     fl_status s = fli_ranks_agree(c->ctx, c->setup->ranks, fli_server_state_status(c));
     for (size_t i = 0; !s && i < fli_names_count(a->sums); i++) s = add_vector(c, c->sums.vec[i]);
     if (!s) s = fli_ranks_add(c->ctx, c->setup->ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
     return s;
 }
 
-size_t fli_server_state_remembers(const fli_algo *a, const void *params, int measure_potential)
+size_t fli_server_state_remembers(const fl_method *a, const void *params, int measure_potential)
 {
+    fli_algo_enter(a);
     size_t steps = measure_potential && a->theory.potential.remembers ? a->theory.potential.remembers(params) : 0;
-    return steps <= FLI_REMEMBERED ? steps : 0;
+    fli_algo_leave(a);
+    return steps <= FL_REMEMBERED ? steps : 0;
 }
 
 static fl_status memory_new(fli_server_state *c)
@@ -197,7 +203,7 @@ static fl_status memory_new(fli_server_state *c)
 
 fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out)
 {
-    const fli_algo *a = spec->setup->algo;
+    const fl_method *a = spec->setup->algo;
     fl_status s;
     fli_server_state *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
@@ -206,6 +212,8 @@ fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, f
     c->setup = spec->setup;
     c->space = spec->setup->model->space;
     c->space.place = spec->place;
+    c->in_absorb = (fli_server_engine){.prox = prox, .weight = weight_of, .arg = c};
+    c->in_step = (fli_server_engine){.prox = prox, .weight = weight_of, .arg = c, .whole = 1};
     c->user_failure = spec->user_failure && !fli_ranked(spec->setup->ranks) ? spec->user_failure : &c->own_failure;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
@@ -286,7 +294,7 @@ static void from_doubles(const fli_server_state *c, void *x)
     if (c->plain) fli_vector_write(&c->space, fli_bytes(&c->space), c->plain, x);
 }
 
-/* fli_server_step.prox */
+/* fli_server_engine.prox */
 static void prox(const void *state, double eta, void *x)
 {
     const fli_server_state *c = state;
@@ -309,11 +317,11 @@ double fli_server_state_regularizer(fli_server_state *c)
 /* What the slices have of their own, as the server has it. */
 static void set_slices(fli_server_state *c)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     for (size_t i = 0; i < c->count; i++) {
         server_slice *s = &c->slices[i];
         s->view = c->view;
-        s->view.space = &s->space;
+        s->view.space = s->space;
         s->view.vec = s->vec;
         s->view.sum = s->sum;
         s->view.scalars = s->scalars;
@@ -325,29 +333,27 @@ static void set_slices(fli_server_state *c)
     }
 }
 
-static fli_server_step view_of(fli_server_state *c, const fli_step *step)
+static fl_coordinator view_of(fli_server_state *c, const fli_step *step)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     size_t phases = step->phases ? step->phases : 1;
-    return (fli_server_step){
-        .space = &c->space,
-        .params = c->setup->params,
+    return (fl_coordinator){
+        .space = c->space,
+        .arg = fli_method_arg(a, c->setup->params),
+        .bound = c->setup->params,
         .clients = c->setup->clients,
         .cohort = step->cohort,
         .cohort_weight = step->cohort_weight,
         .momentum = c->setup->sgd.momentum,
         .phase = step->phase,
         .phases = phases,
-        .stage = a->rounds.stage ? a->rounds.stage(c->setup->params, step->phase, phases) : 0,
+        .stage = fli_algo_stage(a, c->setup->params, step->phase, phases),
         .warm_up = step->warm_up,
         .vec = c->own.vec,
         .sum = c->sums.vec,
         .scalars = c->own.num,
         .scalar_sum = c->sums.num,
-        .prox = prox,
-        .prox_arg = c,
-        .weight = weight_of,
-        .weight_arg = c,
+        .engine = &c->in_step,
         .bilevel = c->setup->model->bilevel,
         .moves = c->moves,
         .failure = &c->failure,
@@ -361,30 +367,38 @@ static void view_step(fli_server_state *c, const fli_step *step)
     c->view = view_of(c, step);
 }
 
-double fli_server_state_potential(fli_server_state *c, const double *sum)
-{
-    fli_server_step now = view_of(c, &(fli_step){0});
-    return c->setup->algo->theory.potential.server(&now, sum, fli_server_state_regularizer(c));
-}
-
-double fli_server_state_gap_eta(fli_server_state *c)
-{
-    fli_server_step now = view_of(c, &(fli_step){0});
-    return c->setup->algo->theory.gap.eta ? c->setup->algo->theory.gap.eta(&now) : 0;
-}
-
-void fli_server_state_resume(fli_server_state *c, const fli_step *step)
-{
-    view_step(c, step);
-    set_slices(c);
-}
-
 /* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
 static void check_call(fli_server_state *c, const char *call, const fl_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
     fli_user_failure_word(failure, c->setup->algo, call, ask, c->step.round);
     fli_user_failure_note(c->user_failure, failure);
+}
+
+double fli_server_state_potential(fli_server_state *c, const double *sum)
+{
+    fl_coordinator now = view_of(c, &(fli_step){0});
+    double g = fli_server_state_regularizer(c);
+    fli_algo_enter(c->setup->algo);
+    double potential = c->setup->algo->theory.potential.server(&now, sum, g);
+    fli_algo_leave(c->setup->algo);
+    check_call(c, "potential", NULL, &c->failure);
+    return potential;
+}
+
+double fli_server_state_gap_eta(fli_server_state *c)
+{
+    fl_coordinator now = view_of(c, &(fli_step){0});
+    fli_algo_enter(c->setup->algo);
+    double eta = c->setup->algo->theory.gap.eta ? c->setup->algo->theory.gap.eta(&now) : 0;
+    fli_algo_leave(c->setup->algo);
+    return eta;
+}
+
+void fli_server_state_resume(fli_server_state *c, const fli_step *step)
+{
+    view_step(c, step);
+    set_slices(c);
 }
 
 fl_status fli_server_state_status(const fli_server_state *c)
@@ -416,8 +430,7 @@ static void start(fli_server_state *c)
         fli_copy(&c->space, c->own.vec[0], c->start);
         c->own.start = c->start;
     }
-    if (!c->setup->algo->start) return;
-    c->setup->algo->start(&c->view);
+    fli_algo_start(c->setup->algo, &c->view);
     check_call(c, "start", NULL, &c->failure);
 }
 
@@ -429,7 +442,7 @@ void fli_server_state_start(fli_server_state *c)
 
 void fli_server_state_begin(fli_server_state *c, const fli_step *step)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&c->space, c->sums.vec[i]);
     memset(c->sums.num, 0, a->scalar_sums * sizeof *c->sums.num);
     view_step(c, step);
@@ -445,12 +458,13 @@ static size_t slice_count(const fli_server_state *c) { return c->count; }
 
 static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange *x, size_t staleness)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     server_slice *s = &c->slices[number];
     if (user_failed(c)) return;
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
-    fli_upload up = {&x->ask, s->up, x->up.num, staleness};
-    a->absorb(&s->view, &up);
+    fl_upload up = {x->ask, (const void *const *)s->up, x->up.num, staleness};
+    s->view.engine = &c->in_absorb;
+    fli_algo_absorb(a, &s->view, &up);
     check_call(c, "absorb", &x->ask, &s->failure);
     if (c->spec.after_absorb.call) c->spec.after_absorb.call(c->spec.after_absorb.arg);
 }
@@ -474,7 +488,8 @@ static void advance_slice(void *state, size_t number, size_t worker)
     server_slice *s = &c->slices[c->advances_from + number];
     (void)worker;
     if (user_failed(c)) return;
-    c->setup->algo->advance(&s->view);
+    s->view.engine = &c->in_step;
+    fli_algo_advance(c->setup->algo, &s->view);
     check_call(c, "advance", NULL, &s->failure);
     s->finite = fli_finite(&s->space, s->vec[0]);
 }
@@ -482,12 +497,12 @@ static void advance_slice(void *state, size_t number, size_t worker)
 /* A prox may look at all entries at once. */
 static int whole(const fli_server_state *c)
 {
-    return c->count == 1 || c->setup->regularizer || c->setup->algo->traits & FLI_ALGO_WHOLE_ADVANCE;
+    return c->count == 1 || c->setup->regularizer || c->setup->algo->traits & FL_METHOD_WHOLE_ADVANCE;
 }
 
 static void advance_whole(fli_server_state *c)
 {
-    c->setup->algo->advance(&c->view);
+    fli_algo_advance(c->setup->algo, &c->view);
     check_call(c, "advance", NULL, &c->failure);
 }
 
@@ -504,7 +519,7 @@ static void advance_slices(fli_server_state *c, fli_pool *pool)
 /* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
 static fl_status advance_over_ranks(fli_server_state *c, fli_pool *pool)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums);
     int together = whole(c);
     if (!together) advance_slices(c, pool);
@@ -557,13 +572,13 @@ fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange 
     if (x->status == FL_ECALLBACK && fli_user_failure_there(c->user_failure)) return fli_server_state_status(c);
     if (x->status != FL_EDIVERGED || x->ask.kind != FLI_ASK_TURN)
         return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     const char *whose = x->own_diverged ? "own" : "local";
     const char *remedy = x->own_diverged && a->personal.remedy ? a->personal.remedy
                          : a->remedy                           ? a->remedy
                                                                : FLI_LOCAL_REMEDY;
     const fli_solvers *all = &c->setup->solvers;
-    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, &x->ask)]];
+    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, x->ask.phase, x->ask.phases)]];
     if (!solver->counts_steps || x->own_diverged)
         return fli_fail(c->ctx, x->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",
@@ -583,7 +598,7 @@ size_t fli_server_state_missed(const fli_server_state *c, size_t *uploads)
 
 void fli_server_state_save(const fli_server_state *c, fli_saver *out)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     fli_save_part(out, "server");
     fli_save_count(out, c->started != 0);
     fli_save_count(out, c->uploads);
@@ -599,7 +614,7 @@ void fli_server_state_save(const fli_server_state *c, fli_saver *out)
 
 void fli_server_state_load(fli_server_state *c, fli_loader *in)
 {
-    const fli_algo *a = c->setup->algo;
+    const fl_method *a = c->setup->algo;
     fli_load_part(in, "server");
     c->started = (int)fli_load_count(in, 1);
     c->uploads = (size_t)fli_load_count(in, SIZE_MAX);

@@ -38,8 +38,8 @@ typedef struct {
 fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out);
 void fli_server_state_free(fli_server_state *c);
 
-/* How many numbers its memory has (fli_potential.remembers), beside a vector; 0: there is none. */
-size_t fli_server_state_remembers(const fli_algo *a, const void *params, int measure_potential);
+/* How many numbers its memory has (fl_potential.remembers), beside a vector; 0: there is none. */
+size_t fli_server_state_remembers(const fl_method *a, const void *params, int measure_potential);
 /* The server's vectors; [0] is the model x. The caller sets the start model. */
 void *const *fli_server_state_vectors(const fli_server_state *c);
 double fli_server_state_weight(const fli_server_state *c, size_t client); /* w_i */
@@ -51,7 +51,7 @@ void fli_server_state_start(fli_server_state *c);
 /* The method's potential, given the weighted sums of what clients contribute. */
 double fli_server_state_potential(fli_server_state *c, const double *sum);
 
-/* The length of the proximal step in the method's optimality gap (fli_gap.eta); 0: there is none. */
+/* The length of the proximal step in the method's optimality gap (fl_gap.eta); 0: there is none. */
 double fli_server_state_gap_eta(fli_server_state *c);
 
 /* The current broadcast. It aliases the server's vectors; its serial changes with every server step. */

@@ -33,9 +33,9 @@ static const double C1 = 1e-4, C2 = 0.9;
 
 typedef struct {
     fli_worker *w;
-    const fli_space *space;
+    const fl_space *space;
     const fli_view *v;
-    const fli_problem *p;
+    const fl_problem *p;
     void *z, *g, *trial, *trial_g, *d;
     void *s[PAIRS], *y[PAIRS]; /* oldest first */
     double sy[PAIRS];
@@ -48,7 +48,7 @@ typedef struct {
 /* phi(x) and its gradient; q->noise follows the magnitude of the terms. Infinite where it is not a number. */
 static double eval(search *q, const void *x, void *g)
 {
-    const fli_problem *p = q->p;
+    const fl_problem *p = q->p;
     double wd = q->wd, epsilon = q->space->ops->size == sizeof(float) ? FLT_EPSILON : DBL_EPSILON;
     double loss = fli_eval_loss(q->w->eval, q->v->ds, q->v->train, q->v->n_train, x, g, NULL), linear = 0, square = 0;
     q->steps++;
@@ -72,14 +72,14 @@ static double eval(search *q, const void *x, void *g)
     return value;
 }
 
-static double norm(const fli_space *s, const void *x) { return sqrt(fli_dot(s, x, x)); }
+static double norm(const fl_space *s, const void *x) { return sqrt(fli_dot(s, x, x)); }
 
-static int asks_for_accuracy(const fli_stopping *s) { return s->accuracy > 0 || s->relative > 0; }
+static int asks_for_accuracy(const fl_stopping *s) { return s->accuracy > 0 || s->relative > 0; }
 
 /* Whether the required accuracy is certain. */
 static int accurate(const search *q)
 {
-    const fli_stopping *s = &q->p->stop;
+    const fl_stopping *s = &q->p->stop;
     if (s->accuracy > 0 && !(q->norm <= s->modulus * s->accuracy)) return 0;
     if (s->relative > 0) {
         void *moved = q->w->eval->part;
@@ -98,7 +98,7 @@ static int spent(const search *q)
  * were flat. */
 static double direction(search *q)
 {
-    const fli_space *s = q->space;
+    const fl_space *s = q->space;
     double a[PAIRS], flat = q->wd + (q->p->anchor ? q->p->rho : 0);
     fli_copy(s, q->g, q->d);
     for (size_t i = q->pairs; i-- > 0;) {
@@ -160,7 +160,7 @@ static void swap(void **a, void **b)
  * in rounding. */
 static void keep_pair(search *q)
 {
-    const fli_space *s = q->space;
+    const fl_space *s = q->space;
     if (q->pairs == PAIRS) {
         void *old_s = q->s[0], *old_y = q->y[0];
         for (size_t i = 1; i < PAIRS; i++) {
@@ -228,10 +228,10 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
         reached = accurate(&q);
     }
     if (q.z != t->z) fli_copy(q.space, q.z, t->z);
-    t->answer = (fli_answer){.z = t->z,
-                             .weight = (double)t->problem.steps,
-                             .steps = q.steps * fli_epoch_steps(&w->spec, t->view->n_train),
-                             .missed = asks_for_accuracy(&t->problem.stop) && !reached};
+    t->answer = (fl_answer){.z = t->z,
+                            .weight = (double)t->problem.steps,
+                            .steps = q.steps * fli_epoch_steps(&w->spec, t->view->n_train),
+                            .missed = asks_for_accuracy(&t->problem.stop) && !reached};
     return FL_OK;
 }
 

@@ -163,7 +163,7 @@ static void gradient_at(const hessian *h, const void *z, void *g)
  * change, of which it has about e/sqrt(n), and is no longer than that, so that few ReLU change sides. */
 static void difference(const hessian *h, const void *v, void *hv)
 {
-    const fli_space *s = &h->m->space;
+    const fl_space *s = &h->m->space;
     double e = s->ops->size == sizeof(double) ? 1e-5 : fmin(1e-2, fmax(1e-3, 1e-4 * sqrt((double)s->n)));
     fli_lin(s, 1, h->x, -e, v, h->point);
     gradient_at(h, h->point, h->gradient);
@@ -189,7 +189,7 @@ static void block_product(void *arg, const double *v, double *out)
 static fl_status by_powers(fl_ctx *ctx, const hessian *h, fli_rng *rng, double tolerance, double *l)
 {
     enum { MOST = 300 };
-    const fli_space *s = &h->m->space;
+    const fl_space *s = &h->m->space;
     double part[64], norm = 0, last;
     for (size_t i = 0; i < s->n; i += 64) {
         size_t k = s->n - i < 64 ? s->n - i : 64;
@@ -214,7 +214,7 @@ static fl_status by_powers(fl_ctx *ctx, const hessian *h, fli_rng *rng, double t
 static fl_status largest_eigenvalue(fl_ctx *ctx, hessian *h, uint64_t seed, uint32_t stream, double tolerance,
                                     double *l)
 {
-    const fli_space *s = &h->m->space;
+    const fl_space *s = &h->m->space;
     size_t stride = (fli_bytes(s) + 63) / 64 * 64;
     unsigned char *vectors = fli_alloc(ctx, 4, stride);
     fl_status status = FL_ENOMEM;

@@ -102,7 +102,7 @@ static fl_status gradient_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
     (void)ctx;
     size_t spent = fli_start_gradient(w, t, g);
     fli_copy(&w->model->space, t->problem.start, t->z);
-    t->answer = (fli_answer){.z = t->z, .gradient = g, .steps = spent};
+    t->answer = (fl_answer){.z = t->z, .gradient = g, .steps = spent};
     return FL_OK;
 }
 

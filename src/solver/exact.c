@@ -82,7 +82,7 @@ static void product(equations *q, const double *x, double *out)
     q->steps++;
 }
 
-static void right_side(equations *q, const fli_space *space, const fli_problem *p)
+static void right_side(equations *q, const fl_space *space, const fl_problem *p)
 {
     int k = (int)q->k;
     for (size_t j = 0; j < q->k; j++) q->rhs[j] = 0;
@@ -126,7 +126,7 @@ static void iterate(equations *q, double goal)
 }
 
 /* Without rounding, `order` steps are enough. */
-static size_t most_steps(const fli_problem *p, size_t order)
+static size_t most_steps(const fl_problem *p, size_t order)
 {
     return p->stop.most_steps ? p->stop.most_steps : 2 * order + 100;
 }
@@ -135,8 +135,8 @@ static size_t most_steps(const fli_problem *p, size_t order)
 static fl_status cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam)
 {
     const fli_view *v = t->view;
-    const fli_problem *p = &t->problem;
-    const fli_space *space = &w->model->space;
+    const fl_problem *p = &t->problem;
+    const fl_space *space = &w->model->space;
     size_t n = v->n_train, k = space->n, rows = PIECE / k;
     if (k > INT_MAX)
         return fli_fail(ctx, FL_ECONFIG, "a client with %zu features is too large for the exact solver", k);
@@ -155,10 +155,10 @@ static fl_status cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double 
         left = residual(&q);
     }
     space->ops->from_f64(k, q.z, t->z);
-    t->answer = (fli_answer){.z = t->z,
-                             .weight = (double)p->steps,
-                             .steps = q.steps * fli_epoch_steps(&w->spec, n),
-                             .missed = !(left <= goal)};
+    t->answer = (fl_answer){.z = t->z,
+                            .weight = (double)p->steps,
+                            .steps = q.steps * fli_epoch_steps(&w->spec, n),
+                            .missed = !(left <= goal)};
 done:
     equations_fini(&q);
     return s;
@@ -206,8 +206,8 @@ static fl_status prepare(fl_ctx *ctx, const fli_model *m, const fli_view *v, kep
 
 static fl_status factored_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, double rho)
 {
-    const fli_problem *p = &t->problem;
-    const fli_space *space = &w->model->space;
+    const fl_problem *p = &t->problem;
+    const fl_space *space = &w->model->space;
     kept *c = *t->cache;
     fl_status s = c ? FL_OK : prepare(ctx, w->model, t->view, &c);
     if (s) return s;
@@ -224,7 +224,7 @@ static fl_status factored_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, double 
     space->ops->to_f64(space->n, w->grad, c->r);
     if ((s = fli_gram_steps(ctx, c->gram, rho, 1, SIZE_MAX, c->r, c->z))) return s;
     space->ops->from_f64(space->n, c->z, t->z);
-    t->answer = (fli_answer){.z = t->z, .weight = (double)p->steps, .steps = 1};
+    t->answer = (fl_answer){.z = t->z, .weight = (double)p->steps, .steps = 1};
     return FL_OK;
 }
 

@@ -62,22 +62,22 @@ static fl_status load(fl_ctx *ctx, fli_loader *in, void **cache)
 
 /* ---- what both ways share -------------------------------------------------------------------------------- */
 
-static fli_answer answer(const fli_task *t, const kept *c, size_t gradients)
+static fl_answer answer(const fli_task *t, const kept *c, size_t gradients)
 {
-    return (fli_answer){
+    return (fl_answer){
         .z = t->z, .linearised = {fli_task_vector(t, MULTIPLIER), c->curvature}, .weight = 1, .steps = gradients};
 }
 
 /* The limit of many steps. */
 static void settle(const fli_worker *w, fli_task *t)
 {
-    const fli_space *s = &w->model->space;
+    const fl_space *s = &w->model->space;
     fli_copy(s, t->problem.start, t->z);
     fli_lin(s, -1, w->grad, 0, w->grad, fli_task_vector(t, MULTIPLIER));
 }
 
 /* rho = 0: the curvature was all that is wanted. */
-static fli_answer measured(const fli_space *s, fli_task *t, const kept *c)
+static fl_answer measured(const fl_space *s, fli_task *t, const kept *c)
 {
     fli_copy(s, t->problem.start, t->z);
     fli_zero(s, fli_task_vector(t, MULTIPLIER));
@@ -113,7 +113,7 @@ static fl_status gram_new(fl_ctx *ctx, const fli_worker *w, const fli_view *v, v
 /* z = x - y, the multiplier e - g; y and e in double */
 static void steps_done(const fli_worker *w, fli_task *t, const kept *c)
 {
-    const fli_space *s = &w->model->space;
+    const fl_space *s = &w->model->space;
     s->ops->from_f64(s->n, c->y, t->z);
     fli_lin(s, 1, t->problem.start, -1, t->z, t->z);
     s->ops->to_f64(s->n, w->grad, c->y);
@@ -123,8 +123,8 @@ static void steps_done(const fli_worker *w, fli_task *t, const kept *c)
 
 fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t patience)
 {
-    const fli_space *space = &w->model->space;
-    const fli_problem *p = &t->problem;
+    const fl_space *space = &w->model->space;
+    const fl_problem *p = &t->problem;
     kept *c = *t->cache;
     fl_status s = c && c->gram ? FL_OK : gram_new(ctx, w, t->view, t->cache);
     if (s) return s;
@@ -207,8 +207,8 @@ static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, fli_task *t, doub
 /* e <- q^steps e with q = L/(L + rho), and the last y = q^(steps-1) e/(L + rho) */
 static void shrink(const fli_worker *w, fli_task *t, double l)
 {
-    const fli_space *s = &w->model->space;
-    const fli_problem *p = &t->problem;
+    const fl_space *s = &w->model->space;
+    const fl_problem *p = &t->problem;
     void *e = fli_task_vector(t, MULTIPLIER);
     double q = l / (l + p->rho), before = pow(q, (double)(p->steps - 1));
     fli_lin(s, 1, w->grad, 1, p->shift, e);

@@ -277,7 +277,7 @@ static double add_piece(fli_minibatch *b, const fli_point *p, size_t plain, cons
 /* More samples than a worker holds at a time: one kind after the other, in pieces. */
 static double grad_in_pieces(fli_minibatch *b, const fli_point *p)
 {
-    const fli_space *s = &b->w->model->space;
+    const fl_space *s = &b->w->model->space;
     double loss = 0;
     fli_pieces plain = fli_pieces_of(b->w->eval, b->ds, b->plain.now, b->plain.count);
     fli_pieces rest = fli_pieces_of(b->w->eval, b->ds, b->rest.now, b->rest.count);

@@ -7,7 +7,7 @@
 
 /* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in
  * the first. Returns what that adds to the weight decay. */
-static double merge_terms(fli_worker *w, const fli_problem *p, fli_sgd_step *step)
+static double merge_terms(fli_worker *w, const fl_problem *p, fli_sgd_step *step)
 {
     if (!p->shift || !p->anchor || p->steps < 3) return 0;
     fli_lin(&w->model->space, 1, p->shift, -p->rho, p->anchor, w->linear);
@@ -25,7 +25,7 @@ double fli_sgd_weight(double momentum, size_t steps)
 
 fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t)
 {
-    const fli_problem *p = &t->problem;
+    const fl_problem *p = &t->problem;
     const fli_schedule *schedule = &w->spec.schedule;
     if (w->buffer) fli_zero(&w->model->space, w->buffer);
     fli_sgd_course c = {.step = {.lr = p->lr,
@@ -65,7 +65,7 @@ double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_s
 
 void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
 {
-    const fli_problem *p = &t->problem;
+    const fl_problem *p = &t->problem;
     fli_minibatch b;
     fli_sgd_course course = fli_sgd_begin(w, t);
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, y, &t->rng, &b);
@@ -75,7 +75,7 @@ void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
         fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
         fli_minibatch_step(&b, &course.step, t->z);
     }
-    t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
+    t->answer = (fl_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
 }
 
 static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)

@@ -83,7 +83,7 @@ static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *id
 }
 
 /* By the n samples at the end of the worker's order. */
-static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t n, double *mix)
+static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fl_problem *p, size_t n, double *mix)
 {
     const uint32_t *idx = w->order + v->n_train - n;
     *mix = FLI_FIRST_MIX;
@@ -116,8 +116,8 @@ static fl_status prepare(fl_ctx *ctx, fli_worker *w, const fli_task *t, training
 
 static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
 {
-    const fli_space *s = &w->model->space;
-    const fli_problem *p = &t->problem;
+    const fl_space *s = &w->model->space;
+    const fl_problem *p = &t->problem;
     void *own = fli_task_vector(t, OWN), *own_grad = fli_worker_vector(w, OWN_GRAD);
     fli_point at = {t->z, own, on->mix, w->grad, own_grad, fli_worker_vector(w, OWN_PART)};
     fli_sgd_course course = fli_sgd_begin(w, t);
@@ -142,7 +142,7 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
         s->ops->sgd(s->n, &course.step, t->z);
         s->ops->sgd(s->n, &own_step, own);
     }
-    t->answer = (fli_answer){
+    t->answer = (fl_answer){
         .z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps, .pair = {own, on->mix}};
 }
 

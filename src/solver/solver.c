@@ -35,7 +35,7 @@ int fli_halted(const fli_halt *h)
     return atomic_load_explicit(&h->asked, memory_order_relaxed) || (h->until > 0 && fli_clock_now() >= h->until);
 }
 
-fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *s, fli_task *out)
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fl_space *s, fli_task *out)
 {
     *out = (fli_task){.stride = fli_vector_stride(s), .place = s->place};
     out->z = fli_vector_alloc(ctx, s, fli_bytes(s));
@@ -47,7 +47,7 @@ fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *
 
 void fli_task_fini(fli_task *t)
 {
-    const fli_space there = {.place = t->place};
+    const fl_space there = {.place = t->place};
     fli_vector_free(&there, t->z);
     fli_vector_free(&there, t->kept);
     *t = (fli_task){0};

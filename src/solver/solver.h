@@ -33,104 +33,7 @@ double fli_schedule_mean(const fli_schedule *s, uint64_t from, size_t steps);
 
 /* ==== the problem and its answer ========================================================================== */
 
-/* For solvers that work to an accuracy; the others ignore it. 0: not required. With several, all must be met. For
- * an m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
-typedef struct {
-    double accuracy;   /* ||z - minimiser|| <= accuracy */
-    double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
-    double modulus;    /* m, of the whole local problem; 0: not known, so that no accuracy is ever certain */
-    size_t most_steps; /* ends there, accurate or not */
-} fli_stopping;
-
-/* For the pair solver: the client's own model beside z; see sgd_personal.c. */
-typedef struct {
-    const void *start;
-    double lr;
-    double mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by held-out samples */
-} fli_pair_extra;
-#define FLI_FIRST_MIX 0.75 /* what the solver begins with, while the two models are still the same: [CPSL]'s */
-
-/* What is done in a turn on a bilevel problem, and its z. Vectors are whole, and what is said of a block leaves the
- * other one alone. */
-typedef enum {
-    /* y, v and x together: the weighted sums (q_x, q_y) of the directions; v = q_v, norm = ||grad_y f_i|| at the first
-     * step */
-    FLI_WORK_TOGETHER,
-    FLI_WORK_LOWER_GRADIENT, /* grad_y g_i in the lower block */
-    FLI_WORK_UPPER_GRADIENT, /* grad f_i in both */
-    FLI_WORK_PRODUCT,        /* (g_xy v, g_yy v) */
-    FLI_WORK_HYPERGRADIENT,  /* grad_x f_i - g_xy v in the upper one */
-    /* where steps lead: on y, on x with y fixed, and on x along the client's own hypergradient */
-    FLI_WORK_LOWER_STEPS,
-    FLI_WORK_UPPER_STEPS,
-    FLI_WORK_OWN_STEPS,
-} fli_bilevel_kind;
-
-/* The coefficients of local steps k = 0, 1, ...: a_k = scale v[k] decay^k, where the last of v holds for all later
- * steps. */
-typedef struct {
-    const double *v;
-    size_t n;
-    double decay, scale;
-} fli_coefs;
-
-/* For the bilevel solver: start is (x, y), and shift, anchor and rho mean nothing. */
-typedef struct {
-    fli_bilevel_kind work;
-    const void *v; /* a direction, in the lower block */
-    /* the federation's direction, in the block that is stepped; NULL: the client's own is followed */
-    const void *shift;
-    double lr_y, lr_v; /* beside the problem's lr, which is that of x or of the only block that is stepped */
-    fli_coefs coefs;   /* of the steps */
-    size_t neumann;    /* the last power in the sum that stands for the inverse Hessian, */
-    double ell;        /* whose terms are (I - H/ell)^n/ell */
-    /* > 0: instead of the problem's steps, this many passes over the samples of the level that is stepped */
-    size_t epochs;
-    int full; /* derivatives are over all samples of a level instead of mini-batches */
-} fli_levels;
-
-/* Vectors are borrowed: usually the broadcast model, or the client's own state. Linearised solvers read start, rho,
- * shift and steps alone: shift is the multiplier, which changes with every step, and steps = 0 stands for the limit of
- * many. rho = 0: nothing is solved, only the curvature is wanted. See linearised.c. */
-typedef struct {
-    const void *start;
-    const void *anchor; /* NULL: no proximal term */
-    double rho;
-    const void *shift; /* NULL: no linear term */
-    double lr;
-    size_t steps; /* Q_i */
-    fli_stopping stop;
-    union { /* what one kind of solver asks for beyond that, and only that kind reads */
-        fli_pair_extra pair;
-        fli_levels levels;
-    };
-} fli_problem;
-
-/* Vectors that a solver does not answer are NULL. */
-typedef struct {
-    const void *z; /* the solution; in the task, as all vectors here: valid until that is posed anew */
-    /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, whatever its schedule,
-     * and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for steps of one size. Methods that turn a
-     * displacement back into a gradient divide by lr times this. */
-    double weight;
-    int guessed; /* a user's solver left the weight as that of SGD, which it may not be */
-    /* spent: gradients of mini-batches; one over all samples counts as an epoch, a solution by a factor as 1 */
-    size_t steps;
-    int missed; /* it missed the required accuracy, for want of steps or precision; never for SGD, which cannot tell */
-    const void *gradient; /* of f_i at the start, over all of the client's samples; see fli_solver_gradient */
-    struct {
-        const void *multiplier; /* after the last step */
-        double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
-    } linearised;
-    struct {
-        const void *own; /* the client's own model after the last step */
-        double mix;      /* as requested, or chosen */
-    } pair;
-    struct {
-        const void *v; /* what belongs to v, in the lower block */
-        double norm;   /* see FLI_WORK_TOGETHER */
-    } levels;
-} fli_answer;
+#define FLI_FIRST_MIX 0.75 /* what the pair solver begins with, while the two models are still the same: [CPSL]'s */
 
 /* How mini-batches are drawn and steps taken: the part of the local solver that is the same for everybody. */
 typedef struct {
@@ -236,12 +139,12 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
 size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
 
 /* From one of several vectors to the next: each starts on a cache line. */
-static inline size_t fli_vector_stride(const fli_space *s) { return (fli_bytes(s) + 63) / 64 * 64; }
+static inline size_t fli_vector_stride(const fl_space *s) { return (fli_bytes(s) + 63) / 64 * 64; }
 
 /* A client's turn: the problem, the answer, and the memory that the answer lies in, whichever instance solves it. */
 typedef struct {
     /* set by whoever poses it */
-    fli_problem problem;
+    fl_problem problem;
     const fli_view *view;
     fli_rng rng;     /* of mini-batches */
     void **cache;    /* the client's own, NULL at first and kept between its turns: a factorisation, say */
@@ -251,8 +154,8 @@ typedef struct {
     uint32_t client; /* together with the client */
     /* set by the solver */
     fl_status status;
-    fl_failure why;    /* FL_ECALLBACK: the sentence, where this task has one */
-    fli_answer answer; /* where status is FL_OK */
+    fl_failure why;   /* FL_ECALLBACK: the sentence, where this task has one */
+    fl_answer answer; /* where status is FL_OK */
     /* the task's own */
     void *z, *kept; /* the solution, and `answers` further vectors: fli_task_vector */
     size_t stride;  /* bytes from one of those to the next */
@@ -349,7 +252,7 @@ typedef struct {
 /* Of several solvers that whose tasks can be given to all of them. */
 const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n);
 /* A task that this solver can be given, with vectors of the space. */
-fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *s, fli_task *out);
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fl_space *s, fli_task *out);
 void fli_task_fini(fli_task *t);
 double fli_task_bytes(const fli_solver *solver, const fli_model *m); /* what fli_task_init takes */
 /* Vector i < answers. */
@@ -359,28 +262,23 @@ void *fli_task_vector(const fli_task *t, size_t i);
 double fli_sgd_weight(double momentum, size_t steps);
 
 /* a_k, and their sum over this many steps, ||a||_1. */
-double fli_coef(const fli_coefs *c, size_t k);
-double fli_coef_sum(const fli_coefs *c, size_t steps);
+double fli_coef(const fl_coefs *c, size_t k);
+double fli_coef_sum(const fl_coefs *c, size_t steps);
 
-/* Mini-batches in a pass over a client's samples: over all that its objective uses, and with two levels over those of
- * either. */
-typedef struct {
-    size_t all, upper, lower;
-} fli_epochs;
-fli_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
+fl_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
 
 /* What a turn of such work costs, in gradients of mini-batches; a product with a Hessian counts as one. */
-size_t fli_levels_cost(const fli_levels *l, size_t steps, const fli_epochs *e);
+size_t fli_levels_cost(const fl_levels *l, size_t steps, const fl_epochs *e);
 
 /* How many of a client's n training samples are for validation. */
 size_t fli_validation_count(double share, size_t n);
 
 /* A derivative of a bilevel problem over all of a client's samples of that level, outside of its turns. */
 typedef struct {
-    fli_bilevel_kind work; /* FLI_WORK_LOWER_GRADIENT, _UPPER_GRADIENT or _PRODUCT */
-    const void *z, *v;     /* (x, y); of a product the direction, in the lower block */
-    double *value;         /* of an upper gradient: where f_i is to be put; NULL: nowhere */
-    uint64_t seed;         /* as in fli_task */
+    fl_level_work work; /* FL_WORK_LOWER_GRADIENT, _UPPER_GRADIENT or _PRODUCT */
+    const void *z, *v;  /* (x, y); of a product the direction, in the lower block */
+    double *value;      /* of an upper gradient: where f_i is to be put; NULL: nowhere */
+    uint64_t seed;      /* as in fli_task */
     uint32_t client;
 } fli_derivative;
 /* Of grad_y g the upper block is zero. */

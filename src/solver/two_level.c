@@ -98,9 +98,9 @@ static void work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out
     mean_over_batch(w, &w->train, fli_bilevel_product, z, v, out);
 }
 
-fli_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
+fl_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
 {
-    fli_epochs e = {.all = fli_objective_steps(m, spec, labelled, unlabelled)};
+    fl_epochs e = {.all = fli_objective_steps(m, spec, labelled, unlabelled)};
     size_t held = m->bilevel ? fli_validation_count(m->bilevel->common.validation, labelled) : 0;
     e.upper = fli_epoch_steps(spec, held ? held : labelled);
     e.lower = fli_epoch_steps(spec, labelled - held);
@@ -108,24 +108,24 @@ fli_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t la
 }
 
 /* Steps on one level, of which epochs have as many as its samples need. */
-static size_t steps_of(const fli_levels *l, size_t steps, const fli_epochs *e)
+static size_t steps_of(const fl_levels *l, size_t steps, const fl_epochs *e)
 {
     if (!l->epochs) return steps;
-    return l->epochs * (l->work == FLI_WORK_LOWER_STEPS ? e->lower : e->upper);
+    return l->epochs * (l->work == FL_WORK_LOWER_STEPS ? e->lower : e->upper);
 }
 
-size_t fli_levels_cost(const fli_levels *l, size_t steps, const fli_epochs *e)
+size_t fli_levels_cost(const fl_levels *l, size_t steps, const fl_epochs *e)
 {
     size_t f = l->full ? e->upper : 1, g = l->full ? e->lower : 1, n = steps_of(l, steps, e);
     switch (l->work) {
-    case FLI_WORK_LOWER_GRADIENT:
-    case FLI_WORK_PRODUCT: return g;
-    case FLI_WORK_UPPER_GRADIENT: return f;
-    case FLI_WORK_HYPERGRADIENT: return f + g;
-    case FLI_WORK_TOGETHER: return (f + 2 * g) * n; /* of f, of g, a product */
-    case FLI_WORK_LOWER_STEPS: return (l->shift ? 2 : 1) * g * n;
-    case FLI_WORK_UPPER_STEPS: return 2 * f * n;
-    case FLI_WORK_OWN_STEPS: return (f + (l->neumann + 1) * g) * n;
+    case FL_WORK_LOWER_GRADIENT:
+    case FL_WORK_PRODUCT: return g;
+    case FL_WORK_UPPER_GRADIENT: return f;
+    case FL_WORK_HYPERGRADIENT: return f + g;
+    case FL_WORK_TOGETHER: return (f + 2 * g) * n; /* of f, of g, a product */
+    case FL_WORK_LOWER_STEPS: return (l->shift ? 2 : 1) * g * n;
+    case FL_WORK_UPPER_STEPS: return 2 * f * n;
+    case FL_WORK_OWN_STEPS: return (f + (l->neumann + 1) * g) * n;
     }
     return steps;
 }
@@ -136,14 +136,14 @@ static work_fn work_together, work_lower_gradient, work_upper_gradient, work_pro
     work_lower_steps, work_upper_steps, work_own_steps;
 
 static work_fn *const kinds[] = {
-    [FLI_WORK_TOGETHER] = work_together,
-    [FLI_WORK_LOWER_GRADIENT] = work_lower_gradient,
-    [FLI_WORK_UPPER_GRADIENT] = work_upper_gradient,
-    [FLI_WORK_PRODUCT] = work_product,
-    [FLI_WORK_HYPERGRADIENT] = work_hypergradient,
-    [FLI_WORK_LOWER_STEPS] = work_lower_steps,
-    [FLI_WORK_UPPER_STEPS] = work_upper_steps,
-    [FLI_WORK_OWN_STEPS] = work_own_steps,
+    [FL_WORK_TOGETHER] = work_together,
+    [FL_WORK_LOWER_GRADIENT] = work_lower_gradient,
+    [FL_WORK_UPPER_GRADIENT] = work_upper_gradient,
+    [FL_WORK_PRODUCT] = work_product,
+    [FL_WORK_HYPERGRADIENT] = work_hypergradient,
+    [FL_WORK_LOWER_STEPS] = work_lower_steps,
+    [FL_WORK_UPPER_STEPS] = work_upper_steps,
+    [FL_WORK_OWN_STEPS] = work_own_steps,
 };
 
 static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
@@ -160,8 +160,8 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
     (void)ctx;
     w.upper = fli_upper_space(&m->space, m->bilevel->upper);
     w.lower = fli_lower_space(&m->space, m->bilevel->upper);
-    fli_epochs e = fli_epochs_of(m, &worker->spec, t->view->n_train, 0);
-    t->answer = (fli_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps, &e)};
+    fl_epochs e = fli_epochs_of(m, &worker->spec, t->view->n_train, 0);
+    t->answer = (fl_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps, &e)};
     t->problem.steps = steps_of(&t->problem.levels, t->problem.steps, &e);
     split_samples(&w, t);
     kinds[t->problem.levels.work](&w);
@@ -184,8 +184,8 @@ const fli_solver fli_solver_bilevel = {
 /* One piece of the samples; of an upper gradient, the mean of f. */
 static double derivative_of_piece(const fli_model *m, const fli_derivative *d, const void *direction, fli_eval *e)
 {
-    if (d->work == FLI_WORK_UPPER_GRADIENT) return fli_bilevel_upper(m, d->z, &e->batch, e->part, e->scratch);
-    if (d->work == FLI_WORK_LOWER_GRADIENT)
+    if (d->work == FL_WORK_UPPER_GRADIENT) return fli_bilevel_upper(m, d->z, &e->batch, e->part, e->scratch);
+    if (d->work == FL_WORK_LOWER_GRADIENT)
         fli_bilevel_lower(m, d->z, &e->batch, e->part, e->scratch);
     else
         fli_bilevel_product(m, d->z, &e->batch, direction, e->part, e->scratch);
@@ -198,7 +198,7 @@ fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, co
     const fli_ops *ops = m->space.ops;
     size_t n = view->n_train, p = m->bilevel->upper;
     double value = 0;
-    fli_space upper = fli_upper_space(&m->space, p), lower = fli_lower_space(&m->space, p);
+    fl_space upper = fli_upper_space(&m->space, p), lower = fli_lower_space(&m->space, p);
     uint32_t *order = fli_alloc(ctx, n, sizeof *order);
     void *direction = fli_alloc(ctx, m->space.n, ops->size); /* zero in the upper block */
     fl_status s = order && direction ? FL_OK : FL_ENOMEM;
@@ -206,13 +206,13 @@ fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, co
     if (d->v) fli_copy(&lower, fli_cat(ops, d->v, p), fli_at(ops, direction, p));
     size_t held = fli_levels_split(m, view, d->seed, d->client, order);
     fli_pieces at = fli_pieces_of(e, view->ds, order + held, n - held);
-    if (held && d->work == FLI_WORK_UPPER_GRADIENT) at = fli_pieces_of(e, view->ds, order, held);
+    if (held && d->work == FL_WORK_UPPER_GRADIENT) at = fli_pieces_of(e, view->ds, order, held);
     fli_zero(&m->space, out);
     while (fli_pieces_next(&at)) {
         value += fli_pieces_share(&at) * derivative_of_piece(m, d, direction, e);
         fli_pieces_add(&at, out);
     }
-    if (d->work == FLI_WORK_LOWER_GRADIENT) fli_zero(&upper, out);
+    if (d->work == FL_WORK_LOWER_GRADIENT) fli_zero(&upper, out);
     if (d->value) *d->value = value;
 done:
     fli_free(order);
@@ -230,12 +230,12 @@ done:
  *
  * lr_x is the problem's lr. */
 
-double fli_coef(const fli_coefs *c, size_t k)
+double fli_coef(const fl_coefs *c, size_t k)
 {
     return c->v[k < c->n ? k : c->n - 1] * pow(c->decay, (double)k) * c->scale;
 }
 
-double fli_coef_sum(const fli_coefs *c, size_t steps)
+double fli_coef_sum(const fl_coefs *c, size_t steps)
 {
     double sum = 0;
     for (size_t k = 0; k < steps; k++) sum += fli_coef(c, k);
@@ -265,9 +265,9 @@ static direction directions(fli_bilevel_work *w, const void *z, const void *v)
 
 static void work_together(fli_bilevel_work *w)
 {
-    const fli_problem *p = w->problem;
-    const fli_levels *l = &p->levels;
-    const fli_space *all = &w->model->space;
+    const fl_problem *p = w->problem;
+    const fl_levels *l = &p->levels;
+    const fl_space *all = &w->model->space;
     void *z = fli_work_vector(w, FLI_W_U), *v = work_direction(w), *q = w->z, *qv = w->qv;
     fli_copy(all, p->start, z);
     fli_zero(all, q);
@@ -331,7 +331,7 @@ static void work_hypergradient(fli_bilevel_work *w)
 
 static void work_lower_steps(fli_bilevel_work *w)
 {
-    const fli_problem *p = w->problem;
+    const fl_problem *p = w->problem;
     const void *shift = p->levels.shift;
     void *z = w->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
@@ -349,7 +349,7 @@ static void work_lower_steps(fli_bilevel_work *w)
 
 static void work_upper_steps(fli_bilevel_work *w)
 {
-    const fli_problem *p = w->problem;
+    const fl_problem *p = w->problem;
     void *z = w->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
@@ -366,7 +366,7 @@ static void work_upper_steps(fli_bilevel_work *w)
  * grad f at z */
 static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 {
-    const fli_levels *l = &w->problem->levels;
+    const fl_levels *l = &w->problem->levels;
     void *term = fli_work_vector(w, FLI_W_U), *hv = fli_work_vector(w, FLI_W_H);
     fli_zero(&w->upper, term);
     fli_copy(&w->lower, fli_clow(w, f), fli_low(w, term));
@@ -381,7 +381,7 @@ static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 
 static void work_own_steps(fli_bilevel_work *w)
 {
-    const fli_problem *p = w->problem;
+    const fl_problem *p = w->problem;
     void *z = w->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {

@@ -9,13 +9,13 @@ typedef struct {
     fli_worker *worker;
     const fli_model *model;
     const fli_view *view;
-    const fli_problem *problem;
+    const fl_problem *problem;
     fli_rng *rng;
     void *z;  /* the task's, for the answer */
     void *qv; /* the same for what belongs to v */
-    fli_answer *out;
+    fl_answer *out;
     fli_sample_pass train, validation; /* the samples of either level */
-    fli_space upper, lower;            /* the blocks; the lower one starts at vector + upper.n */
+    fl_space upper, lower;             /* the blocks; the lower one starts at vector + upper.n */
 } fli_bilevel_work;
 
 /* The instance's vectors, whole. */

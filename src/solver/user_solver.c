@@ -76,10 +76,10 @@ static fl_local local_of(engine *e)
 {
     const fli_worker *w = e->worker;
     const fli_task *t = e->task;
-    const fli_space *s = &w->model->space;
+    const fl_space *s = &w->model->space;
     size_t n = t->view->n_train;
     fli_rng seed = t->rng; /* mini-batches are drawn from the original */
-    return (fl_local){.space = {.n = s->n, .real = s->ops->size, .ops = s},
+    return (fl_local){.space = *s,
                       .client = t->client,
                       .round = t->round,
                       .seed = fli_rng_u64(&seed),
@@ -112,21 +112,20 @@ static int call(const fl_solver *s, const fl_local *l, const fl_problem *p, void
 static fl_status solve_task(const instance *in, fli_task *t)
 {
     fli_worker *w = in->worker;
-    const fli_problem *p = &t->problem;
+    const fl_problem *p = &t->problem;
     engine e = {.worker = w, .task = t};
     fl_local l = local_of(&e);
-    fl_problem posed = {p->start, p->anchor, p->rho, p->shift, p->lr, p->steps};
     double sgd = fli_sgd_weight(w->spec.momentum, p->steps);
     fl_solution out = {.weight = sgd, .steps = p->steps};
     fl_failure f = {{0}};
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, NULL, &t->rng, &e.batch);
     fli_copy(&w->model->space, p->start, t->z);
-    int failed = call(&in->solver->is, &l, &posed, t->z, &out, &f);
-    t->answer = (fli_answer){.z = t->z,
-                             .weight = out.weight,
-                             .guessed = !out.weighed && p->steps && out.weight == sgd,
-                             .steps = out.steps,
-                             .missed = out.missed != 0};
+    int failed = call(&in->solver->is, &l, p, t->z, &out, &f);
+    t->answer = (fl_answer){.z = t->z,
+                            .weight = out.weight,
+                            .guessed = !out.weighed && p->steps && out.weight == sgd,
+                            .steps = out.steps,
+                            .missed = out.missed != 0};
     if (!failed) return FL_OK;
     if (!fli_has_failed(&f)) fl_failed(&f, NULL);
     fli_snprintf(t->why.text, sizeof t->why.text, "solver %s failed at client %" PRIu32 ", round %" PRIu64 ": %s",

@@ -23,7 +23,7 @@ static fl_status latent_init(fl_ctx *ctx, size_t largest, fli_worker *w)
 
 fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **instance)
 {
-    const fli_space *s = &how->model->space;
+    const fl_space *s = &how->model->space;
     int momentum = how->sgd.momentum > 0;
     fli_worker *w = fli_alloc(ctx, 1, sizeof *w);
     if (!w) return FL_ENOMEM;
@@ -67,7 +67,7 @@ double fli_worker_bytes(const fli_solver *solver, const fli_open *how)
 void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve)
 {
     for (size_t i = 0; i < n; i++) {
-        tasks[i]->answer = (fli_answer){0};
+        tasks[i]->answer = (fl_answer){0};
         tasks[i]->status = solve(ctx, instance, tasks[i]);
     }
 }

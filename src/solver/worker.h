@@ -32,7 +32,7 @@ typedef fl_status fli_task_solve(fl_ctx *ctx, fli_worker *w, fli_task *t);
 void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve);
 
 /* g = the gradient of f_i at the problem's start over all of the client's samples, with weight decay. Returns what it
- * costs, as in fli_answer.steps. */
+ * costs, as in fl_answer.steps. */
 size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g);
 
 /* For pairs whose mix is chosen (sgd_personal.c): the client's labelled samples into `order`, held-out ones last;
@@ -57,7 +57,7 @@ typedef struct {
 fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t);
 /* To the next step, on a mini-batch of this many samples. */
 void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c);
-/* fli_answer.weight after the last step. */
+/* fl_answer.weight after the last step. */
 double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c);
 /* SGD on the task's problem, and its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */
 void fli_sgd_train(fli_worker *w, fli_task *t, const void *y);

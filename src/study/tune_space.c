@@ -182,7 +182,7 @@ static void drop_range(fli_comparison *c, const char *key)
 
 static void add_defaults(fli_comparison *c)
 {
-    for (const fli_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) {
+    for (const fl_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) {
         const fl_key *row = fli_settings_key(c->settings, r->key);
         *place_for(c, r->key) =
             (fli_span){.key = r->key, .from = r->from, .to = r->to, .log = r->log, .whole = row->type == FL_KEY_INT};
@@ -206,7 +206,7 @@ static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
     fl_status s = fli_settings_bind(t->ctx, &t->arena, t->x.trials[c - t->comparisons].cfg->root, settings);
     if (s) return s;
     c->settings = settings;
-    for (const fli_tune_range *r = fli_algo_tune(settings->algorithm.item.desc); r->key; r++) room++;
+    for (const fl_tune_range *r = fli_algo_tune(settings->algorithm.item.desc); r->key; r++) room++;
     c->ranges = fli_arena_alloc(&t->arena, room + 1, sizeof *c->ranges);
     if (!c->ranges) return FL_ENOMEM;
     add_defaults(c);

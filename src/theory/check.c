@@ -18,20 +18,20 @@
 /* Constants at the start model, or of some clients, are no more than that. */
 static void ask_of_constants(fli_check *c)
 {
-    const fli_facts *f = &c->facts.worst;
+    const fl_facts *f = &c->facts.worst;
     if (c->plan.model->bilevel)
-        fli_assumption(&c->found, "L_1",
-                       "measured at the start model, over a sample of at most 512 samples of each "
-                       "client and level; elsewhere assumed");
+        fl_assumption(&c->found, "L_1",
+                      "measured at the start model, over a sample of at most 512 samples of each "
+                      "client and level; elsewhere assumed");
     else if (!fli_bounded(c->plan.model))
-        fli_assumption(&c->found, "L_i",
-                       "measured at the start model, over a sample of at most 512 samples of each "
-                       "client; elsewhere assumed: a network has no L_i that holds everywhere, and "
-                       "with ReLU not even near every point");
+        fl_assumption(&c->found, "L_i",
+                      "measured at the start model, over a sample of at most 512 samples of each "
+                      "client; elsewhere assumed: a network has no L_i that holds everywhere, and "
+                      "with ReLU not even near every point");
     else if (!f->bounded)
-        fli_assumption(&c->found, "L_i", "measured on images as they are stored; augmented ones curve f_i no more");
+        fl_assumption(&c->found, "L_i", "measured on images as they are stored; augmented ones curve f_i no more");
     if (c->facts.measured < c->plan.fed->clients)
-        fli_assumption(&c->found, "clients", "those that were not measured are like those that were, a random choice");
+        fl_assumption(&c->found, "clients", "those that were not measured are like those that were, a random choice");
 }
 
 /* A step on a mini-batch then takes more decay than f_i has, and no theorem is about that. */
@@ -39,26 +39,25 @@ static void ask_of_decay(fli_check *c)
 {
     const fli_model *m = c->plan.model;
     if (m->weight_decay > 0 && m->decay_by == FLI_DECAY_BY_BATCH)
-        fli_requirement(&c->found, "weight decay",
-                        "mini-batches take the weight decay of f_i: weight_decay_by is not "
-                        "batch, or steps are over all samples",
-                        &c->facts.worst, c->facts.worst.full_batch);
+        fl_requirement(&c->found, "weight decay",
+                       "mini-batches take the weight decay of f_i: weight_decay_by is not "
+                       "batch, or steps are over all samples",
+                       &c->facts.worst, c->facts.worst.full_batch);
 }
 
 /* Pseudo labels, or memberships, with a method whose theorem has no f_i(x, y_i). */
 static int is_beside_theory(const fli_plan *p)
 {
-    return p->model->latent && !(p->setup.algo->traits & FLI_ALGO_BLOCKS);
+    return p->model->latent && !(p->setup.algo->traits & FL_METHOD_BLOCKS);
 }
 
 static void ask_of_blocks(fli_check *c)
 {
     if (is_beside_theory(&c->plan))
-        fli_requirement(
-            &c->found, "one block",
-            "clients have no y_i of their own, of which this theorem knows nothing: semi.labels is none, or "
-            "the method one with a second block, such as fedvra-u",
-            NULL, 0);
+        fl_requirement(&c->found, "one block",
+                       "clients have no y_i of their own, of which this theorem knows nothing: semi.labels is none, or "
+                       "the method one with a second block, such as fedvra-u",
+                       NULL, 0);
 }
 
 static void ask_of_cohorts(fli_check *c)
@@ -67,30 +66,32 @@ static void ask_of_cohorts(fli_check *c)
     const fli_system_common *system = &p->settings.system;
     const fli_admission *server = &p->settings.server;
     if (system->deadline > 0)
-        fli_assumption(&c->found, "p_i", "no client is late: p_i is the chance to be invited, not that to be in time");
+        fl_assumption(&c->found, "p_i", "no client is late: p_i is the chance to be invited, not that to be in time");
     if (system->wait_for < 1)
-        fli_requirement(&c->found, "wait_for",
-                        "a round waits for all who are invited: system.wait_for is 1; p_i does not say who is "
-                        "left out",
-                        NULL, 0);
+        fl_requirement(&c->found, "wait_for",
+                       "a round waits for all who are invited: system.wait_for is 1; p_i does not say who is "
+                       "left out",
+                       NULL, 0);
     if (server->deadline > 0 || server->wait_for < 1 || server->largest_norm > 0)
-        fli_assumption(&c->found, "server",
-                       "where clients are elsewhere: server.deadline, wait_for and largest_norm leave out no "
-                       "client and shorten no upload");
+        fl_assumption(&c->found, "server",
+                      "where clients are elsewhere: server.deadline, wait_for and largest_norm leave out no "
+                      "client and shorten no upload");
     if (!strcmp(p->participation->desc->name, "weighted"))
-        fli_assumption(&c->found, "p_i of draws", "p_i of weighted draws is right to a few per cent");
+        fl_assumption(&c->found, "p_i of draws", "p_i of weighted draws is right to a few per cent");
 }
 
 static void ask_all(fli_check *c)
 {
-    const fli_theory *theory = &c->plan.setup.algo->theory;
+    const fl_theory *theory = &c->plan.setup.algo->theory;
     if (!theory->check) return;
     for (size_t i = 0; i < c->facts.measured; i++)
         fli_ask_theory(&c->plan, theory->check, &c->facts.client[i], &c->found);
+    fli_algo_enter(c->plan.setup.algo);
     if (theory->check_all) theory->check_all(c->plan.setup.params, &c->facts.all, &c->found);
+    fli_algo_leave(c->plan.setup.algo);
     if (!c->found.count) return;
     if (fli_settings_solver(&c->plan.settings))
-        fli_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
+        fl_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
     ask_of_decay(c);
     ask_of_blocks(c);
     ask_of_cohorts(c);
@@ -98,7 +99,7 @@ static void ask_all(fli_check *c)
 }
 
 /* Methods choose local.lr for clients that all use it. */
-static void equal_factors(const fli_plan *p, fli_fixes *f)
+static void equal_factors(const fli_plan *p, fl_fixes *f)
 {
     const fl_reals *factors = &p->settings.local.lr_factors;
     const fli_fix *lr = NULL;
@@ -106,7 +107,7 @@ static void equal_factors(const fli_plan *p, fli_fixes *f)
     for (size_t i = 0; i < factors->n; i++) equal &= factors->v[i] == 1;
     for (size_t i = 0; i < f->count; i++)
         if (!strcmp(f->at[i].key, "local.lr") && !f->at[i].relative) lr = &f->at[i];
-    if (lr && !equal) fli_fix_word(f, lr->conditions, "local.lr_factors", "1", NULL);
+    if (lr && !equal) fl_fix_word(f, lr->conditions, "local.lr_factors", "1", NULL);
 }
 
 static int is_asked_for(fli_check *c, const fli_fix *f)
@@ -121,7 +122,7 @@ static int is_asked_for(fli_check *c, const fli_fix *f)
 }
 
 /* Of two numbers for one key the smaller one: both are upper bounds. */
-static void keep_fix(fli_fixes *out, const fli_fix *f)
+static void keep_fix(fl_fixes *out, const fli_fix *f)
 {
     size_t i = 0;
     while (i < out->count && strcmp(out->at[i].key, f->key)) i++;
@@ -135,14 +136,16 @@ static void keep_fix(fli_fixes *out, const fli_fix *f)
 static void find_fixes(fli_check *c)
 {
     const fli_plan *p = &c->plan;
-    fli_fixes all = {.found = &c->found};
-    c->fixes = (fli_fixes){.found = &c->found};
+    fl_fixes all = {.found = &c->found};
+    c->fixes = (fl_fixes){.found = &c->found};
     if (!p->setup.algo->theory.fix || !fli_check_failing(c) || !(c->facts.worst.probability > 0)) return;
+    fli_algo_enter(p->setup.algo);
     p->setup.algo->theory.fix(p->setup.params, &c->facts.worst, &all);
+    fli_algo_leave(p->setup.algo);
     if (p->model->decay_by == FLI_DECAY_BY_BATCH)
-        fli_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
-    if (is_beside_theory(p) && !p->model->latent->every) fli_fix_word(&all, "one block", "semi.labels", "none", NULL);
-    if (p->settings.system.wait_for < 1) fli_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
+        fl_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
+    if (is_beside_theory(p) && !p->model->latent->every) fl_fix_word(&all, "one block", "semi.labels", "none", NULL);
+    if (p->settings.system.wait_for < 1) fl_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
     for (size_t i = 0; i < all.count; i++)
         if (is_asked_for(c, &all.at[i])) keep_fix(&c->fixes, &all.at[i]);
     equal_factors(p, &c->fixes);
@@ -182,10 +185,10 @@ typedef struct {
 } at_start;
 
 /* One client's part: its value and gradient, weight decay included. Labels that are kept are those of the beginning. */
-static fl_status add_client(fl_ctx *ctx, at_start *s, const fli_facts *f, fli_start_values *out, double *slope2)
+static fl_status add_client(fl_ctx *ctx, at_start *s, const fl_facts *f, fl_start_values *out, double *slope2)
 {
     const fli_plan *p = &s->c->plan;
-    const fli_space *space = &p->model->space;
+    const fl_space *space = &p->model->space;
     fli_view v;
     void *none = NULL;
     fli_objective_at at = {.x = s->x, .kept = &none};
@@ -213,7 +216,7 @@ static double regularizer_at(const fli_plan *p, const at_start *s, double *x)
     return p->setup.regularizer->value(p->settings.regularizer.params, p->model->space.n, x);
 }
 
-static fl_status add_all(fl_ctx *ctx, at_start *s, fli_start_values *out, double *slope2)
+static fl_status add_all(fl_ctx *ctx, at_start *s, fl_start_values *out, double *slope2)
 {
     const fli_plan *p = &s->c->plan;
     fl_status status = FL_OK;
@@ -221,7 +224,7 @@ static fl_status add_all(fl_ctx *ctx, at_start *s, fli_start_values *out, double
         fli_copy(&p->model->space, p->start, s->x);
     else
         status = fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings.top.seed, s->x);
-    *out = (fli_start_values){.client_slope2 = slope2};
+    *out = (fl_start_values){.client_slope2 = slope2};
     for (size_t i = 0; i < s->c->facts.measured && !status; i++)
         status = add_client(ctx, s, &s->c->facts.client[i], out, &slope2[i]);
     for (size_t i = 0; i < p->model->space.n; i++) out->slope2 += s->sum[i] * s->sum[i];
@@ -230,9 +233,9 @@ static fl_status add_all(fl_ctx *ctx, at_start *s, fli_start_values *out, double
 }
 
 /* slope2 has room for one number per client. */
-static fl_status measure_start(fl_ctx *ctx, const fli_check *c, fli_start_values *out, double *slope2)
+static fl_status measure_start(fl_ctx *ctx, const fli_check *c, fl_start_values *out, double *slope2)
 {
-    const fli_space *space = &c->plan.model->space;
+    const fl_space *space = &c->plan.model->space;
     at_start s = {.c = c};
     fl_status status = fli_eval_init(ctx, c->plan.model, &s.eval);
     if (status) return status;
@@ -257,7 +260,7 @@ static int all_full(const fli_check *c)
 }
 
 /* Why there is no number, for all methods; NULL: there may be one. */
-static const char *obstacle(const fli_check *c, const fli_promise *p)
+static const char *obstacle(const fli_check *c, const fl_promise *p)
 {
     if (fli_check_failing(c)) return "the theorem does not apply";
     if (c->plan.model->desc->traits & FLI_MODEL_USER) return "no lower bound of an objective of one's own is known";
@@ -269,15 +272,19 @@ static const char *obstacle(const fli_check *c, const fli_promise *p)
 static fl_status promise_rounds(fli_check *c)
 {
     fl_ctx *ctx = c->plan.ctx;
-    const fli_theory *theory = &c->plan.setup.algo->theory;
-    fli_start_values start;
+    const fl_theory *theory = &c->plan.setup.algo->theory;
+    fl_start_values start;
     if (!theory->promise) return FL_OK;
+    fli_algo_enter(c->plan.setup.algo);
     theory->promise(c->plan.setup.params, &c->facts.all, NULL, &c->rounds);
+    fli_algo_leave(c->plan.setup.algo);
     if (!c->rounds.missing) c->rounds.missing = obstacle(c, &c->rounds);
     if (c->rounds.missing) return FL_OK;
     double *slope2 = fli_alloc(ctx, c->facts.measured, sizeof *slope2);
     fl_status s = slope2 ? measure_start(ctx, c, &start, slope2) : FL_ENOMEM;
+    fli_algo_enter(c->plan.setup.algo);
     if (!s) theory->promise(c->plan.setup.params, &c->facts.all, &start, &c->rounds);
+    fli_algo_leave(c->plan.setup.algo);
     if (!s && !(isfinite(c->rounds.times_eps) && start.slope2 > 0))
         c->rounds.missing = "the objective at the start has no bound, or no slope";
     for (size_t k = 0; k < FLI_CHECK_EPS && !s; k++) {
@@ -292,7 +299,7 @@ static fl_status promise_rounds(fli_check *c)
 /* ---- a run beside it ------------------------------------------------------------------------------------- */
 
 /* The first round in which the quantity was that small; infinite: it never was. */
-static double first_below(const fl_row *rows, size_t n, const fli_promise *p, double eps)
+static double first_below(const fl_row *rows, size_t n, const fl_promise *p, double eps)
 {
     for (size_t i = 0; i < n; i++) {
         double v = fl_row_get(&rows[i], p->metric);

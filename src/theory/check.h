@@ -17,10 +17,10 @@ enum { FLI_CHECK_EPS = 3 }; /* 1e-2, 1e-4 and 1e-6 of the start */
 typedef struct {
     fli_plan plan;
     fli_measured facts; /* of no client where the method has no conditions and the model no curvature */
-    fli_conditions found;
-    fli_fixes fixes; /* the rows for conditions that fail */
-    size_t left;     /* how many still fail with these rows, once fli_settle_fixes has found that */
-    fli_promise rounds;
+    fl_conditions found;
+    fl_fixes fixes; /* the rows for conditions that fail */
+    size_t left;    /* how many still fail with these rows, once fli_settle_fixes has found that */
+    fl_promise rounds;
     fli_rounds_until eps[FLI_CHECK_EPS];
     size_t ran; /* rounds of a run beside it; 0: there was none */
 } fli_check;

@@ -59,7 +59,7 @@ static fl_status apply_row(fl_config *cfg, const fli_fix *f)
 
 /* Removes the rows that multiply a value, where there are others, and returns whether it did. Their factor is by how
  * much a condition fails now, and the others may change that: they are asked for again once these have been applied. */
-static int postpone_relative(fli_fixes *rows)
+static int postpone_relative(fl_fixes *rows)
 {
     size_t kept = 0;
     for (size_t i = 0; i < rows->count; i++) kept += !rows->at[i].relative;
@@ -71,7 +71,7 @@ static int postpone_relative(fli_fixes *rows)
     return 1;
 }
 
-static fl_status apply(fl_config *cfg, const fli_check *check, const fli_fixes *rows, fli_changes *c)
+static fl_status apply(fl_config *cfg, const fli_check *check, const fl_fixes *rows, fli_changes *c)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; i < rows->count && !s; i++) {
@@ -113,7 +113,7 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
     fli_arena_init(&out->arena, cfg->ctx);
     for (size_t turn = 0; turn < TURNS && !s && moved && now->fixes.count; turn++) {
         fli_check *next = &checks[turn % 2];
-        fli_fixes rows = now->fixes;
+        fl_fixes rows = now->fixes;
         int postponed = turn == 0 && postpone_relative(&rows);
         s = apply(cfg, now, &rows, out);
         if (s) break;
@@ -131,7 +131,7 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
 void fli_changes_free(fli_changes *c) { fli_arena_fini(&c->arena); }
 
 /* Later rows stand for earlier ones of the same key. *moved: whether a value is another one now. */
-static void take_rows(fli_fixes *rows, const fli_fixes *newer, int *moved)
+static void take_rows(fl_fixes *rows, const fl_fixes *newer, int *moved)
 {
     *moved = 0;
     for (size_t k = 0; k < newer->count; k++) {

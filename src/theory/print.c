@@ -42,7 +42,7 @@ static void print_work(fli_text *t, const fli_check *c)
         if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
     }
     fli_text_addf(t, "; %s with probability %.4g at least\n\n",
-                  p->setup.algo->traits & FLI_ALGO_BYSTANDERS ? "a client is in the cohort" : "takes part",
+                  p->setup.algo->traits & FL_METHOD_BYSTANDERS ? "a client is in the cohort" : "takes part",
                   c->facts.worst.probability);
 }
 
@@ -172,7 +172,7 @@ static void print_verdict(fli_text *t, const fli_check *c)
 
 static void check_print_rounds(fli_text *t, const fli_check *c)
 {
-    const fli_promise *p = &c->rounds;
+    const fl_promise *p = &c->rounds;
     if (!p->theorem) return;
     fli_text_addf(t, "\na priori    %s: ", p->theorem);
     if (p->missing) {
@@ -209,7 +209,7 @@ void fli_check_print(fli_text *t, const fli_check *c)
 
 static void put_facts(fli_json *j, const fli_check *c)
 {
-    const fli_facts_all *all = &c->facts.all;
+    const fl_facts_all *all = &c->facts.all;
     fli_json_map(j, "measured");
     fli_json_whole(j, "clients", c->facts.measured);
     fli_json_whole(j, "of_clients", c->plan.fed->clients);
@@ -261,7 +261,7 @@ static void put_fix(fli_json *j, const fli_fix *f)
  * For print.c. */
 static void check_json_rounds(fli_json *j, const fli_check *c)
 {
-    const fli_promise *p = &c->rounds;
+    const fl_promise *p = &c->rounds;
     if (!p->theorem) return;
     fli_json_map(j, "rounds");
     fli_json_text(j, "theorem", p->theorem);

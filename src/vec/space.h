@@ -3,21 +3,21 @@
 #ifndef FLI_VEC_SPACE_H
 #define FLI_VEC_SPACE_H
 
+#include "fedloom_extend.h"
 #include "vec/ops.h"
 #include "vec/place.h"
 
 #include <string.h>
 
-typedef struct {
-    const fli_ops *ops;
-    size_t n;
-    fli_place *place; /* NULL: plain memory */
-} fli_space;
+static inline fl_space fli_space_of(const fli_ops *ops, size_t n, fli_place *place)
+{
+    return (fl_space){.n = n, .real = ops->size, .ops = ops, .place = place};
+}
 
-static inline size_t fli_bytes(const fli_space *s) { return s->n * s->ops->size; }
+static inline size_t fli_bytes(const fl_space *s) { return s->n * s->real; }
 
 /* y = x */
-static inline void fli_copy(const fli_space *s, const void *x, void *y)
+static inline void fli_copy(const fl_space *s, const void *x, void *y)
 {
     if (s->place)
         s->place->does->copy(s->place, s->ops, s->n, x, y);
@@ -25,7 +25,7 @@ static inline void fli_copy(const fli_space *s, const void *x, void *y)
         memcpy(y, x, fli_bytes(s));
 }
 /* y = a */
-static inline void fli_fill(const fli_space *s, double a, void *y)
+static inline void fli_fill(const fl_space *s, double a, void *y)
 {
     if (s->place)
         s->place->does->fill(s->place, s->ops, s->n, a, y);
@@ -33,7 +33,7 @@ static inline void fli_fill(const fli_space *s, double a, void *y)
         s->ops->fill(s->n, a, y);
 }
 /* y = 0 */
-static inline void fli_zero(const fli_space *s, void *y)
+static inline void fli_zero(const fl_space *s, void *y)
 {
     if (s->place)
         fli_fill(s, 0, y);
@@ -41,7 +41,7 @@ static inline void fli_zero(const fli_space *s, void *y)
         memset(y, 0, fli_bytes(s));
 }
 /* y += a x */
-static inline void fli_axpy(const fli_space *s, double a, const void *x, void *y)
+static inline void fli_axpy(const fl_space *s, double a, const void *x, void *y)
 {
     if (s->place)
         s->place->does->axpy(s->place, s->ops, s->n, a, x, y);
@@ -49,7 +49,7 @@ static inline void fli_axpy(const fli_space *s, double a, const void *x, void *y
         s->ops->axpy(s->n, a, x, y);
 }
 /* out = a x + b y */
-static inline void fli_lin(const fli_space *s, double a, const void *x, double b, const void *y, void *out)
+static inline void fli_lin(const fl_space *s, double a, const void *x, double b, const void *y, void *out)
 {
     if (s->place)
         s->place->does->lin(s->place, s->ops, s->n, a, x, b, y, out);
@@ -57,23 +57,20 @@ static inline void fli_lin(const fli_space *s, double a, const void *x, double b
         s->ops->lin(s->n, a, x, b, y, out);
 }
 /* out = x - y */
-static inline void fli_sub(const fli_space *s, const void *x, const void *y, void *out)
-{
-    fli_lin(s, 1, x, -1, y, out);
-}
+static inline void fli_sub(const fl_space *s, const void *x, const void *y, void *out) { fli_lin(s, 1, x, -1, y, out); }
 /* y *= a */
-static inline void fli_scale(const fli_space *s, double a, void *y)
+static inline void fli_scale(const fl_space *s, double a, void *y)
 {
     if (s->place)
         s->place->does->scale(s->place, s->ops, s->n, a, y);
     else
         s->ops->scale(s->n, a, y);
 }
-static inline double fli_dot(const fli_space *s, const void *x, const void *y)
+static inline double fli_dot(const fl_space *s, const void *x, const void *y)
 {
     return s->place ? s->place->does->dot(s->place, s->ops, s->n, x, y) : s->ops->dot(s->n, x, y);
 }
-static inline int fli_finite(const fli_space *s, const void *x)
+static inline int fli_finite(const fl_space *s, const void *x)
 {
     unsigned char finite = 0;
     if (!s->place) return s->ops->finite(s->n, x);
@@ -82,7 +79,7 @@ static inline int fli_finite(const fli_space *s, const void *x)
 }
 
 /* out[k] is 0 where x[k] has a NaN or an infinity */
-static inline void fli_finite_all(const fli_space *s, size_t count, const void *const *x, unsigned char *out)
+static inline void fli_finite_all(const fl_space *s, size_t count, const void *const *x, unsigned char *out)
 {
     if (s->place)
         s->place->does->finite(s->place, s->ops, s->n, count, x, out);
@@ -91,7 +88,7 @@ static inline void fli_finite_all(const fli_space *s, size_t count, const void *
 }
 
 /* The same, by the time fli_found is called. One question at a time. */
-static inline void fli_finite_soon(const fli_space *s, size_t count, const void *const *x, unsigned char *out)
+static inline void fli_finite_soon(const fl_space *s, size_t count, const void *const *x, unsigned char *out)
 {
     if (s->place && s->place->does->finite_soon)
         s->place->does->finite_soon(s->place, s->ops, s->n, count, x, out);
@@ -99,19 +96,19 @@ static inline void fli_finite_soon(const fli_space *s, size_t count, const void 
         fli_finite_all(s, count, x, out);
 }
 
-static inline void fli_found(const fli_space *s)
+static inline void fli_found(const fl_space *s)
 {
     if (s->place && s->place->does->found) s->place->does->found(s->place);
 }
 
 /* What has befallen the place, with a sentence: to be asked before NaN is taken for what an algorithm has done. */
-static inline fl_status fli_space_status(const fli_space *s, fl_ctx *ctx)
+static inline fl_status fli_space_status(const fl_space *s, fl_ctx *ctx)
 {
     return s->place ? s->place->does->status(s->place, ctx) : FL_OK;
 }
 
 /* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
-static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
+static inline void fli_map(const fl_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
 {
     if (s->place)
         s->place->does->map(s->place, s->ops, s->n, vectors, x, fn, arg);
@@ -120,11 +117,11 @@ static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, f
 }
 
 /* Memory for vectors of the space, zeroed; in one piece, `bytes` long. */
-static inline void *fli_vector_alloc(fl_ctx *ctx, const fli_space *s, size_t bytes)
+static inline void *fli_vector_alloc(fl_ctx *ctx, const fl_space *s, size_t bytes)
 {
     return s->place ? s->place->does->alloc(s->place, ctx, bytes) : fli_alloc(ctx, bytes, 1);
 }
-static inline void fli_vector_free(const fli_space *s, void *v)
+static inline void fli_vector_free(const fl_space *s, void *v)
 {
     if (s->place)
         s->place->does->release(s->place, v);
@@ -132,14 +129,14 @@ static inline void fli_vector_free(const fli_space *s, void *v)
         fli_free(v);
 }
 /* A vector out of the space into plain memory, and back; `bytes` of it. */
-static inline void fli_vector_read(const fli_space *s, size_t bytes, const void *v, void *here)
+static inline void fli_vector_read(const fl_space *s, size_t bytes, const void *v, void *here)
 {
     if (s->place)
         s->place->does->read(s->place, bytes, v, here);
     else
         memcpy(here, v, bytes);
 }
-static inline void fli_vector_write(const fli_space *s, size_t bytes, const void *here, void *v)
+static inline void fli_vector_write(const fl_space *s, size_t bytes, const void *here, void *v)
 {
     if (s->place)
         s->place->does->write(s->place, bytes, here, v);

@@ -1,4 +1,4 @@
-/* FLI_ALGO_ADDS: what absorbing adds to the server's sums does not depend on what is there already, and nothing else
+/* FL_METHOD_ADDS: what absorbing adds to the server's sums does not depend on what is there already, and nothing else
  * changes. So sums over parts of a cohort add up to the sums over all of it, up to rounding. */
 #include "runs.h"
 
@@ -11,13 +11,13 @@ static const char base[] = "rounds: 3\nseed: 3\nthreads: 1\n"
                            "model: {kind: mlp, hidden: [3]}\n";
 
 /* The method under test, and what was found. One thread absorbs, into the only slice. */
-static const fli_algo *watched;
+static const fl_method *watched;
 static size_t absorbed, depends, changes;
 
-static double *numbers_of(const fli_server_step *s, void *const *vec, size_t vectors, const double *scalars,
+static double *numbers_of(const fl_coordinator *s, void *const *vec, size_t vectors, const double *scalars,
                           size_t count)
 {
-    size_t n = s->space->n;
+    size_t n = s->space.n;
     double *out = calloc(vectors * n + count + 1, sizeof *out);
     for (size_t i = 0; i < vectors; i++) memcpy(out + i * n, vec[i], n * sizeof *out);
     if (count) memcpy(out + vectors * n, scalars, count * sizeof *out);
@@ -25,23 +25,23 @@ static double *numbers_of(const fli_server_step *s, void *const *vec, size_t vec
 }
 
 /* What the method adds to sums that are zero: the scalar sums behind the vectors. To be freed. */
-static double *added_to_nothing(const fli_server_step *s, const fli_upload *t, size_t sums)
+static double *added_to_nothing(const fl_coordinator *s, const fl_upload *t, size_t sums)
 {
     void *vec[8];
-    size_t n = s->space->n;
+    size_t n = s->space.n;
     assert_true(sums <= 8);
     double *out = calloc(sums * n + watched->scalar_sums + 1, sizeof *out);
     for (size_t i = 0; i < sums; i++) vec[i] = out + i * n;
-    fli_server_step empty = *s;
+    fl_coordinator empty = *s;
     empty.sum = vec;
     empty.scalar_sum = out + sums * n;
     watched->absorb(&empty, t);
     return out;
 }
 
-static void absorb(const fli_server_step *s, const fli_upload *t)
+static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    size_t n = s->space->n, vectors = fli_names_count(watched->server), sums = fli_names_count(watched->sums);
+    size_t n = s->space.n, vectors = fli_names_count(watched->server), sums = fli_names_count(watched->sums);
     size_t kept = vectors * n + watched->server_scalars, all = sums * n + watched->scalar_sums;
     double *server = numbers_of(s, s->vec, vectors, s->scalars, watched->server_scalars);
     double *before = numbers_of(s, s->sum, sums, s->scalar_sum, watched->scalar_sums);
@@ -58,15 +58,16 @@ static void absorb(const fli_server_step *s, const fli_upload *t)
     free(alone);
     free(after);
     free(server_after);
+    return 0;
 }
 
-static void watch(fixture *f, const fli_algo *a)
+static void watch(fixture *f, const fl_method *a)
 {
     char set[400];
-    fli_algo copy = *a;
+    fl_method copy = *a;
     snprintf(set, sizeof set, "algorithm=%s;participation=%s%s", a->name,
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
-             a->traits & FLI_ALGO_BILEVEL ? ";bilevel=hyper_representation" : "");
+             a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
+             a->traits & FL_METHOD_BILEVEL ? ";bilevel=hyper_representation" : "");
     fl_run *run = run_new(f, base, set);
     fli_exec_spec spec = *fli_exec_spec_of(run->exec);
     spec.slice = SIZE_MAX;
@@ -85,8 +86,8 @@ static void watch(fixture *f, const fli_algo *a)
 static void who_adds_only_adds(void **state)
 {
     size_t count = 0;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
-        if (!((*a)->traits & FLI_ALGO_ADDS)) continue;
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
+        if (!((*a)->traits & FL_METHOD_ADDS)) continue;
         watch(*state, *a);
         count++;
         if (depends) fail_msg("%s: what absorb adds depends on what is there", (*a)->name);
@@ -95,11 +96,12 @@ static void who_adds_only_adds(void **state)
     assert_true(count >= 20);
 }
 
-static void keeps_the_largest(const fli_server_step *s, const fli_upload *t)
+static int keeps_the_largest(const fl_coordinator *s, const fl_upload *t)
 {
     double *sum = s->sum[0];
     const double *up = t->up[0];
-    for (size_t i = 0; i < s->space->n; i++) sum[i] = fmax(sum[i], up[i]);
+    for (size_t i = 0; i < s->space.n; i++) sum[i] = fmax(sum[i], up[i]);
+    return 0;
 }
 
 /* What would be seen of a method that says so and does not. */
@@ -109,7 +111,7 @@ static void others_are_found_out(void **state)
     assert_true(changes > 0);
     watch(*state, algo_named("fedgia")); /* the largest number of all clients is the server's */
     assert_true(changes > 0);
-    fli_algo largest = *algo_named("fedavg");
+    fl_method largest = *algo_named("fedavg");
     largest.absorb = keeps_the_largest;
     watch(*state, &largest);
     assert_true(depends > 0);

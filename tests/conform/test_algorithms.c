@@ -18,7 +18,7 @@ static void check_names(const char *const *names)
     }
 }
 
-static void check_keys(fixture *f, const fli_algo *a)
+static void check_keys(fixture *f, const fl_method *a)
 {
     fli_arena arena;
     fli_arena_init(&arena, f->ctx);
@@ -35,7 +35,7 @@ static void check_keys(fixture *f, const fli_algo *a)
 }
 
 /* Every key that a remedy names is one of the method's, or local.lr. */
-static void check_remedy(const fli_algo *a, const char *remedy)
+static void check_remedy(const fl_method *a, const char *remedy)
 {
     static const char section[] = "algorithm.";
     for (const char *at = remedy; at && (at = strstr(at, section)); at++) {
@@ -55,11 +55,11 @@ static const fl_key *key_of(const fl_key *rows, const char *name)
 }
 
 /* Every range is of a key that the method or `local` has, and within what that key may be. */
-static void check_tune(const fli_algo *a)
+static void check_tune(const fl_method *a)
 {
     static const char own[] = "algorithm.", local[] = "local.";
     size_t count = 0;
-    for (const fli_tune_range *r = fli_algo_tune(a); r->key; r++, count++) {
+    for (const fl_tune_range *r = fli_algo_tune(a); r->key; r++, count++) {
         int is_own = !strncmp(r->key, own, strlen(own)), is_local = !strncmp(r->key, local, strlen(local));
         const fl_key *k = is_own     ? key_of(a->keys, r->key + strlen(own))
                           : is_local ? key_of(fli_settings_common("local"), r->key + strlen(local))
@@ -68,14 +68,14 @@ static void check_tune(const fli_algo *a)
         assert_true(k->type == FL_KEY_REAL || k->type == FL_KEY_INT || k->type == FL_KEY_REALS);
         assert_true(r->from < r->to && (!r->log || r->from > 0));
         if (k->min < k->max) assert_true(r->from >= k->min && r->to <= k->max);
-        for (const fli_tune_range *other = fli_algo_tune(a); other < r; other++)
+        for (const fl_tune_range *other = fli_algo_tune(a); other < r; other++)
             assert_string_not_equal(r->key, other->key);
     }
     assert_true(count >= 1 && count <= 3);
 }
 
 /* A method's messages: of vectors and scalars that there are, down and up each marked as what they are. */
-static void check_parts(const fli_algo *a)
+static void check_parts(const fl_method *a)
 {
     assert_true(fli_parts_vectors(a->down) >= 1 && fli_parts_vectors(a->down) <= fli_names_count(a->server));
     assert_true(fli_parts_numbers(a->down) <= a->server_scalars);
@@ -84,10 +84,12 @@ static void check_parts(const fli_algo *a)
         assert_true(*p->name && (p->use == FL_PART_FORGET || p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH));
         if (p->what == FL_PART_START) assert_true(p->when == FL_AT_FIRST && fli_names_count(a->client));
         if (p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH)
-            assert_true(a->rounds.phases && !a->async.pace && p->what != FL_PART_NUMBER);
+            assert_true((a->rounds.phases || a->phases > 1) && !fli_algo_is_async(a) && p->what != FL_PART_NUMBER);
     }
-    assert_true(!a->async.pace || (!a->rounds.phases && !a->rounds.steps && !a->rounds.exchanges));
-    if (a->async.pace) assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
+    assert_true(!fli_algo_is_async(a) ||
+                (!a->rounds.phases && a->phases <= 1 && !a->rounds.steps && !a->rounds.exchanges));
+    if (fli_algo_is_async(a))
+        assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
     for (const fl_part *p = a->up; p->name; p++) {
         assert_true(*p->name && (p->use == FL_PART_VALUE || p->use == FL_PART_CHANGE) && p->what != FL_PART_START);
         if (p->use == FL_PART_CHANGE) assert_true(p->what != FL_PART_NUMBER);
@@ -98,12 +100,12 @@ static void descriptors(void **state)
 {
     fixture *f = *state;
     size_t count = 0;
-    for (const fli_algo *const *p = fli_algo_list; *p; p++, count++) {
-        const fli_algo *a = *p;
+    for (const fl_method *const *p = fli_algo_list; *p; p++, count++) {
+        const fl_method *a = *p;
         assert_true(a->name && a->title && a->citation && a->title[0] && a->citation[0]);
         for (const char *c = a->name; *c; c++)
             assert_true(islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '-');
-        for (const fli_algo *const *q = fli_algo_list; q < p; q++) assert_string_not_equal(a->name, (*q)->name);
+        for (const fl_method *const *q = fli_algo_list; q < p; q++) assert_string_not_equal(a->name, (*q)->name);
         assert_true(a->pose && a->answer && a->absorb && a->advance);
         assert_true(fli_names_count(a->server) >= 1);
         check_parts(a);
@@ -197,7 +199,7 @@ typedef struct {
     size_t vectors, numbers;
 } load;
 
-static load load_of(const fl_part *parts, const fli_algo *a, const void *params, size_t phases)
+static load load_of(const fl_part *parts, const fl_method *a, const void *params, size_t phases)
 {
     load sum = {0, 0};
     for (uint32_t phase = 0; phase < phases; phase++) {
@@ -216,13 +218,13 @@ static load load_of(const fl_part *parts, const fli_algo *a, const void *params,
  * work to an accuracy, and nobody knows. */
 static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
 {
-    const fli_algo *a = run->plan.setup.algo;
+    const fl_method *a = run->plan.setup.algo;
     const void *params = run->plan.settings.algorithm.params;
     fli_card card = fli_exec_card(run->exec, 0);
     size_t steps = (size_t)fli_ask_for(&run->plan.ask_params, &card, r, r, 0).steps, sum = 0;
     for (size_t phase = 0; phase < phases; phase++) {
         const fli_solvers *all = &run->plan.setup.solvers;
-        const fli_solver *s = all->at[all->of[a->rounds.stage ? a->rounds.stage(params, phase, phases) : 0]];
+        const fli_solver *s = all->at[all->of[fli_algo_stage(a, params, phase, phases)]];
         if (!s->full_gradient && !s->counts_steps) return 0;
         sum += (s->full_gradient ? 3 : 0) + (s->counts_steps ? steps : 0); /* ceil(10 / 4) */
     }
@@ -230,24 +232,24 @@ static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
 }
 
 /* Those that the papers state, against the tables. */
-static void check_costs(const fli_algo *a, load up, load down)
+static void check_costs(const fl_method *a, load up, load down)
 {
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
         if (!strcmp(costs[i].name, a->name))
             assert_true(costs[i].up == up.vectors && costs[i].scalars == up.numbers && costs[i].down == down.vectors);
 }
 
-static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_t size)
+static void bytes_of(fixture *f, const fl_method *a, const char *precision, size_t size)
 {
-    size_t at_work = a->traits & FLI_ALGO_EVERYONE ? 9 : 4;
+    size_t at_work = a->traits & FL_METHOD_EVERYONE ? 9 : 4;
     const fl_row *rows;
     char text[256];
     snprintf(text, sizeof text, "algorithm=%s;precision=%s;system=constant;participation=%s", a->name, precision,
              at_work == 9 ? "everyone" : "{kind: uniform, count: 4}");
     fl_run *run = run_of(f, text);
     const void *params = run->plan.settings.algorithm.params;
-    size_t cohort = a->async.pace ? a->async.pace(params).buffer : at_work; /* uploads per server step */
-    size_t phases = a->rounds.phases ? a->rounds.phases(params, 0) : 1;
+    size_t cohort = fli_algo_is_async(a) ? fli_algo_pace(a, params).buffer : at_work; /* uploads per server step */
+    size_t phases = fli_algo_phases(a, params, 0);
     load up = load_of(a->up, a, params, phases), down = load_of(a->down, a, params, phases);
     double vector = (double)fl_run_parameters(run) * (double)size, gradients = 0;
     check_costs(a, up, down);
@@ -260,13 +262,13 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
         if (r) assert_int_equal(fl_row_get(&rows[r], "cohort"), cohort);
         assert_true(fl_row_get(&rows[r], "bytes_up") == turns * ((double)up.vectors * vector + 8 * (double)up.numbers));
         /* asynchronous methods have sent the next model out before the answer is there */
-        double told = (r ? turns + (double)(a->async.pace ? at_work : 0) : 0) *
+        double told = (r ? turns + (double)(fli_algo_is_async(a) ? at_work : 0) : 0) *
                       ((double)down.vectors * vector + 8 * (double)down.numbers);
         double start =
             (fl_row_get(&rows[r], "bytes_down") - told) / vector; /* models, to clients in their first turn */
         if (!fli_algo_shows_start(a))
             assert_true(start == 0);
-        else if (a->async.pace)
+        else if (fli_algo_is_async(a))
             assert_true(start == floor(start) && start >= (r ? 4 : 0) && start <= 9);
         else
             assert_true(start == (double)seen_until(run, r, seen));
@@ -279,9 +281,9 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
 
 static void bytes(void **state)
 {
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
-        if ((*a)->traits & FLI_ALGO_BYSTANDERS) continue; /* below */
-        if ((*a)->traits & FLI_ALGO_BILEVEL) continue;    /* in test_bilevel.c */
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
+        if ((*a)->traits & FL_METHOD_BYSTANDERS) continue; /* below */
+        if ((*a)->traits & FL_METHOD_BILEVEL) continue;    /* in test_bilevel.c */
         bytes_of(*state, *a, "f32", 4);
         bytes_of(*state, *a, "f64", 8);
     }
@@ -575,11 +577,11 @@ static void stationary_points_stay(void **state)
 {
     fixture *f = *state;
     enum { DIM = 3, N = 3 };
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         engine e;
         double h[DIM * DIM], q[DIM], optimum[DIM];
-        if ((*a)->personal.mix) continue;              /* mixtures are of class probabilities */
-        if ((*a)->traits & FLI_ALGO_BILEVEL) continue; /* in test_bilevel.c */
+        if ((*a)->personal.mix) continue;               /* mixtures are of class probabilities */
+        if ((*a)->traits & FL_METHOD_BILEVEL) continue; /* in test_bilevel.c */
         fli_dataset *ds = NULL;
         fli_fed *fed = NULL, *like = random_fed(f->ctx, 1, (size_t[]){8}, DIM, 0, 3);
         fli_partition part = {.clients = N};

@@ -21,12 +21,12 @@ static void take(void *arg, const char *line)
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         report r = {{0}, 0};
         if (fl_conform(f->ctx, (*a)->name, NULL, take, &r)) fail_msg("%s\n%s", fl_ctx_error(f->ctx), r.text);
         assert_null(strstr(r.text, "FAIL"));
         assert_non_null(strstr(r.text, "ok    5 threads\n"));
-        int composite = ((*a)->traits & FLI_ALGO_COMPOSITE) != 0;
+        int composite = ((*a)->traits & FL_METHOD_COMPOSITE) != 0;
         assert_int_equal(strstr(r.text, "ok    with a regulariser: slices of 7 entries\n") != NULL, composite);
         if (!strcmp((*a)->name, "scaffold")) {
             assert_non_null(strstr(r.text, "ok    late clients are dropped: messages as bytes\n"));

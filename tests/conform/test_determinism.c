@@ -20,15 +20,15 @@ static outcome run_of(fixture *f, const char *assignments)
     return o;
 }
 
-static void settings(char *out, size_t size, const fli_algo *a, const char *model, const char *precision, int seed,
+static void settings(char *out, size_t size, const fl_method *a, const char *model, const char *precision, int seed,
                      int threads)
 {
     snprintf(out, size, "algorithm=%s;participation=%s;model=%s;precision=%s;seed=%d;threads=%d%s", a->name,
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", model, precision, seed, threads,
+             a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", model, precision, seed, threads,
              levels_for(a, model));
 }
 
-static void threads_of(fixture *f, const fli_algo *a, const char *model, const char *precision)
+static void threads_of(fixture *f, const fl_method *a, const char *model, const char *precision)
 {
     static const int threads[] = {1, 2, 3, 8};
     char text[512];
@@ -59,7 +59,7 @@ static void threads_of(fixture *f, const fli_algo *a, const char *model, const c
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         threads_of(f, *a, "softmax", "f32");
         threads_of(f, *a, "softmax", "f64");
         threads_of(f, *a, "{kind: mlp, hidden: [9, 5]}", "f32");
@@ -71,7 +71,7 @@ static void every_algorithm(void **state)
 static void precisions_agree(void **state)
 {
     fixture *f = *state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char text[512];
         settings(text, sizeof text, *a, "softmax", "f32", 3, 2);
         outcome single = run_of(f, text);

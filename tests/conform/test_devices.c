@@ -77,13 +77,13 @@ static void every_algorithm(void **state)
     };
     enum { WAYS = sizeof ways / sizeof *ways };
     size_t count[3] = {0};
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
         for (size_t k = 0; k < WAYS; k++) {
             char set[512];
             snprintf(set, sizeof set, "algorithm=%s;%s%s%s", (*a)->name, ways[k],
-                     (*a)->traits & FLI_ALGO_EVERYONE ? ";participation=everyone" : "",
-                     (*a)->traits & FLI_ALGO_BILEVEL ? ";bilevel=hyper_representation;metrics.gradient_mapping=false"
-                                                     : "");
+                     (*a)->traits & FL_METHOD_EVERYONE ? ";participation=everyone" : "",
+                     (*a)->traits & FL_METHOD_BILEVEL ? ";bilevel=hyper_representation;metrics.gradient_mapping=false"
+                                                      : "");
             count[try(*state, set)]++;
         }
     assert_true(count[AGREED] >= 100);

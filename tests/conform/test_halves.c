@@ -260,12 +260,12 @@ static void divergence(void **state)
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
         for (int k = 0; k < 2; k++) {
             char text[512];
             const char *model = k ? "{kind: mlp, hidden: [5], weight_decay: 0.01}" : "softmax";
             snprintf(text, sizeof text, "algorithm=%s;participation=%s;model=%s;precision=%s%s", (*a)->name,
-                     (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}", model,
+                     (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 4}", model,
                      k ? "f64" : "f32", levels_for(*a, model));
             agree(f, text);
         }

@@ -74,19 +74,19 @@ static void write_both(fixture *f, char path[2][128])
 /* ---- two runs ------------------------------------------------------------------------------------------ */
 
 /* NULL where the method's solver refuses pseudo labels. */
-static fl_run *run_of(fixture *f, const char *path, const fli_algo *a, const char *model, const char *momentum,
+static fl_run *run_of(fixture *f, const char *path, const fl_method *a, const char *model, const char *momentum,
                       const char *labels)
 {
     char set[4][128];
-    const char *levels = !(a->traits & FLI_ALGO_BILEVEL) ? "none"
-                         : strstr(model, "softmax")      ? "regularization"
-                                                         : "hyper_representation";
+    const char *levels = !(a->traits & FL_METHOD_BILEVEL) ? "none"
+                         : strstr(model, "softmax")       ? "regularization"
+                                                          : "hyper_representation";
     fl_run *run = NULL;
-    if (a->traits & FLI_ALGO_BILEVEL) momentum = "0";
-    fl_config *cfg = config_of(f, path, model, momentum, a->async.pace ? "false" : "true");
+    if (a->traits & FL_METHOD_BILEVEL) momentum = "0";
+    fl_config *cfg = config_of(f, path, model, momentum, fli_algo_is_async(a) ? "false" : "true");
     snprintf(set[0], sizeof set[0], "algorithm=%s", a->name);
     snprintf(set[1], sizeof set[1], "participation=%s",
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}");
+             a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 4}");
     snprintf(set[2], sizeof set[2], "semi={labels: %s, alpha_p: 0.5, alpha_r: 0.3, label_lr: 5}", labels);
     snprintf(set[3], sizeof set[3], "bilevel=%s", levels);
     for (size_t i = 0; i < 4; i++) assert_ok(f->ctx, fl_config_set(cfg, set[i]));
@@ -116,7 +116,7 @@ static void check_same(const fl_run *const r[2], const char *what)
     }
     if (memcmp(fli_exec_server(r[0]->exec)[0], fli_exec_server(r[1]->exec)[0], bytes))
         fail_msg("%s: the model depends on hidden labels", what);
-    for (size_t i = 0; i < CLIENTS && !r[0]->plan.setup.algo->async.pace; i++) {
+    for (size_t i = 0; i < CLIENTS && !fli_algo_is_async(r[0]->plan.setup.algo); i++) {
         void *own[2];
         double mix[2];
         for (size_t k = 0; k < 2; k++) {
@@ -138,7 +138,7 @@ static void out_of_reach(void **state)
     char path[2][128];
     size_t used = 0;
     write_both(f, path);
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
         for (size_t k = 0; k < 6; k++) {
             const char *model = models[k / 3], *momentum = k / 3 ? "0.8" : "0", *how = labels[k % 3];
             fl_run *r[2];
@@ -158,7 +158,7 @@ static void out_of_reach(void **state)
 static void what_is_in_reach(void **state)
 {
     fixture *f = *state;
-    const fli_algo *a = algo_named("fedcpsl");
+    const fl_method *a = algo_named("fedcpsl");
     char path[128];
     int label[SAMPLES];
     fl_run *r[3];

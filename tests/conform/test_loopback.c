@@ -15,7 +15,7 @@ enum { N = 4, DIM = 3 };
 /* ---- cheats ---------------------------------------------------------------------------------------------- */
 
 /* A round of a method on least squares; its status. */
-static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *executor, size_t rounds)
+static fl_status rounds_of(fixture *f, const fl_method *a, const fli_executor *executor, size_t rounds)
 {
     static const size_t size[N] = {4, 5, 6, 7};
     engine e;
@@ -39,7 +39,7 @@ static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *ex
 }
 
 /* `honest` works on both executors, `cheat` where memory is shared. */
-static void only_loopback_sees(fixture *f, const fli_algo *honest, const fli_algo *cheat)
+static void only_loopback_sees(fixture *f, const fl_method *honest, const fl_method *cheat)
 {
     assert_int_equal(rounds_of(f, honest, &fli_executor_threads, 3), FL_OK);
     assert_int_equal(rounds_of(f, honest, &fli_executor_loopback, 3), FL_OK);
@@ -52,7 +52,7 @@ static void unsent_down(void **state)
 {
     static const fl_part down[] = {
         {"x", FL_PART_VECTOR, 0}, {"c", FL_PART_VECTOR, 1, FL_PART_FORGET, FL_IN_PHASE(1)}, {NULL}};
-    fli_algo cheat = *algo_named("scaffold");
+    fl_method cheat = *algo_named("scaffold");
     cheat.down = down;
     only_loopback_sees(*state, algo_named("scaffold"), &cheat);
 }
@@ -63,7 +63,7 @@ static void unsent_up(void **state)
     static const fl_part up[] = {{"x_i - x", FL_PART_VECTOR, 0, FL_PART_CHANGE},
                                  {"c_i+ - c_i", FL_PART_VECTOR, 1, FL_PART_CHANGE, FL_IN_PHASE(1)},
                                  {NULL}};
-    fli_algo cheat = *algo_named("scaffold");
+    fl_method cheat = *algo_named("scaffold");
     cheat.up = up;
     only_loopback_sees(*state, algo_named("scaffold"), &cheat);
 }
@@ -74,23 +74,24 @@ static void unsent_number(void **state)
     static const fl_part up[] = {{"(x_i - x)/Q_i", FL_PART_VECTOR, 0, FL_PART_CHANGE},
                                  {"Q_i", FL_PART_NUMBER, 0, FL_PART_VALUE, FL_IN_PHASE(1)},
                                  {NULL}};
-    fli_algo cheat = *algo_named("fednova");
+    fl_method cheat = *algo_named("fednova");
     cheat.up = up;
     only_loopback_sees(*state, algo_named("fednova"), &cheat);
 }
 
 /* Scratch that was not written in this turn. */
-static const fli_algo *watched;
+static const fl_method *watched;
 
-static void pose_from_scratch(const fli_turn *t, fli_problem *p)
+static int pose_from_scratch(const fl_turn *t, fl_problem *p)
 {
     p->start = t->down[0];
     p->shift = t->work[0];
+    return 0;
 }
 
 static void scratch_of_an_earlier_turn(void **state)
 {
-    fli_algo cheat = *(watched = algo_named("scaffold"));
+    fl_method cheat = *(watched = algo_named("scaffold"));
     cheat.pose = pose_from_scratch;
     only_loopback_sees(*state, watched, &cheat);
 }
@@ -98,16 +99,17 @@ static void scratch_of_an_earlier_turn(void **state)
 /* A pointer that was kept: the memory of a message is gone when the turn is over. */
 static const double *kept;
 
-static void pose_and_keep(const fli_turn *t, fli_problem *p)
+static int pose_and_keep(const fl_turn *t, fl_problem *p)
 {
     p->start = t->down[0];
-    if (t->ask->round) p->rho = *kept;
+    if (t->ask.round) p->rho = *kept;
     kept = t->down[0];
+    return 0;
 }
 
 static int keeps_a_pointer(fixture *f)
 {
-    fli_algo cheat = *algo_named("fedavg");
+    fl_method cheat = *algo_named("fedavg");
     cheat.pose = pose_and_keep;
     return (int)rounds_of(f, &cheat, &fli_executor_loopback, 2);
 }
@@ -137,7 +139,7 @@ static void unkept(void **state)
     fl_run *run = NULL;
     fl_config *cfg = fixture_config(f, config);
     assert_ok(f->ctx, fl_run_new(cfg, &run));
-    fli_algo cheat = *run->plan.setup.algo;
+    fl_method cheat = *run->plan.setup.algo;
     for (const fl_part *p = cheat.down; p->name; p++) {
         down[n] = *p;
         down[n++].use = FL_PART_FORGET;
@@ -218,7 +220,7 @@ static void message_bytes(void **state)
                                     {"x0", FL_PART_START, 0, FL_PART_FORGET, FL_AT_FIRST},
                                     {NULL}};
     fli_bilevel levels = {.upper = 2};
-    fli_model m = {.space = {&fli_ops_f32, 5}, .bilevel = &levels};
+    fli_model m = {.space = fli_space_of(&fli_ops_f32, 5, NULL), .bilevel = &levels};
     fli_message from, to;
     float start[5] = {9, 8, 7, 6, 5}, came[5] = {0};
     assert_ok(f->ctx, fli_message_init(f->ctx, &m.space, 2, 4, &from));
@@ -375,7 +377,7 @@ static void counted_is_carried(void **state)
     fixture *f = *state;
     fli_executor weighing = fli_executor_threads;
     weighing.run = weigh;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char set[256];
         fl_run *run = NULL;
         fl_config *cfg = fixture_config(f, "rounds: 5\nsystem: lognormal\nmodel: {kind: mlp, hidden: [3]}\n"
@@ -384,11 +386,11 @@ static void counted_is_carried(void **state)
         snprintf(set, sizeof set, "algorithm=%s", (*a)->name);
         assert_ok(f->ctx, fl_config_set(cfg, set));
         snprintf(set, sizeof set, "participation=%s",
-                 (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 3}");
+                 (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 3}");
         assert_ok(f->ctx, fl_config_set(cfg, set));
-        snprintf(set, sizeof set, "metrics.local=%s", (*a)->async.pace ? "false" : "true");
+        snprintf(set, sizeof set, "metrics.local=%s", fli_algo_is_async(*a) ? "false" : "true");
         assert_ok(f->ctx, fl_config_set(cfg, set));
-        if ((*a)->traits & FLI_ALGO_BILEVEL) assert_ok(f->ctx, fl_config_set(cfg, "bilevel=hyper_representation"));
+        if ((*a)->traits & FL_METHOD_BILEVEL) assert_ok(f->ctx, fl_config_set(cfg, "bilevel=hyper_representation"));
         assert_ok(f->ctx, fl_run_new(cfg, &run));
         /* the same run on scales */
         fli_exec_spec spec = *fli_exec_spec_of(run->exec);
@@ -398,7 +400,7 @@ static void counted_is_carried(void **state)
         memset(weighed, 0, sizeof weighed);
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         const fl_row *row = fl_run_row(run);
-        if ((*a)->async.pace) { /* turns are computed ahead, and some are never absorbed */
+        if (fli_algo_is_async(*a)) { /* turns are computed ahead, and some are never absorbed */
             assert_true(fl_row_get(row, "bytes_up") <= weighed[FLI_ASK_TURN][1] &&
                         fl_row_get(row, "bytes_down") >= weighed[FLI_ASK_TURN][0]);
         } else if (fl_row_get(row, "bytes_down") != weighed[FLI_ASK_TURN][0] ||

@@ -285,7 +285,7 @@ static void test_weight_decay(void **state)
 /* A model's own step against its gradient and the backend's step; bit 0 of `terms` momentum, 1 anchor, 2 shift. */
 static void check_terms(fixture *f, int terms)
 {
-    const fli_space *s = &f->m->space;
+    const fl_space *s = &f->m->space;
     const fli_ops *ops = s->ops;
     void *z = blank(f), *want = blank(f), *g = blank(f), *room = blank(f), *u = blank(f), *v = blank(f);
     void *m = blank(f), *want_m = blank(f);
@@ -379,7 +379,7 @@ static void *narrowed(const fixture *f, const double *x)
 /* A step from x over the sparse batch b and over the dense f->b. */
 static void check_sparse_step(fixture *f, const fli_batch *b, double eps)
 {
-    const fli_space *s = &f->m->space;
+    const fl_space *s = &f->m->space;
     const fli_sgd_step step = {.lr = 0.1, .wd = 0.01};
     void *sparse = narrowed(f, f->x), *dense = narrowed(f, f->x), *room = blank(f);
     f->m->desc->step(f->m, b, &step, room, sparse, f->scratch);

@@ -58,11 +58,11 @@ static void agree(fixture *f, const char *set)
     outcome_free(&here);
 }
 
-static void settings(char *out, size_t size, const fli_algo *a, const char *more)
+static void settings(char *out, size_t size, const fl_method *a, const char *more)
 {
     snprintf(out, size, "algorithm=%s;participation=%s;%s%s", a->name,
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
-             a->traits & FLI_ALGO_BILEVEL ? "bilevel=hyper_representation;metrics.gradient_mapping=false;" : "", more);
+             a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
+             a->traits & FL_METHOD_BILEVEL ? "bilevel=hyper_representation;metrics.gradient_mapping=false;" : "", more);
 }
 
 static void every_algorithm(void **state)
@@ -70,9 +70,9 @@ static void every_algorithm(void **state)
     static const char *const ways[] = {"model={kind: mlp, hidden: [9]}",
                                        "model={kind: mlp, hidden: [9], weight_decay: 0.01};precision=f64"};
     char set[512];
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
         for (size_t k = 0; k < 2; k++) {
-            if ((*a)->traits & FLI_ALGO_BILEVEL && k) continue; /* weight decay is not for two levels */
+            if ((*a)->traits & FL_METHOD_BILEVEL && k) continue; /* weight decay is not for two levels */
             settings(set, sizeof set, *a, ways[k]);
             agree(*state, set);
         }
@@ -177,7 +177,7 @@ static void images_agree(fixture *f, const char *set)
 static void checkpoints(void **state)
 {
     char set[512];
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         settings(set, sizeof set, *a, "model={kind: mlp, hidden: [9]}");
         images_agree(*state, set);
     }

@@ -6,12 +6,12 @@
 static void every_algorithm(void **state)
 {
     (void)state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         static const char *const models[] = {"softmax", "{kind: mlp, hidden: [9, 5]}"};
         for (size_t m = 0; m < 2; m++) {
             char text[512];
             snprintf(text, sizeof text, "algorithm=%s;participation=%s;model=%s;precision=%s;threads=2%s", (*a)->name,
-                     (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", models[m],
+                     (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", models[m],
                      m ? "f64" : "f32", levels_for(*a, models[m]));
             same_over_ranks(text);
         }
@@ -32,13 +32,13 @@ static double farthest(const outcome *a, const outcome *b)
 }
 
 /* With exact: false the same up to rounding, the same bits again whatever the number of threads, and less to send. */
-static void sums_of(const fli_algo *a, const char *precision, double tolerance)
+static void sums_of(const fl_method *a, const char *precision, double tolerance)
 {
     char text[512], inexact[600], again[600];
     snprintf(text, sizeof text,
              "algorithm=%s;participation=%s;model={kind: mlp, hidden: [30, 9]};precision=%s;partition.clients=40;"
              "metrics={gradient: false, every: 100};rounds=3%s",
-             a->name, a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 30}", precision,
+             a->name, a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 30}", precision,
              levels_for(a, "mlp"));
     snprintf(inexact, sizeof inexact, "%s;exact=false;threads=1", text);
     snprintf(again, sizeof again, "%s;exact=false;threads=3", text);
@@ -47,7 +47,7 @@ static void sums_of(const fli_algo *a, const char *precision, double tolerance)
         if (exact.status || sums.status || same_again.status) fail_msg("%s: %s", text, sums.why);
         if (!same(&sums.out, &same_again.out)) fail_msg("%s: %u ranks, twice, give other bits", inexact, ranks);
         double apart = farthest(&exact.out, &sums.out);
-        int adds = ranks > 1 && a->traits & FLI_ALGO_ADDS;
+        int adds = ranks > 1 && a->traits & FL_METHOD_ADDS;
         if (apart > (adds ? tolerance : 0)) fail_msg("%s: %u ranks are %g apart", inexact, ranks, apart);
         if (adds && sums.bytes >= exact.bytes / 2)
             fail_msg("%s: %u ranks send %zu bytes, exactly %zu", inexact, ranks, sums.bytes, exact.bytes);
@@ -60,7 +60,7 @@ static void sums_of(const fli_algo *a, const char *precision, double tolerance)
 static void sums_instead_of_uploads(void **state)
 {
     (void)state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         sums_of(*a, "f64", 1e-10);
         sums_of(*a, "f32", 1e-4);
     }

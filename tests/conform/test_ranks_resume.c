@@ -189,10 +189,10 @@ static void every_algorithm(void **state)
     static const char *const budgets[] = {"auto", "1", "2KiB"};
     fixture *f = *state;
     size_t k = 0;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char text[512];
         snprintf(text, sizeof text, "algorithm=%s;participation=%s;precision=%s%s", (*a)->name,
-                 (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", k % 2 ? "f64" : "f32",
+                 (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", k % 2 ? "f64" : "f32",
                  levels_for(*a, "mlp"));
         outcome whole = whole_run(f, text);
         for (size_t i = 0; i < 2; i++, k++) {

@@ -170,12 +170,13 @@ static void goes_on(fixture *f, const char *assignments)
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char text[256];
-        int local = !(*a)->async.pace, levels = ((*a)->traits & FLI_ALGO_BILEVEL) != 0;
+        int local = !fli_algo_is_async(*a), levels = ((*a)->traits & FL_METHOD_BILEVEL) != 0;
         snprintf(text, sizeof text, "algorithm=%s;participation=%s;threads=%d;precision=%s;metrics.local=%s;bilevel=%s",
-                 (*a)->name, (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", local ? 2 : 1,
-                 local ? "f64" : "f32", local ? "true" : "false", levels ? "hyper_representation" : "none");
+                 (*a)->name, (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
+                 local ? 2 : 1, local ? "f64" : "f32", local ? "true" : "false",
+                 levels ? "hyper_representation" : "none");
         goes_on(f, text);
     }
 }

@@ -86,11 +86,11 @@ static void survives(fixture *f, const char *assignments)
 
 static void every_algorithm(void **state)
 {
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char text[512];
         const char *model = "{kind: mlp, hidden: [5], weight_decay: 0.01}";
         snprintf(text, sizeof text, "algorithm=%s;participation=%s;model=%s%s", (*a)->name,
-                 (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}", model,
+                 (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 4}", model,
                  levels_for(*a, model));
         survives(*state, text);
     }

@@ -10,12 +10,12 @@ static const char base[] = "rounds: 4\nseed: 3\nthreads: 3\n"
                            "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n";
 
 /* The model at the end, of a run by this method with slices of this many entries; to be freed. */
-static double *model_of(fixture *f, const fli_algo *a, const char *more, size_t slice, size_t *n)
+static double *model_of(fixture *f, const fl_method *a, const char *more, size_t slice, size_t *n)
 {
     char set[400];
     snprintf(set, sizeof set, "algorithm=%s;participation=%s;%s%s", a->name,
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 30}",
-             a->traits & FLI_ALGO_BILEVEL ? "bilevel=hyper_representation;" : "", more);
+             a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 30}",
+             a->traits & FL_METHOD_BILEVEL ? "bilevel=hyper_representation;" : "", more);
     fl_run *run = run_new(f, base, set);
     fli_exec_spec spec = *fli_exec_spec_of(run->exec);
     spec.slice = slice;
@@ -32,7 +32,7 @@ static double *model_of(fixture *f, const fli_algo *a, const char *more, size_t 
 }
 
 /* Whether slices of 3 and of 16 entries end where none at all does. */
-static int same_bits(fixture *f, const fli_algo *a, const char *more)
+static int same_bits(fixture *f, const fl_method *a, const char *more)
 {
     size_t n, m;
     double *whole = model_of(f, a, more, SIZE_MAX, &n);
@@ -51,7 +51,7 @@ static void every_algorithm(void **state)
 {
     static const char *const ways[] = {"model={kind: mlp, hidden: [9]}",
                                        "model={kind: mlp, hidden: [9]};precision=f64"};
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
         for (size_t k = 0; k < 2; k++)
             if (!same_bits(*state, *a, ways[k])) fail_msg("%s, %s: slices give other bits", (*a)->name, ways[k]);
 }
@@ -59,8 +59,8 @@ static void every_algorithm(void **state)
 /* A prox may look at all entries: here it is the projection onto a ball. */
 static void with_a_regulariser(void **state)
 {
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
-        if ((*a)->traits & FLI_ALGO_COMPOSITE)
+    for (const fl_method *const *a = fli_algo_list; *a; a++)
+        if ((*a)->traits & FL_METHOD_COMPOSITE)
             assert_true(same_bits(*state, *a, "model={kind: mlp, hidden: [9]};regularizer={kind: l2_ball, radius: 1}"));
 }
 
@@ -90,35 +90,38 @@ static void a_failing_client(void **state)
 
 /* ---- methods that break the rule are found ---------------------------------------------------------------- */
 
-static const fli_algo *honest(void)
+static const fl_method *honest(void)
 {
-    for (const fli_algo *const *a = fli_algo_list;; a++)
-        if (!(*a)->async.pace && !((*a)->traits & (FLI_ALGO_BILEVEL | FLI_ALGO_EVERYONE)) && (*a)->sums) return *a;
+    for (const fl_method *const *a = fli_algo_list;; a++)
+        if (!fli_algo_is_async(*a) && !((*a)->traits & (FL_METHOD_BILEVEL | FL_METHOD_EVERYONE)) && (*a)->sums)
+            return *a;
 }
 
-static void absorb_by_length(const fli_server_step *s, const fli_upload *t)
+static int absorb_by_length(const fl_coordinator *s, const fl_upload *t)
 {
     honest()->absorb(s, t);
-    fli_scale(s->space, 1 / (1 + fli_dot(s->space, s->sum[0], s->sum[0])), s->sum[0]);
+    fli_scale(&s->space, 1 / (1 + fli_dot(&s->space, s->sum[0], s->sum[0])), s->sum[0]);
+    return 0;
 }
 
-static void advance_by_length(const fli_server_step *s)
+static int advance_by_length(const fl_coordinator *s)
 {
     honest()->advance(s);
-    fli_scale(s->space, 1 / (1 + fli_dot(s->space, s->vec[0], s->vec[0])), s->vec[0]);
+    fli_scale(&s->space, 1 / (1 + fli_dot(&s->space, s->vec[0], s->vec[0])), s->vec[0]);
+    return 0;
 }
 
 static void inner_products_are_found(void **state)
 {
     const char *model = "model={kind: mlp, hidden: [9]}";
-    fli_algo a = *honest();
+    fl_method a = *honest();
     assert_true(same_bits(*state, &a, model));
     a.absorb = absorb_by_length;
     assert_false(same_bits(*state, &a, model));
     a = *honest();
     a.advance = advance_by_length;
     assert_false(same_bits(*state, &a, model));
-    a.traits |= FLI_ALGO_WHOLE_ADVANCE; /* which is how one says so */
+    a.traits |= FL_METHOD_WHOLE_ADVANCE; /* which is how one says so */
     assert_true(same_bits(*state, &a, model));
 }
 

@@ -174,10 +174,10 @@ static void every_algorithm(void **state)
     char text[1024], file[128], set[256];
     snprintf(text, sizeof text, config, 1, "", "everyone");
     snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         snprintf(set, sizeof set, "algorithm=%s%s", (*a)->name, levels_for(*a, "mlp"));
         whole w = {file, set, 0};
-        assert_true(torture_until(f, whole_run, &w, (*a)->async.pace ? 20 : 1) > 30);
+        assert_true(torture_until(f, whole_run, &w, fli_algo_is_async(*a) ? 20 : 1) > 30);
     }
     whole slices = {file, "algorithm=scaffold;model={kind: mlp, hidden: [5000]}", 0}; /* of the server's vectors */
     assert_true(torture(f, whole_run, &slices) > 30);

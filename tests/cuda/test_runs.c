@@ -237,7 +237,7 @@ static const char *const few[] = {"fedavg", "fedvra", "fedcpsl", "fedlin"};
 
 static amount amount_of(const way *w, int wide) { return (getenv("FEDLOOM_TEST_ALL") ? w->full : w->emulated)[wide]; }
 
-static int meets(amount which, const fli_algo *a)
+static int meets(amount which, const fl_method *a)
 {
     int one_of = 0;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++) one_of |= !strcmp(few[i], a->name);
@@ -250,13 +250,13 @@ typedef struct {
     const char *who;
 } tally;
 
-static void meet(fixture *f, const way *w, int wide, const fli_algo *a, tally *t)
+static void meet(fixture *f, const way *w, int wide, const fl_method *a, tally *t)
 {
     char set[512];
     gap g = {0};
     snprintf(set, sizeof set, "precision=%s;%s;algorithm=%s%s%s", wide ? "f64" : "f32", w->set, a->name,
-             a->traits & FLI_ALGO_EVERYONE ? ";participation=everyone" : "",
-             a->traits & FLI_ALGO_BILEVEL ? ";bilevel=hyper_representation" : "");
+             a->traits & FL_METHOD_EVERYONE ? ";participation=everyone" : "",
+             a->traits & FL_METHOD_BILEVEL ? ";bilevel=hyper_representation" : "");
     verdict v = compare(f, set, wide, &g);
     t->count[v]++;
     if (v != COMPARED) return;
@@ -272,7 +272,7 @@ static void every_method(void **state)
         for (int wide = 0; wide < 2; wide++) {
             amount which = amount_of(&ways[k], wide);
             tally t = {0};
-            for (const fli_algo *const *a = fli_algo_list; *a; a++)
+            for (const fl_method *const *a = fli_algo_list; *a; a++)
                 if (meets(which, *a)) meet(*state, &ways[k], wide, *a, &t);
             if (which == NONE) continue;
             print_message("%s, %s: %zu methods, %zu not there, %zu not together; %s differs by %.1e of its size and "

@@ -56,9 +56,9 @@ static void accumulated(const double *h, double lr, size_t q, double *b)
 }
 
 /* An engine on the quadratics; the weights follow the method. */
-static void start(engine *e, fixture *f, const fli_algo *a, const char *params, double l2, quadratics *p)
+static void start(engine *e, fixture *f, const fl_method *a, const char *params, double l2, quadratics *p)
 {
-    fli_fed *fed = quadratics_of(f, a->traits & FLI_ALGO_UNIFORM, l2, p);
+    fli_fed *fed = quadratics_of(f, a->traits & FL_METHOD_UNIFORM, l2, p);
     engine_init(e, f->ctx, fed, "least_squares", &fli_ops_f64, l2, a, params, 0, (fli_sgd_spec){0, 0}, 1);
 }
 
@@ -212,13 +212,14 @@ static void fednova_has_the_right_fixed_point(void **state)
 /* ---- invariants ---------------------------------------------------------------------------------------- */
 
 /* The algorithm under observation, and the clients' first vector after each turn. */
-static const fli_algo *watched;
+static const fl_method *watched;
 static double seen[N][DIM];
 
-static void watch_answer(const fli_turn *t, const fli_answer *a)
+static int watch_answer(const fl_turn *t, const fl_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen[t->ask->client], t->state[0], sizeof seen[t->ask->client]);
+    memcpy(seen[t->ask.client], t->state[0], sizeof seen[t->ask.client]);
+    return 0;
 }
 
 /* Runs with random cohorts of random efforts; after every round the server's second vector must be sum weight_i
@@ -231,7 +232,7 @@ static void invariant(fixture *f, const char *name, const char *params, double s
     uint32_t cohort[N];
     double largest = 0;
     watched = algo_named(name);
-    fli_algo spy = *watched;
+    fl_method spy = *watched;
     spy.answer = watch_answer;
     memset(seen, 0, sizeof seen);
     start(&e, f, &spy, params, 0.1, &p);

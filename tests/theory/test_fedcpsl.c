@@ -9,21 +9,22 @@ static const double l2 = 0.05;
 
 /* ---- the engine, watched ------------------------------------------------------------------------------- */
 
-static const fli_algo *watched;
+static const fl_method *watched;
 /* What clients have after their last turns. */
 static double seen_z[N][P], seen_c[N][P], seen_own[N][P], seen_mix[N];
 
-static void watch_answer(const fli_turn *t, const fli_answer *a)
+static int watch_answer(const fl_turn *t, const fl_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen_z[t->ask->client], a->z, sizeof seen_z[0]);
-    memcpy(seen_c[t->ask->client], t->state[0], sizeof seen_c[0]);
-    if (watched->personal.model)
-        memcpy(seen_own[t->ask->client], t->state[watched->personal.model - 1], sizeof seen_own[0]);
-    if (watched->personal.mix) seen_mix[t->ask->client] = watched->personal.mix(t->params, t->ask->client, t->scalars);
+    memcpy(seen_z[t->ask.client], a->z, sizeof seen_z[0]);
+    memcpy(seen_c[t->ask.client], t->state[0], sizeof seen_c[0]);
+    if (fli_algo_own_model(watched))
+        memcpy(seen_own[t->ask.client], t->state[fli_algo_own_model(watched) - 1], sizeof seen_own[0]);
+    if (watched->personal.mix) seen_mix[t->ask.client] = watched->personal.mix(t->bound, t->ask.client, t->scalars);
+    return 0;
 }
 
-static fli_algo spy;
+static fl_method spy;
 
 static void start(engine *e, fixture *f, const char *name, const char *params, const fli_semi *semi, int uniform,
                   double momentum)

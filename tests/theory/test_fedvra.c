@@ -51,24 +51,25 @@ static double smoothness(const quadratics *p, size_t i)
 
 /* ---- the engine, watched ------------------------------------------------------------------------------- */
 
-static const fli_algo *watched;
+static const fl_method *watched;
 /* What the clients had after their last turns: the solution x_i, their first own vector, the first scalar they sent. */
 static double seen_x[N][DIM], seen_state[N][DIM], seen_a[N];
 
-static void watch_answer(const fli_turn *t, const fli_answer *a)
+static int watch_answer(const fl_turn *t, const fl_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen_x[t->ask->client], a->z, sizeof seen_x[0]);
-    if (watched->client) memcpy(seen_state[t->ask->client], t->state[0], sizeof seen_state[0]);
-    if (fli_parts_numbers(watched->up)) seen_a[t->ask->client] = t->up_scalars[0];
+    memcpy(seen_x[t->ask.client], a->z, sizeof seen_x[0]);
+    if (watched->client) memcpy(seen_state[t->ask.client], t->state[0], sizeof seen_state[0]);
+    if (fli_parts_numbers(watched->up)) seen_a[t->ask.client] = t->up_scalars[0];
+    return 0;
 }
 
-static fli_algo spy;
+static fl_method spy;
 
 static int uniform; /* whether the engines below weigh clients equally */
 
 /* An engine for the method, and the quadratics it works on unless p is NULL. */
-static void start_method(engine *e, fixture *f, const fli_algo *a, const char *params, size_t batch, quadratics *p)
+static void start_method(engine *e, fixture *f, const fl_method *a, const char *params, size_t batch, quadratics *p)
 {
     const double l2 = 1;
     fli_fed *fed = random_fed(f->ctx, N, sizes, DIM, 0, 11);
@@ -375,15 +376,15 @@ static void posed_problem_tends_to_scaffolds(void **state)
     fixture *f = *state;
     static const double y[DIM] = {0.3, -0.2, 0.5}, c[DIM] = {0.4, 0.1, -0.6}, c_i[DIM] = {-0.2, 0.7, 0.3}, lr = 0.05;
     double minus_lam_i[DIM], x[DIM], correction[DIM], end[DIM] = {1, 1, 1}, g[DIM], last = 0;
-    const fli_space space = {&fli_ops_f64, DIM};
+    const fl_space space = fli_space_of(&fli_ops_f64, DIM, NULL);
     quadratics p;
     engine e;
     start(&e, f, "fedavg", "", 0, &p);
     for (size_t j = 0; j < DIM; j++) minus_lam_i[j] = -c_i[j];
 
-    fli_problem scaffold = {0}, vra = {0};
+    fl_problem scaffold = {0}, vra = {0};
     const fl_ask ask = {.cohort = N, .steps = 5, .lr = lr, .probability = 1, .phases = 1};
-    fli_turn t = {.space = &space, .ask = &ask, .clients = N};
+    fl_turn t = {.space = space, .ask = ask, .clients = N};
     t.down = (const void *const[]){y, c};
     t.state = (void *const[]){(void *)(uintptr_t)c_i};
     t.work = (void *const[]){correction};
@@ -689,8 +690,8 @@ static int theorem_holds(double l, double p, double a, double d, double gamma, d
 static void advised(const quadratics *p, double probability, double a, double d, size_t least, size_t most,
                     double *gamma, double *lr)
 {
-    fli_facts w = {.clients = N, .probability = probability, .steps = most, .least_steps = least};
-    fli_fixes rows = {0};
+    fl_facts w = {.clients = N, .probability = probability, .steps = most, .least_steps = least};
+    fl_fixes rows = {0};
     for (size_t i = 0; i < N; i++) w.smoothness = fmax(w.smoothness, smoothness(p, i));
     fli_vra_fix(0, a, d, &w, &rows);
     assert_true(rows.count >= 2);

@@ -99,7 +99,7 @@ static void decay_by_samples(void **state)
 }
 
 /* No conditions: the promise that the settings do not keep. */
-static void anything(const void *params, const fli_facts *f, fli_conditions *out)
+static void anything(const void *params, const fl_facts *f, fl_conditions *out)
 {
     (void)params;
     (void)f;
@@ -117,7 +117,7 @@ static void rises_are_said(void **state)
         char round[64];
         fl_ctx_on_log(f->ctx, keep_warning, &l);
         fl_run *run = run_new(f, LINREG, bad);
-        fli_algo other = *run->plan.setup.algo;
+        fl_method other = *run->plan.setup.algo;
         other.theory.potential.falls = promise ? anything : other.theory.potential.falls;
         run->plan.setup.algo = &other;
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));

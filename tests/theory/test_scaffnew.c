@@ -12,7 +12,7 @@ static const double L2 = 0.3;
 
 static const void *with_p(fixture *f, fli_arena *arena, double p)
 {
-    const fli_algo *a = algo_named("scaffnew");
+    const fl_method *a = algo_named("scaffnew");
     char text[40];
     snprintf(text, sizeof text, "p=%.17g", p);
     return bound(f->ctx, arena, a->keys, a->params_size, text);
@@ -22,7 +22,7 @@ static const void *with_p(fixture *f, fli_arena *arena, double p)
 static void geometric(void **state)
 {
     fixture *f = *state;
-    const fli_algo *a = algo_named("scaffnew");
+    const fl_method *a = algo_named("scaffnew");
     static const double ps[] = {1, 0.5, 0.1, 1e-5};
     enum { COINS = 100000 };
     fli_arena arena;
@@ -77,10 +77,11 @@ static void steps_of_a_run(void **state)
 /* -h_i of every client while it takes its steps. */
 static double seen[N][DIM];
 
-static void watch_pose(const fli_turn *t, fli_problem *p)
+static int watch_pose(const fl_turn *t, fl_problem *p)
 {
     algo_named("scaffnew")->pose(t, p);
-    memcpy(seen[t->ask->client], p->shift, sizeof seen[t->ask->client]);
+    memcpy(seen[t->ask.client], p->shift, sizeof seen[t->ask.client]);
+    return 0;
 }
 
 static void steps_drawn(engine *e, fli_rng *rng)
@@ -93,7 +94,7 @@ static void steps_drawn(engine *e, fli_rng *rng)
 static void add_up_to_zero(void **state)
 {
     fixture *f = *state;
-    fli_algo spy = *algo_named("scaffnew");
+    fl_method spy = *algo_named("scaffnew");
     spy.pose = watch_pose;
     for (int momentum = 0; momentum < 2; momentum++) {
         engine e;

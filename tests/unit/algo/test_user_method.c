@@ -81,6 +81,58 @@ static void the_same_as_built_in(void **state)
     for (size_t i = 0; i < 5; i++) drop(f, all[i]->name);
 }
 
+/* ---- what comes with fedloom, registered ----------------------------------------------------------------------- */
+
+/* What its default settings need of a run. */
+static const char *needs(const fl_method *a)
+{
+    if (a->traits & FL_METHOD_BILEVEL) return "bilevel=regularization;model=softmax";
+    if (a->traits & FL_METHOD_EVERYONE) return "participation=everyone";
+    return fli_algo_is_async(a) ? "rounds=30;system.step_seconds=0.01" : "seed=1";
+}
+
+/* The text without the names by which methods were registered. */
+static void plain_names(char *text)
+{
+    for (char *at = text; (at = strstr(at, "own_"));) memmove(at, at + 4, strlen(at + 4) + 1);
+}
+
+/* What `fedloom check` says of a method, or how it fails. */
+static void checked(fixture *f, const char *name, const char *more, collected *out)
+{
+    char text[512];
+    size_t left;
+    snprintf(text, sizeof text, "algorithm=%s;model=softmax;%s", name, more);
+    fl_config *cfg = config_of(f, base, text);
+    if (fl_study_check(cfg, NULL, keep_text, out, NULL, NULL, &left)) keep_text(out, fl_ctx_error(f->ctx));
+    fl_config_free(cfg);
+    plain_names(out->s);
+}
+
+/* A user's method may do all that those of fedloom do: their descriptors can be registered, and have the same bits, the
+ * same theory and the same potential. */
+static void whatever_is_built_in(void **state)
+{
+    fixture *f = *state;
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
+        char name[64], more[256];
+        collected ours = {0}, theirs = {0};
+        fl_method m = **a;
+        snprintf(name, sizeof name, "own_%s", (*a)->name);
+        snprintf(more, sizeof more, "%s%s", needs(*a), (*a)->theory.potential.name ? ";metrics.potential=true" : "");
+        m.size = sizeof m;
+        m.name = name;
+        add(f, &m);
+        same_bits(f, name, (*a)->name, more);
+        checked(f, name, needs(*a), &ours);
+        checked(f, (*a)->name, needs(*a), &theirs);
+        assert_string_equal(ours.s, theirs.s);
+        free(ours.s);
+        free(theirs.s);
+        drop(f, name);
+    }
+}
+
 /* ---- vectors ----------------------------------------------------------------------------------------------- */
 
 static void swap_and_add(const void *arg, double *v)
@@ -95,8 +147,7 @@ static void vectors(void **state)
     (void)state;
     for (size_t k = 0; fli_ops_list[k]; k++) {
         const fli_ops *ops = fli_ops_list[k];
-        const fli_space ours = {ops, 3, NULL};
-        fl_space s = {3, ops->size, &ours};
+        fl_space s = fli_space_of(ops, 3, NULL);
         double x[3] = {1, 2, 3}, y[3] = {4, 5, 6}, got[3], ten = 10;
         char a[24], b[24], c[24];
         ops->from_f64(3, x, a);
@@ -238,6 +289,28 @@ static void copied(void **state)
 
 /* ---- mistakes ---------------------------------------------------------------------------------------------- */
 
+static size_t seven_steps(const void *params, double coin) { return (void)params, (void)coin, 7; }
+static const char *no_solver(const void *params, size_t stage) { return (void)params, (void)stage, "lbfgs"; }
+static size_t stage_24(const void *params, size_t phase, size_t phases)
+{
+    return (void)params, (void)phase, (void)phases, FL_STAGES;
+}
+static size_t so_many_phases(const void *params, double coin) { return (void)params, (void)coin, (size_t)1 << 21; }
+static double half(const void *params, size_t client, const double *scalars)
+{
+    return (void)params, (void)client, (void)scalars, 0.5;
+}
+static unsigned nothing_open(const void *params) { return (void)params, 0; }
+static void no_fix(const void *params, const fl_facts *worst, fl_fixes *out) { (void)params, (void)worst, (void)out; }
+static const void *at_x(const fl_turn *t) { return t->down[0]; }
+static int never_right(const void *params, size_t clients, fl_failure *f)
+{
+    (void)params;
+    (void)clients;
+    fl_failed(f, "there is something about these numbers");
+    return 1;
+}
+
 static void wrong(fixture *f, const fl_method *m, const char *text)
 {
     assert_fails(f->ctx, fl_method_register(f->ctx, m), FL_ECONFIG, text);
@@ -294,6 +367,20 @@ static void mistakes(void **state)
     WRONG("no part is scalar 0 of the upload",
           m.up = PARTS({"u", 0, 0, FL_PART_VALUE}, {"v", FL_PART_NUMBER, 1, FL_PART_VALUE, 0, 2}));
     WRONG("no solver 'lbfgs'", m.solver = "lbfgs");
+    WRONG("both `solver` and `solver_for`", m.solver = "sgd", m.solver_for = no_solver);
+    WRONG("is a block of a vector", m.up = PARTS({"u", FL_PART_LOWER, 0, FL_PART_VALUE}));
+    WRONG("a phase that there is not", m.phases = 2, m.rounds.phases = seven_steps,
+          m.down = PARTS({"x", 0, 0, 0, FL_IN_PHASE(1)}));
+    WRONG("no rounds for `phases`", m.buffer = 2, m.rounds.steps = seven_steps);
+    WRONG("beyond the struct of 12 bytes", m.params_size = 12,
+          m.keys = KEYS({.name = "mu", .type = FL_KEY_REAL, .def = "1", .offset = 8}));
+    WRONG("needs the functions `point`", m.theory.potential.name = "V");
+    WRONG("needs a name", m.theory.potential.point = at_x);
+    WRONG("but no `check`", m.theory.fix = no_fix);
+    WRONG("needs the function `value`", m.theory.gap.name = "G");
+    WRONG("need each other", m.settling.unsettled = nothing_open);
+    WRONG("levels.v is server vector 2, but there are only 2", m.levels.v = 3);
+    WRONG("personal.mix needs `own_model`", m.personal.mix = half);
     WRONG("names none for phase 2", m.phases = 3, m.solver = "sgd|sgd");
     WRONG("more than there are phases", m.solver = "sgd|sgd");
     WRONG("its default cannot be", m.keys = KEYS({"mu", FL_KEY_REAL, "much", 0, 0, NULL, "h"}));
@@ -682,6 +769,179 @@ static void begun_for_each_run(void **state)
     drop(f, "opens");
 }
 
+/* ---- groups of functions that get the parameters ------------------------------------------------------------- */
+
+static atomic_int inside, most_inside;
+static const maker *before_any; /* what the functions get while a run is planned */
+
+/* As many as the step size has tenths, of the run that asks. */
+static size_t made_steps(const void *params, double coin)
+{
+    const made *one = fl_begun(params);
+    int n = atomic_fetch_add(&inside, 1) + 1;
+    if (n > atomic_load(&most_inside)) atomic_store(&most_inside, n);
+    (void)coin;
+    atomic_fetch_sub(&inside, 1);
+    if ((const void *)one == before_any) return 1;
+    return one->step == *(const double *)params ? (size_t)(10 * one->step) : 1;
+}
+
+static void what_was_begun(void **state)
+{
+    fixture *f = *state;
+    maker m = {0};
+    fl_method own = own_scaffold;
+    before_any = &m;
+    own.name = "opens";
+    own.arg = &m;
+    own.traits |= FL_SERIAL;
+    own.begin = begin_made;
+    own.end = end_made;
+    own.rounds.steps = made_steps;
+    add(f, &own);
+    fl_run *run = run_done(f, base, "algorithm={kind: opens, server_lr: 0.5};rounds=2;executor=loopback");
+    assert_true(fl_row_get(fl_run_row(run), "local_steps") == 2 * 10 * 5);
+    fl_run_free(run);
+    assert_int_equal(m.open, 0);
+    assert_int_equal(atomic_load(&most_inside), 1);
+    drop(f, "opens");
+}
+
+/* ---- a potential, and what it does not see ---- */
+
+/* f at the model: of SCAFFOLD's vectors the clients get both, but here the model alone. */
+static const void *blind_point(const fl_turn *t)
+{
+    if (!isnan(fl_vec_dot(&t->space, t->down[1], t->down[1]))) fl_failed(t->failure, "it sees c");
+    return t->down[0];
+}
+
+static void own_value(const fl_turn *t, double f, void *gradient, double *out)
+{
+    (void)gradient;
+    out[0] = f;
+    out[1] = t->ask.client == 3;
+}
+
+static double summed(const fl_coordinator *s, const double *sum, double g)
+{
+    if (!(sum[1] > 0 && sum[1] < 1)) fl_failed(s->failure, "client 3 is not there");
+    return sum[0] + g;
+}
+
+static const void *no_point(const fl_turn *t) { return (void)t, NULL; }
+static double unsummed(const fl_coordinator *s, const double *sum, double g)
+{
+    fl_failed(s->failure, "it does not add up");
+    return sum[0] + g;
+}
+
+static void potential(void **state)
+{
+    fixture *f = *state;
+    static const char *const ways[] = {"metrics.potential=true;threads=3", "metrics.potential=true;executor=loopback"};
+    fl_method own = own_scaffold;
+    own.name = "falls";
+    own.theory.potential =
+        (fl_potential){.name = "the loss", .point = blind_point, .client = own_value, .server = summed};
+    add(f, &own);
+    for (size_t i = 0; i < 2; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "algorithm=falls;%s", ways[i]);
+        fl_run *run = run_done(f, base, text);
+        double loss = fl_row_get(fl_run_row(run), "train_loss");
+        assert_true(fabs(fl_row_get(fl_run_row(run), "potential") - loss) < 1e-6 * loss);
+        fl_run_free(run);
+    }
+    own.theory.potential.point = no_point;
+    add(f, &own);
+    fl_run *run = run_new(f, base, "algorithm=falls;metrics.potential=true");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_ECALLBACK, "failed in its potential at client");
+    fl_run_free(run);
+    own.theory.potential.point = blind_point;
+    own.theory.potential.server = unsummed;
+    add(f, &own);
+    run = run_new(f, base, "algorithm=falls;metrics.potential=true");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_ECALLBACK, "failed in potential");
+    fl_run_free(run);
+    drop(f, "falls");
+}
+
+/* A struct for parameters: of every type, and lists with a value per client. */
+typedef struct {
+    double rate;
+    fl_reals shares;
+    fl_ints sizes;
+    char *word;
+    int64_t bytes;
+    int choice, yes;
+} structured;
+
+static int structured_pose(const fl_turn *t, fl_problem *p)
+{
+    const structured *s = t->bound;
+    int right = s->rate == 0.25 && s->shares.n == 14 && s->sizes.n == 2 && s->sizes.v[1] == 5 && s->choice == 1 &&
+                s->yes && s->bytes == 4096 && !strcmp(s->word, "it's");
+    if (!right || s->shares.v[t->ask.client] != t->ask.client) fl_failed(t->failure, "it is another struct");
+    return scaffold_pose(t, p);
+}
+
+static int structured_advance(const fl_coordinator *s)
+{
+    fl_vec_axpy(&s->space, 1 / s->cohort_weight, s->sum[0], s->vec[0]);
+    return 0;
+}
+
+static void parameters_in_a_struct(void **state)
+{
+    fixture *f = *state;
+    fl_method own = own_scaffold;
+    own.name = "structured";
+    own.params_size = sizeof(structured);
+    own.keys = KEYS({"rate", FL_KEY_REAL, "0.25", 0, 1, NULL, "h", offsetof(structured, rate)},
+                    {"shares", FL_KEY_REALS, "1", 0, 20, NULL, "h", offsetof(structured, shares), 1},
+                    {"sizes", FL_KEY_INTS, "[4, 5]", 0, 9, NULL, "h", offsetof(structured, sizes)},
+                    {"word", FL_KEY_STRING, "it's", 0, 0, NULL, "h", offsetof(structured, word)},
+                    {"bytes", FL_KEY_SIZE, "4KiB", 0, 0, NULL, "h", offsetof(structured, bytes)},
+                    {"choice", FL_KEY_CHOICE, "b", 0, 0, "a|b", "h", offsetof(structured, choice)},
+                    {"yes", FL_KEY_BOOL, "true", 0, 0, NULL, "h", offsetof(structured, yes)});
+    own.pose = structured_pose;
+    own.advance = structured_advance;
+    add(f, &own);
+    fl_run_free(run_done(f, base, "algorithm={kind: structured, shares: [0,1,2,3,4,5,6,7,8,9,10,11,12,13]}"));
+    fl_config *cfg = config_of(f, base, "algorithm={kind: structured, shares: [0, 1]}");
+    fl_run *run = NULL;
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "algorithm.shares");
+    fl_config_free(cfg);
+    drop(f, "structured");
+}
+
+/* What only a function can refuse. */
+static void refused_by_itself(void **state)
+{
+    fixture *f = *state;
+    const struct {
+        const char *text;
+        fl_method m;
+    } all[] = {{"there is something about these numbers", {.validate = never_right}},
+               {"needs the solver 'lbfgs', which does not exist", {.solver_for = no_solver}},
+               {"is in stage 24, but stages are below 24", {.rounds.stage = stage_24}},
+               {"has 2097152 phases", {.rounds.phases = so_many_phases}}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        fl_method own = own_scaffold;
+        fl_run *run = NULL;
+        own.name = "refuses";
+        own.validate = all[i].m.validate;
+        own.solver_for = all[i].m.solver_for;
+        own.rounds = all[i].m.rounds;
+        add(f, &own);
+        fl_config *cfg = config_of(f, base, "algorithm=refuses");
+        assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, all[i].text);
+        fl_config_free(cfg);
+        drop(f, "refuses");
+    }
+}
+
 /* ---- comparisons, tuning, checks -------------------------------------------------------------------------- */
 
 static void in_experiments(void **state)
@@ -723,6 +983,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(the_same_as_built_in),
+        FIXTURE_TEST(whatever_is_built_in),
         FIXTURE_TEST(listed),
         FIXTURE_TEST(always_found),
         FIXTURE_TEST(without_help),
@@ -734,6 +995,10 @@ int main(void)
         FIXTURE_TEST(whole_vectors),
         FIXTURE_TEST(further_tables),
         FIXTURE_TEST(begun_for_each_run),
+        FIXTURE_TEST(what_was_begun),
+        FIXTURE_TEST(potential),
+        FIXTURE_TEST(parameters_in_a_struct),
+        FIXTURE_TEST(refused_by_itself),
         FIXTURE_TEST(in_experiments),
         FIXTURE_TEST(own_solver),
         FIXTURE_TEST(vectors),

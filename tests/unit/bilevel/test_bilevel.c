@@ -293,7 +293,7 @@ static void hypergradient(void **state)
 
 static fli_exec *exec_of(fl_ctx *ctx, fli_arena *a, const fli_model *m, const fli_fed *fed, fli_setup *setup)
 {
-    const fli_algo *algo = algo_named("simfbo");
+    const fl_method *algo = algo_named("simfbo");
     fli_exec *e = NULL;
     *setup = setup_of(m, fed, algo, bound(ctx, a, algo->keys, algo->params_size, ""));
     setup->seed = 77;
@@ -436,13 +436,13 @@ static void validation_counts(void **state)
 }
 
 /* One piece of work of a client with this many samples, on a hyper-representation with validation samples. */
-static void work(fixture *f, problem *k, solving *w, fli_bilevel_kind kind, uint32_t client, uint32_t round,
+static void work(fixture *f, problem *k, solving *w, fl_level_work kind, uint32_t client, uint32_t round,
                  const double *z, double *out)
 {
     fli_view view;
     fli_rng rng;
-    fli_answer answer;
-    fli_problem p = {.start = z, .steps = 1, .levels = {.work = kind}};
+    fl_answer answer;
+    fl_problem p = {.start = z, .steps = 1, .levels = {.work = kind}};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, round, client);
     assert_ok(f->ctx, fli_view_open(f->ctx, k->fed, 0, &view));
     w->task.seed = 77;
@@ -469,22 +469,22 @@ static void split(void **state)
     k.q = k.m->space.n - k.p;
     assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_bilevel, k.m, &(fli_sgd_spec){0}, N, &w));
     random_point(k.p + k.q, 1, z);
-    work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 0, 0, z, df);
-    work(f, &k, &w, FLI_WORK_LOWER_GRADIENT, 0, 0, z, dg);
+    work(f, &k, &w, FL_WORK_UPPER_GRADIENT, 0, 0, z, df);
+    work(f, &k, &w, FL_WORK_LOWER_GRADIENT, 0, 0, z, dg);
     fli_eval_loss(&w.eval, k.fed->train, k.fed->part.index, N, z, whole, NULL);
     for (size_t j = k.p; j < k.p + k.q; j++) assert_near((V * df[j] + (N - V) * dg[j]) / N, whole[j], 1e-13);
     assert_true(distance(k.q, df + k.p, dg + k.p) > 1e-4);
-    work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 0, 1, z, again);
+    work(f, &k, &w, FL_WORK_UPPER_GRADIENT, 0, 1, z, again);
     assert_true(distance(k.p + k.q, df, again) == 0);
-    work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 1, 0, z, other);
+    work(f, &k, &w, FL_WORK_UPPER_GRADIENT, 1, 0, z, other);
     assert_true(distance(k.p + k.q, df, other) > 1e-4);
     /* metrics see the same samples */
     fli_view view;
     assert_ok(f->ctx, fli_view_open(f->ctx, k.fed, 0, &view));
-    fli_derivative d = {.work = FLI_WORK_UPPER_GRADIENT, .z = z, .seed = 77};
+    fli_derivative d = {.work = FL_WORK_UPPER_GRADIENT, .z = z, .seed = 77};
     assert_ok(f->ctx, fli_derivative_over(f->ctx, &w.eval, &view, &d, other));
     assert_true(distance(k.p + k.q, df, other) == 0);
-    d.work = FLI_WORK_LOWER_GRADIENT;
+    d.work = FL_WORK_LOWER_GRADIENT;
     assert_ok(f->ctx, fli_derivative_over(f->ctx, &w.eval, &view, &d, other));
     assert_true(distance(k.p + k.q, dg, other) == 0);
     fli_view_close(&view);
@@ -498,7 +498,7 @@ static void coefficients(void **state)
 {
     (void)state;
     double values[] = {1, 0.5, 0.25};
-    fli_coefs list = {values, 3, 1, 1}, one = {values, 1, 1, 1}, half = {values, 1, 0.5, 1}, scaled = {values, 3, 1, 4};
+    fl_coefs list = {values, 3, 1, 1}, one = {values, 1, 1, 1}, half = {values, 1, 0.5, 1}, scaled = {values, 3, 1, 4};
     assert_near(fli_coef(&list, 1), 0.5, 0);
     assert_near(fli_coef(&list, 9), 0.25, 0);
     assert_near(fli_coef(&half, 3), 0.125, 0);

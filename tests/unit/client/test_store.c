@@ -16,8 +16,9 @@ static fli_store *store_with(fixture *f, fli_store_spec spec)
 
 static fli_store *store_of(fixture *f, const fli_ops *ops, size_t n, size_t clients, size_t vectors, size_t scalars)
 {
-    return store_with(f,
-                      (fli_store_spec){.space = {ops, n}, .clients = clients, .vectors = vectors, .scalars = scalars});
+    return store_with(
+        f, (fli_store_spec){
+               .space = fli_space_of(ops, n, NULL), .clients = clients, .vectors = vectors, .scalars = scalars});
 }
 
 static void first_touch_is_zero_then_kept(void **state)
@@ -94,7 +95,8 @@ static void out_of_memory(void **state)
     assert_ok(f->ctx, fli_store_get(s, 1, &k));
     assert_int_equal(k.first, 1);
     fli_store_free(s);
-    fli_store_spec spec = {.space = {&fli_ops_f64, 10}, .clients = 3, .vectors = 1, .scalars = 1, .budget = 1 << 20};
+    fli_store_spec spec = {
+        .space = fli_space_of(&fli_ops_f64, 10, NULL), .clients = 3, .vectors = 1, .scalars = 1, .budget = 1 << 20};
     fli_ctx_fail_alloc(f->ctx, 1);
     assert_fails(f->ctx, fli_store_new(f->ctx, &spec, &s), FL_ENOMEM, "out of memory");
     for (size_t budget = 0; budget <= 1 << 20; budget += 1 << 20)
@@ -127,8 +129,11 @@ static void a_hundred_million_clients(void **state)
     fixture *f = *state;
     for (size_t budget = 0; budget <= 1 << 16; budget += 1 << 16) {
         struct rusage before, after;
-        fli_store_spec spec = {
-            .space = {&fli_ops_f64, 1}, .clients = CLIENTS, .scalars = 1, .budget = budget, .folder = f->folder};
+        fli_store_spec spec = {.space = fli_space_of(&fli_ops_f64, 1, NULL),
+                               .clients = CLIENTS,
+                               .scalars = 1,
+                               .budget = budget,
+                               .folder = f->folder};
         fli_client_state k;
         getrusage(RUSAGE_SELF, &before);
         fli_store *s = store_with(f, spec);
@@ -179,7 +184,7 @@ static void touch(void *arg, size_t item, size_t worker)
 /* Also with room for ten, and for none. */
 static void many_threads_with(fixture *f, size_t budget)
 {
-    fli_store *s = store_with(f, (fli_store_spec){.space = {&fli_ops_f64, 7},
+    fli_store *s = store_with(f, (fli_store_spec){.space = fli_space_of(&fli_ops_f64, 7, NULL),
                                                   .clients = MANY,
                                                   .vectors = 1,
                                                   .scalars = 1,
@@ -221,7 +226,7 @@ static void leave(void *arg, size_t client) { ((leavers *)arg)->left[client]++; 
 
 static fli_store *small_store(fixture *f, leavers *l)
 {
-    fli_store_spec spec = {.space = {&fli_ops_f64, DIM},
+    fli_store_spec spec = {.space = fli_space_of(&fli_ops_f64, DIM, NULL),
                            .clients = CLIENTS,
                            .vectors = 2,
                            .scalars = 3,
@@ -330,7 +335,8 @@ static void full_disk(void **state)
     turn(f, s, 10, visits);
     fli_store_free(s);
 
-    fli_store_spec spec = {.space = {&fli_ops_f64, DIM}, .clients = 3, .vectors = 1, .budget = 1, .folder = "/nowhere"};
+    fli_store_spec spec = {
+        .space = fli_space_of(&fli_ops_f64, DIM, NULL), .clients = 3, .vectors = 1, .budget = 1, .folder = "/nowhere"};
     s = store_with(f, spec);
     assert_ok(f->ctx, fli_store_get(s, 0, &k));
     fli_store_release(s, 0);
@@ -385,9 +391,11 @@ static void others_are_passed_over(void **state)
     fli_store_save(s, out);
     assert_ok(f->ctx, fli_saver_close(out, NULL));
     fli_store_free(s);
-    s = store_with(f,
-                   (fli_store_spec){
-                       .space = {&fli_ops_f64, DIM}, .clients = CLIENTS, .vectors = 2, .scalars = 3, .here = is_even});
+    s = store_with(f, (fli_store_spec){.space = fli_space_of(&fli_ops_f64, DIM, NULL),
+                                       .clients = CLIENTS,
+                                       .vectors = 2,
+                                       .scalars = 3,
+                                       .here = is_even});
     assert_ok(f->ctx, fli_loader_open(f->ctx, fixture_path(f, "state"), &in));
     assert_ok(f->ctx, fli_store_load(s, in));
     assert_ok(f->ctx, fli_loader_end(in));

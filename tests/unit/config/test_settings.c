@@ -144,7 +144,7 @@ static void round_trip_of_every_kind(void **state)
                 assert_ok(f->ctx, fl_config_set(cfg, "system=constant"));
             }
             if (!strcmp(k->section, "regularizer")) assert_ok(f->ctx, fl_config_set(cfg, "algorithm=feddr"));
-            if (!strcmp(k->section, "algorithm") && ((const fli_algo *)item.desc)->traits & FLI_ALGO_BILEVEL)
+            if (!strcmp(k->section, "algorithm") && ((const fl_method *)item.desc)->traits & FL_METHOD_BILEVEL)
                 assert_ok(f->ctx, fl_config_set(cfg, "bilevel=regularization"));
             if (!strcmp(k->section, "bilevel") && strcmp(item.name, "none"))
                 assert_ok(f->ctx, fl_config_set(cfg, "algorithm=simfbo"));

@@ -63,7 +63,7 @@ typedef struct {
     fli_backend backend;
     fli_device *d;
     fli_site site;
-    fli_space space;
+    fl_space space;
     fli_eval eval;
     void *memory; /* there: the vectors of all tasks' problems */
 } site;

@@ -31,7 +31,7 @@ typedef struct {
     fli_backend backend;
     fli_engine *engine;
     fli_recorder *recorder;
-    fli_space there, here;
+    fl_space there, here;
     void *memory, *v[VECTORS]; /* there */
     char *plain, *w[VECTORS];  /* the same here */
 } bench;
@@ -40,12 +40,12 @@ static void bench_init(bench *b, const fli_ops *ops)
 {
     fli_rng r;
     double x[N];
-    *b = (bench){.ctx = fl_ctx_new(), .backend = fli_backend_cpu, .here = {ops, N, NULL}};
+    *b = (bench){.ctx = fl_ctx_new(), .backend = fli_backend_cpu, .here = fli_space_of(ops, N, NULL)};
     b->backend.play = counting_play;
     assert_ok(b->ctx, fli_backend_cpu.open(b->ctx, 0, &b->engine));
     b->engine->does = &b->backend;
     assert_ok(b->ctx, fli_recorder_new(b->ctx, b->engine, &b->recorder));
-    b->there = (fli_space){ops, N, fli_recorder_place(b->recorder)};
+    b->there = fli_space_of(ops, N, fli_recorder_place(b->recorder));
     b->memory = fli_vector_alloc(b->ctx, &b->there, VECTORS * N * ops->size);
     b->plain = fli_alloc(b->ctx, VECTORS * N, ops->size);
     assert_non_null(b->memory);
@@ -90,7 +90,7 @@ static void mapped(const void *arg, double *v)
 }
 
 /* One operation on vectors x and y, into out, which may be one of them where that is allowed. */
-static void operate(const fli_space *s, uint32_t kind, double a, void *x, void *y, void *out)
+static void operate(const fl_space *s, uint32_t kind, double a, void *x, void *y, void *out)
 {
     switch (kind) {
     case 0: fli_copy(s, x, out); break;
@@ -135,7 +135,7 @@ static void interruption(bench *b, fli_rng *r)
     double a = 0.25;
     unsigned char finite[2];
     const void *both[2] = {b->v[x], b->v[y]};
-    fli_space part = b->there, part_here = b->here;
+    fl_space part = b->there, part_here = b->here;
     switch (fli_rng_below(r, 5)) {
     case 0: assert_true(fli_dot(&b->there, b->v[x], b->v[y]) == fli_dot(&b->here, b->w[x], b->w[y])); break;
     case 1:
@@ -234,14 +234,14 @@ static void test_order_matters(void **state)
     bench_fini(&b);
 }
 
-static void both(bench *b, void (*fn)(const fli_space *, double, const void *, void *), size_t x, size_t y)
+static void both(bench *b, void (*fn)(const fl_space *, double, const void *, void *), size_t x, size_t y)
 {
     fn(&b->there, 0.5, b->v[x], b->v[y]);
     fn(&b->here, 0.5, b->w[x], b->w[y]);
 }
 
-static void add(const fli_space *s, double a, const void *x, void *y) { fli_axpy(s, a, x, y); }
-static void put(const fli_space *s, double a, const void *x, void *y) { fli_lin(s, a, x, a, x, y); }
+static void add(const fl_space *s, double a, const void *x, void *y) { fli_axpy(s, a, x, y); }
+static void put(const fl_space *s, double a, const void *x, void *y) { fli_lin(s, a, x, a, x, y); }
 
 /* Lanes, and what belongs to none, go on one tape, until one has to see what another did. */
 static void test_lanes(void **state)
@@ -311,7 +311,7 @@ static void test_no_memory(void **state)
         fli_recorder *r = NULL;
         fli_ctx_fail_alloc(ctx, k);
         if (!fli_recorder_new(ctx, e, &r)) {
-            fli_space s = {&fli_ops_f32, 8, fli_recorder_place(r)};
+            fl_space s = fli_space_of(&fli_ops_f32, 8, fli_recorder_place(r));
             char *v = fli_vector_alloc(ctx, &s, 64 * 200);
             for (size_t i = 1; v && i < 200; i++) fli_axpy(&s, 1, v + 64 * i, v + 64 * (i % 2));
             fl_status status = s.place->does->status(s.place, ctx);

@@ -16,30 +16,33 @@ typedef struct {
     size_t age;
 } arrival;
 
-static const fli_algo *watched;
-static fli_algo spy;
+static const fl_method *watched;
+static fl_method spy;
 static atomic_int working[MOST]; /* turns of each client under way, from pose to answer */
 static atomic_int twice;         /* times a client had two at once */
 static arrival arrivals[EVENTS];
 static size_t arrived; /* also when there is no room for more */
 
-static void spy_pose(const fli_turn *t, fli_problem *p)
+static int spy_pose(const fl_turn *t, fl_problem *p)
 {
-    if (atomic_fetch_add(&working[t->ask->client], 1)) atomic_fetch_add(&twice, 1);
+    if (atomic_fetch_add(&working[t->ask.client], 1)) atomic_fetch_add(&twice, 1);
     watched->pose(t, p);
+    return 0;
 }
 
-static void spy_answer(const fli_turn *t, const fli_answer *a)
+static int spy_answer(const fl_turn *t, const fl_answer *a)
 {
     watched->answer(t, a);
-    atomic_fetch_sub(&working[t->ask->client], 1);
+    atomic_fetch_sub(&working[t->ask.client], 1);
+    return 0;
 }
 
-static void spy_absorb(const fli_server_step *s, const fli_upload *t)
+static int spy_absorb(const fl_coordinator *s, const fl_upload *t)
 {
-    if (arrived < EVENTS) arrivals[arrived] = (arrival){t->ask->client, t->staleness};
+    if (arrived < EVENTS) arrivals[arrived] = (arrival){t->ask.client, t->staleness};
     arrived++;
     watched->absorb(s, t);
+    return 0;
 }
 
 /* ---- a federation with an asynchronous executor ---------------------------------------------------------- */

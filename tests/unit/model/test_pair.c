@@ -54,11 +54,11 @@ typedef struct {
     double z[P], own[P], mix;
 } outcome;
 
-static outcome solve_problem(client *c, fli_problem p, uint32_t stream)
+static outcome solve_problem(client *c, fl_problem p, uint32_t stream)
 {
     outcome o;
     fli_rng rng;
-    fli_answer a;
+    fl_answer a;
     void *cache = NULL;
     fli_rng_init(&rng, 1, FLI_RNG_TEST, stream, 0);
     assert_ok(c->ctx, solving_solve(c->ctx, &c->pair, &c->v, &p, &rng, &cache, &a));
@@ -71,8 +71,7 @@ static outcome solve_problem(client *c, fli_problem p, uint32_t stream)
 
 static outcome solve(client *c, double mix, size_t steps, uint32_t stream)
 {
-    return solve_problem(c, (fli_problem){.start = c->x, .lr = 0.1, .steps = steps, .pair = {c->own, 0.3, mix}},
-                         stream);
+    return solve_problem(c, (fl_problem){.start = c->x, .lr = 0.1, .steps = steps, .pair = {c->own, 0.3, mix}}, stream);
 }
 
 /* ---- by hand ------------------------------------------------------------------------------------------- */
@@ -141,7 +140,7 @@ static void terms_of_the_problem(void **state)
     double shift[P], anchor[P];
     client_init(&c, *state, 30, (fli_sgd_spec){.batch = 7, .momentum = 0.5});
     for (size_t j = 0; j < P; j++) shift[j] = 0.1 * (double)j, anchor[j] = 1 - 0.1 * (double)j;
-    fli_problem p = {.start = c.x, .lr = 0.1, .steps = 5, .pair = {c.own, 0.3, 1}};
+    fl_problem p = {.start = c.x, .lr = 0.1, .steps = 5, .pair = {c.own, 0.3, 1}};
     outcome plain = solve_problem(&c, p, 0);
     p.shift = shift;
     p.anchor = anchor;

@@ -135,15 +135,15 @@ static void the_estimate(void **state)
 {
     fixture *f = *state;
     if (!PLAIN_BUILD) skip();
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char set[512];
         meter m = {0};
         fl_run *run = NULL;
-        int bilevel = ((*a)->traits & FLI_ALGO_BILEVEL) != 0;
+        int bilevel = ((*a)->traits & FL_METHOD_BILEVEL) != 0;
         snprintf(set, sizeof set,
                  "algorithm=%s;rounds=2;model={kind: mlp, hidden: "
                  "[20000]};local.lr=1e-4;stop.diverged=0;participation=%s;system=lognormal%s",
-                 (*a)->name, (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}",
+                 (*a)->name, (*a)->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 4}",
                  bilevel ? ";bilevel=hyper_representation" : "");
         double before = in_use();
         fl_config *cfg = config_of(f, SMALL, set);

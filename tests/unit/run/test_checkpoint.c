@@ -654,7 +654,7 @@ static fl_status count_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
     double turns = (double)++*(size_t *)*t->cache;
     fli_lin(&w->model->space, 1 / (1 + turns), t->problem.start, 0, t->problem.start, t->z);
     *(double *)t->z += turns;
-    t->answer = (fli_answer){.z = t->z, .weight = 1, .steps = 1};
+    t->answer = (fl_answer){.z = t->z, .weight = 1, .steps = 1};
     return FL_OK;
 }
 
@@ -688,20 +688,13 @@ static const fli_solver counting_too = {.name = "counting, too",
                                         .load = count_load,
                                         FLI_WORKER_INSTANCE};
 
-/* A method of two stages, each with its solver. */
-static const fli_solver *of_stage[2];
-static const fli_solver *use_solver(const void *params, size_t stage) { return (void)params, of_stage[stage == 1]; }
-static size_t two(const void *params, double coin) { return (void)params, (void)coin, 2; }
-static size_t same_stage(const void *params, size_t phase, size_t phases) { return (void)params, (void)phases, phase; }
-
+/* A method of two stages, each with its solver (engine_solvers). */
 static void counting_engine(fixture *f, engine *e)
 {
-    static fli_algo algo;
+    static fl_method algo;
     static const size_t size[] = {3, 4, 5};
     algo = *algo_named("fedavg");
-    algo.solver = use_solver;
-    algo.rounds.phases = two;
-    algo.rounds.stage = same_stage;
+    algo.phases = 2;
     engine_init(e, f->ctx, random_fed(f->ctx, 3, size, 4, 0, 1), "least_squares", &fli_ops_f64, 0, &algo, "", 0,
                 (fli_sgd_spec){0, 0}, 2);
 }
@@ -746,9 +739,11 @@ static void solvers_state(void **state)
                                                    {&forgetful, &forgetful}};
     double first[5];
     for (size_t k = 0; k < 5; k++) {
-        memcpy(of_stage, choices[k], sizeof of_stage);
+        size_t others = choices[k][1] != choices[k][0];
+        engine_solvers = (fli_solvers){{choices[k][0], choices[k][1]}, 1 + others, {0, (unsigned char)others}};
         assert_int_equal(goes_on(*state, &first[k]), k < 2);
     }
+    engine_solvers.count = 0;
     assert_true(first[0] != first[1]); /* one cache, or two */
     assert_true(first[1] == first[2]);
 }

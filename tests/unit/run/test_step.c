@@ -8,11 +8,11 @@ static const char base[] =
     "partition: {kind: iid, clients: 6}\nsystem: {kind: lognormal, sigma: 1, jitter: 0.3}\n"
     "local: {batch: 5, lr: 0.05, steps: 3}\nmodel: {kind: mlp, hidden: [4]}\nmetrics: {every: 3}\n";
 
-static const char *needs(const fli_algo *a)
+static const char *needs(const fl_method *a)
 {
     static char text[256];
     snprintf(text, sizeof text, "algorithm=%s;participation=%s%s", a->name,
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 3}", levels_for(a, "mlp"));
+             a->traits & FL_METHOD_EVERYONE ? "everyone" : "{kind: uniform, count: 3}", levels_for(a, "mlp"));
     return text;
 }
 

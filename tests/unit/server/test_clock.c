@@ -151,7 +151,7 @@ static void keeps(fixture *f, const char *assignments, const char *who, size_t c
         double x[DIM], y[DIM];
         snprintf(text, sizeof text, "algorithm=%s;rounds=6;%s", methods[k], assignments);
         fl_run *run = run_of(f, text);
-        const fli_algo *a = run->plan.setup.algo;
+        const fl_method *a = run->plan.setup.algo;
         double down = (double)fli_parts_vectors(a->down) * BYTES, up = (double)fli_parts_vectors(a->up) * BYTES;
         double start = fli_algo_shows_start(a) ? BYTES : 0; /* with everybody's first turn */
         size_t n = fl_run_rows(run, &rows);

@@ -145,9 +145,9 @@ static void dropped_as_simulated(void **state)
         "fedvra, preset: scaffold, gamma: 0.1", "fedvra, preset: fednova",
     };
     char text[512];
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
-        unsigned no = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS | FLI_ALGO_BILEVEL;
-        if ((*a)->traits & no || (*a)->async.pace || (*a)->rounds.phases) continue;
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
+        unsigned no = FL_METHOD_EVERYONE | FL_METHOD_BYSTANDERS | FL_METHOD_BILEVEL;
+        if ((*a)->traits & no || fli_algo_is_async(*a) || (*a)->rounds.phases || (*a)->phases > 1) continue;
         snprintf(text, sizeof text, "%s;algorithm=%s", rest, (*a)->name);
         drops_alike(*state, text);
     }

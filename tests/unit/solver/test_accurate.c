@@ -18,7 +18,7 @@ typedef struct {
     size_t p; /* parameters */
     double start[MANY], anchor[MANY], shift[MANY];
     double raw[3][MANY];
-    fli_problem problem;
+    fl_problem problem;
 } client;
 
 static const fli_solver *const solvers[] = {&fli_solver_accurate, &fli_solver_exact, &fli_solver_sgd};
@@ -67,7 +67,7 @@ static void client_init(client *c, fl_ctx *ctx, const char *model, size_t n, siz
     random_vector(c, 1, 0.7, c->anchor, c->raw[1]);
     random_vector(c, 2, 0.1, c->shift, c->raw[2]);
     c->problem =
-        (fli_problem){.start = c->raw[0], .anchor = c->raw[1], .shift = c->raw[2], .rho = rho, .stop.modulus = rho};
+        (fl_problem){.start = c->raw[0], .anchor = c->raw[1], .shift = c->raw[2], .rho = rho, .stop.modulus = rho};
 }
 
 static void client_fini(client *c)
@@ -80,9 +80,9 @@ static void client_fini(client *c)
     fli_arena_fini(&c->arena);
 }
 
-static fli_answer solve(client *c, fl_ctx *ctx, const fli_solver *solver, double *z)
+static fl_answer solve(client *c, fl_ctx *ctx, const fli_solver *solver, double *z)
 {
-    fli_answer a;
+    fl_answer a;
     fli_rng rng;
     size_t i = 0;
     while (solvers[i] != solver) i++;
@@ -117,7 +117,7 @@ static void against_exact(void **state)
                 c.problem.stop.relative = rules[k][1];
                 c.problem.stop.most_steps = 300;
                 solve(&c, f->ctx, &fli_solver_exact, want);
-                fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+                fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
                 double off = distance(c.p, z, want), moved = distance(c.p, z, c.start);
                 assert_int_equal(a.missed, 0);
                 if (rules[k][0] > 0) assert_true(off <= rules[k][0]);
@@ -139,12 +139,12 @@ static void stops_when_it_may(void **state)
     client_init(&c, f->ctx, "least_squares", 40, DIM, &fli_ops_f64, 0, 0.1);
     for (double accuracy = 10; accuracy > 1e-11; accuracy /= 1000) {
         c.problem.stop.accuracy = accuracy;
-        fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+        fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(!a.missed && a.steps > last);
         last = a.steps;
     }
     c.problem.stop.accuracy = 1000; /* the start will do */
-    fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+    fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
     assert_true(!a.missed && a.steps == 1);
     assert_memory_equal(z, c.start, c.p * sizeof *z);
     client_fini(&c);
@@ -158,7 +158,7 @@ static void bare_problem(void **state)
     double want[MANY], z[MANY];
     client_init(&c, f->ctx, "least_squares", 60, DIM, &fli_ops_f64, 0, 1);
     c.problem =
-        (fli_problem){.start = c.raw[0], .rho = 7 /* of no anchor */, .stop = {.accuracy = 1e-8, .modulus = 0.1}};
+        (fl_problem){.start = c.raw[0], .rho = 7 /* of no anchor */, .stop = {.accuracy = 1e-8, .modulus = 0.1}};
     solve(&c, f->ctx, &fli_solver_exact, want);
     assert_int_equal(solve(&c, f->ctx, &fli_solver_accurate, z).missed, 0);
     assert_true(distance(c.p, z, want) < 1e-8);
@@ -246,7 +246,7 @@ static double nearest_kink(const client *c, const double *z)
 static int small_enough(client *c, fl_ctx *ctx, double wd)
 {
     double z[MANY];
-    fli_answer a = solve(c, ctx, &fli_solver_accurate, z);
+    fl_answer a = solve(c, ctx, &fli_solver_accurate, z);
     double most = c->problem.stop.accuracy + c->problem.stop.relative * distance(c->p, z, c->start),
            got = slope(c, z, wd);
     int small = got <= c->problem.stop.modulus * most * (1 + 1e-6) + 1e-14;
@@ -297,7 +297,7 @@ static void steps_run_out(void **state)
     for (size_t most = 1; most <= 16; most *= 2) {
         c.problem.stop.accuracy = 1e-9;
         c.problem.stop.most_steps = most;
-        fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+        fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(a.missed && a.steps == most);
         assert_int_equal(gradients, most);
         at = slope(&c, z, 0);
@@ -320,7 +320,7 @@ static void precision_runs_out(void **state)
             double z[MANY], want[MANY];
             client_init(&c, f->ctx, models[m], 70, DIM, ops[o], 0.1, 1);
             c.problem.stop.accuracy = 1e-30;
-            fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+            fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
             assert_true(a.missed && a.steps < 2000);
             if (m == 0) {
                 solve(&c, f->ctx, &fli_solver_exact, want);
@@ -341,7 +341,7 @@ static void single_precision(void **state)
         client_init(&c, f->ctx, "least_squares", 600, DIM, &fli_ops_f32, 0.1, 1);
         c.problem.stop.accuracy = accuracy;
         solve(&c, f->ctx, &fli_solver_exact, want);
-        fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+        fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(!a.missed && distance(c.p, z, want) <= accuracy + 1e-6);
         c.problem.stop.accuracy = 0;
         c.problem.stop.relative = accuracy;
@@ -363,7 +363,7 @@ static void never_certain(void **state)
     assert_int_equal(solve(&c, f->ctx, &fli_solver_accurate, z).missed, 1);
     c.problem.stop.modulus = 1;
     c.raw[0][2] = INFINITY;
-    fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+    fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
     assert_true(a.missed && a.steps == 1);
     client_fini(&c);
 }
@@ -378,7 +378,7 @@ static void others_report(void **state)
     c.problem.steps = 7;
     c.problem.lr = 0.01;
     c.problem.stop.accuracy = 1e-30;
-    fli_answer a = solve(&c, f->ctx, &fli_solver_sgd, z);
+    fl_answer a = solve(&c, f->ctx, &fli_solver_sgd, z);
     assert_true(a.steps == 7 && gradients == 7 && !a.missed);
     a = solve(&c, f->ctx, &fli_solver_exact, z);
     assert_true(a.steps == 1 && gradients == 0 && !a.missed);
@@ -393,7 +393,7 @@ static void no_memory_of_other_turns(void **state)
     double z[MANY], again[MANY], other[MANY];
     client_init(&c, f->ctx, "mlp", 70, DIM, &fli_ops_f32, 0, 0.5);
     c.problem.stop.accuracy = 1e-3;
-    fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
+    fl_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
     size_t steps = a.steps;
     c.problem.start = c.raw[1];
     c.problem.stop.most_steps = 9;

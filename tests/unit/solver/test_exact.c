@@ -44,9 +44,9 @@ static void client_fini(client *c)
     fli_fed_free(c->fed);
 }
 
-static fl_status solve(client *c, fl_ctx *ctx, const fli_problem *p, double *z)
+static fl_status solve(client *c, fl_ctx *ctx, const fl_problem *p, double *z)
 {
-    fli_answer a = {0};
+    fl_answer a = {0};
     fli_rng rng;
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     fl_status s = solving_solve(ctx, &c->exact, &c->view, p, &rng, &c->cache, &a);
@@ -85,7 +85,7 @@ static void optimality_of(fl_ctx *ctx, size_t n, size_t k, const fli_ops *ops, d
     for (uint32_t t = 0; t < 6; t++) {
         random_vector(&c, 2 * t, anchor, raw_anchor);
         random_vector(&c, 2 * t + 1, shift, raw_shift);
-        fli_problem p = {.start = raw_shift, .anchor = raw_anchor, .rho = rhos[t / 2], .steps = 9};
+        fl_problem p = {.start = raw_shift, .anchor = raw_anchor, .rho = rhos[t / 2], .steps = 9};
         if (t % 2) p.shift = raw_shift;
         assert_ok(ctx, solve(&c, ctx, &p, z));
         double r = residual(&c, z, p.rho, anchor, p.shift ? shift : NULL);
@@ -118,7 +118,7 @@ static void no_proximal_term(void **state)
         client c;
         double z[DIM], zero[DIM] = {0};
         client_init(&c, f->ctx, cases[i].n, cases[i].k, &fli_ops_f64, cases[i].wd);
-        assert_ok(f->ctx, solve(&c, f->ctx, &(fli_problem){.start = zero, .rho = 5 /* of no anchor */}, z));
+        assert_ok(f->ctx, solve(&c, f->ctx, &(fl_problem){.start = zero, .rho = 5 /* of no anchor */}, z));
         assert_true(residual(&c, z, 0, zero, NULL) < 1e-10);
         client_fini(&c);
     }
@@ -149,7 +149,7 @@ static void both_ways_agree(void **state)
     client_take(&enough, f->ctx, fed, &fli_ops_f64, 0.05);
     random_vector(&few, 0, anchor, one);
     for (double rho = 1e-3; rho < 1e3; rho *= 10) {
-        fli_problem p = {.start = anchor, .anchor = anchor, .rho = rho};
+        fl_problem p = {.start = anchor, .anchor = anchor, .rho = rho};
         assert_ok(f->ctx, solve(&few, f->ctx, &p, one));
         assert_ok(f->ctx, solve(&enough, f->ctx, &p, two));
         for (size_t j = 0; j < K; j++) assert_near(one[j], two[j], 1e-10);
@@ -167,7 +167,7 @@ static void kept_between_turns(void **state)
         double anchor[8], raw[8], z[8], again[8];
         client_init(&c, f->ctx, n, 8, &fli_ops_f64, 0.1);
         random_vector(&c, 0, anchor, raw);
-        fli_problem p = {.start = raw, .anchor = raw, .rho = 2};
+        fl_problem p = {.start = raw, .anchor = raw, .rho = 2};
         assert_ok(f->ctx, solve(&c, f->ctx, &p, z));
         fli_ctx_fail_alloc(f->ctx, 1);
         assert_ok(f->ctx, solve(&c, f->ctx, &p, again));
@@ -193,7 +193,7 @@ static void refused_without_proximal_term(fl_ctx *ctx, fli_fed *fed)
     client c;
     double zero[DIM] = {0}, z[DIM];
     client_take(&c, ctx, fed, &fli_ops_f64, 0);
-    fli_problem p = {.start = zero};
+    fl_problem p = {.start = zero};
     assert_fails(ctx, solve(&c, ctx, &p, z), FL_ECONFIG, no_minimiser);
     p.anchor = zero;
     assert_fails(ctx, solve(&c, ctx, &p, z), FL_ECONFIG, no_minimiser); /* rho is 0 */
@@ -230,7 +230,7 @@ static void memory_may_run_out(void **state)
         size_t k = 0;
         fl_status s;
         client_init(&c, f->ctx, n, 8, &fli_ops_f64, 0);
-        fli_problem p = {.start = zero, .anchor = zero, .rho = 1};
+        fl_problem p = {.start = zero, .anchor = zero, .rho = 1};
         do {
             fli_ctx_fail_alloc(f->ctx, ++k);
             s = solve(&c, f->ctx, &p, z);
@@ -250,7 +250,7 @@ static void memory_may_run_out(void **state)
 
 /* ---- conjugate gradients --------------------------------------------------------------------------------- */
 
-static fl_status solve_within(client *c, fl_ctx *ctx, const fli_problem *p, size_t limit, double *z, fli_answer *a)
+static fl_status solve_within(client *c, fl_ctx *ctx, const fl_problem *p, size_t limit, double *z, fl_answer *a)
 {
     fli_task *t = solving_pose(&c->exact, &c->view, p, NULL, &c->cache);
     memset(&t->answer, 0x55, sizeof t->answer);
@@ -277,14 +277,14 @@ static double relative_residual(const client *c, const double *z, double rho, co
 static void conjugate_gradients(fl_ctx *ctx, size_t n, size_t k, const fli_ops *ops, double wd, double rho)
 {
     client c;
-    fli_answer a;
+    fl_answer a;
     double anchor[DIM], shift[DIM], start[DIM], one[DIM], two[DIM], raw[3][DIM];
     size_t kept = n < k ? (size_t)ceil(sqrt((double)(n * k))) : k; /* the samples are kept too when they are few */
     client_init(&c, ctx, n, k, ops, wd);
     random_vector(&c, 0, anchor, raw[0]);
     random_vector(&c, 1, shift, raw[1]);
     random_vector(&c, 2, start, raw[2]);
-    fli_problem p = {.start = raw[2], .anchor = raw[0], .shift = raw[1], .rho = rho, .steps = 9};
+    fl_problem p = {.start = raw[2], .anchor = raw[0], .shift = raw[1], .rho = rho, .steps = 9};
     assert_ok(ctx, solve_within(&c, ctx, &p, kept - 1, two, &a));
     assert_null(c.cache);
     assert_true(!a.missed && a.steps > 1 && a.steps <= 2 * k + 100 && a.weight == 9);
@@ -326,7 +326,7 @@ static void large_by_itself(void **state)
     fli_model *model = NULL;
     solving exact;
     fli_view v;
-    fli_answer a;
+    fl_answer a;
     fli_rng rng;
     void *cache = NULL;
     double *zero = calloc(K, sizeof *zero), rho = 0.5;
@@ -344,7 +344,7 @@ static void large_by_itself(void **state)
     assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_exact, model, &(fli_sgd_spec){0}, K, &exact));
     assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
-    fli_problem p = {.start = zero, .anchor = zero, .rho = rho};
+    fl_problem p = {.start = zero, .anchor = zero, .rho = rho};
     assert_ok(f->ctx, solving_solve(f->ctx, &exact, &v, &p, &rng, &cache, &a));
     assert_null(cache);
     assert_true(!a.missed && a.steps < 20); /* five eigenvalues */
@@ -363,11 +363,11 @@ static void gradients_that_do_not_arrive(void **state)
 {
     fixture *f = *state;
     client c;
-    fli_answer a;
+    fl_answer a;
     double anchor[DIM], raw[DIM], zero[DIM] = {0}, z[DIM];
     client_init(&c, f->ctx, 100, DIM, &fli_ops_f64, 0);
     random_vector(&c, 0, anchor, raw);
-    fli_problem p = {.start = zero, .anchor = raw, .rho = 1e-3, .stop.most_steps = 5};
+    fl_problem p = {.start = zero, .anchor = raw, .rho = 1e-3, .stop.most_steps = 5};
     assert_ok(f->ctx, solve_within(&c, f->ctx, &p, 1, z, &a));
     assert_true(a.missed && a.steps >= 5 && a.steps <= 6);
     assert_true(relative_residual(&c, z, 1e-3, anchor, zero) > 1e-6);
@@ -377,7 +377,7 @@ static void gradients_that_do_not_arrive(void **state)
     client_init(&c, f->ctx, 9, 4, &fli_ops_f64, 0.5);
     for (size_t s = 0; s < 9; s++) c.fed->train->target[s] = 0;
     random_vector(&c, 0, anchor, raw);
-    p = (fli_problem){.start = raw};
+    p = (fl_problem){.start = raw};
     assert_ok(f->ctx, solve_within(&c, f->ctx, &p, 1, z, &a));
     assert_true(!a.missed && distance(4, z, zero) == 0);
     client_fini(&c);
@@ -387,12 +387,12 @@ static void gradients_need_memory(void **state)
 {
     fixture *f = *state;
     client c;
-    fli_answer a;
+    fl_answer a;
     double zero[8] = {0}, z[8];
     size_t k = 0;
     fl_status s;
     client_init(&c, f->ctx, 20, 8, &fli_ops_f64, 0);
-    fli_problem p = {.start = zero, .anchor = zero, .rho = 1};
+    fl_problem p = {.start = zero, .anchor = zero, .rho = 1};
     do {
         fli_ctx_fail_alloc(f->ctx, ++k);
         s = solve_within(&c, f->ctx, &p, 1, z, &a);

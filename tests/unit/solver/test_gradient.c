@@ -40,10 +40,10 @@ static const double start[DIM] = {0.3, -1, 2, 0.5, -0.7}, shift[DIM] = {1, 2, -1
 static result solve(const client *c, const fli_solver *solver, fli_sgd_spec sgd, size_t steps)
 {
     solving s;
-    fli_answer a;
+    fl_answer a;
     fli_rng rng;
     result out = {.weight = 0};
-    fli_problem p = {.start = start, .shift = shift, .anchor = shift, .rho = 0.3, .lr = 0.02, .steps = steps};
+    fl_problem p = {.start = start, .shift = shift, .anchor = shift, .rho = 0.3, .lr = 0.02, .steps = steps};
     fli_rng_init(&rng, 4, FLI_RNG_BATCH, 0, 0);
     assert_ok(c->ctx, solving_init(c->ctx, solver, c->model, &sgd, c->fed->largest, &s));
     assert_ok(c->ctx, solving_solve(c->ctx, &s, &c->view, &p, &rng, NULL, &a));

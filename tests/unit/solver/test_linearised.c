@@ -94,7 +94,7 @@ static double norm_by_hand(size_t n, const double *h)
 
 enum { DIAGONAL, ONE_BY_ONE, AT_ONCE, AS_IT_COMES, WAYS };
 
-static fl_status solve(client *c, fl_ctx *ctx, int way, const fli_problem *p, fli_answer *a)
+static fl_status solve(client *c, fl_ctx *ctx, int way, const fl_problem *p, fl_answer *a)
 {
     fli_rng rng;
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
@@ -160,8 +160,8 @@ static void case_of(fl_ctx *ctx, size_t n, size_t k, const char *model, const fl
         random_vector(&c, 0, x, raw[0]);
         random_vector(&c, 1, shift, raw[1]);
         for (size_t i = 0; i < 5; i++) {
-            fli_answer a;
-            fli_problem p = {.start = raw[0], .shift = raw[1], .rho = rho, .steps = counts[i]};
+            fl_answer a;
+            fl_problem p = {.start = raw[0], .shift = raw[1], .rho = rho, .steps = counts[i]};
             steps_by_hand(&c, way, wd, rho, counts[i], x, shift, z, m);
             assert_ok(ctx, solve(&c, ctx, way, &p, &a));
             assert_int_equal(a.steps, 1);
@@ -197,13 +197,13 @@ static void the_limit(void **state)
     fixture *f = *state;
     for (int way = 0; way < WAYS; way++) {
         client c;
-        fli_answer a;
+        fl_answer a;
         double x[8], shift[8], raw[2][8], g[8];
         client_init(&c, f->ctx, 5, 8, "logistic", &fli_ops_f64, 0.1);
         random_vector(&c, 0, x, raw[0]);
         random_vector(&c, 1, shift, raw[1]);
         gradient_by_hand(&c, 0.1, x, g);
-        fli_problem p = {.start = raw[0], .shift = raw[1], .rho = 0.3};
+        fl_problem p = {.start = raw[0], .shift = raw[1], .rho = 0.3};
         for (p.steps = 0; p.steps <= 3000; p.steps += 3000) {
             assert_ok(f->ctx, solve(&c, f->ctx, way, &p, &a));
             for (size_t i = 0; i < 8; i++) assert_near(((const double *)a.linearised.multiplier)[i], -g[i], 1e-13);
@@ -302,13 +302,13 @@ static void kept_between_turns(void **state)
     fixture *f = *state;
     for (size_t n = 4; n < 20; n += 9) {
         client c;
-        fli_answer a;
+        fl_answer a;
         double x[8], shift[8], raw[2][8], z[8], m[8];
         size_t turns = 0;
         client_init(&c, f->ctx, n, 8, "least_squares", &fli_ops_f64, 0.1);
         random_vector(&c, 0, x, raw[0]);
         random_vector(&c, 1, shift, raw[1]);
-        fli_problem p = {.start = raw[0], .shift = raw[1], .rho = 2, .steps = 5};
+        fl_problem p = {.start = raw[0], .shift = raw[1], .rho = 2, .steps = 5};
         assert_ok(f->ctx, solve(&c, f->ctx, AS_IT_COMES, &p, &a));
         fli_ctx_fail_alloc(f->ctx, 1);
         for (; !solve(&c, f->ctx, AS_IT_COMES, &p, &a); turns++) assert_true(turns < 100);
@@ -333,12 +333,12 @@ static void memory_may_run_out(void **state)
     for (int way = 0; way < WAYS; way++)
         for (size_t n = 4; n < 20; n += 9) {
             client c;
-            fli_answer a;
+            fl_answer a;
             double zero[8] = {0};
             size_t k = 0;
             fl_status s;
             client_init(&c, f->ctx, n, 8, "least_squares", &fli_ops_f64, 0);
-            fli_problem p = {.start = zero, .shift = zero, .rho = 1, .steps = 3};
+            fl_problem p = {.start = zero, .shift = zero, .rho = 1, .steps = 3};
             do {
                 fli_ctx_fail_alloc(f->ctx, ++k);
                 s = solve(&c, f->ctx, way, &p, &a);
@@ -375,9 +375,9 @@ static void too_large(void **state)
 
 static double curvature_of(client *c, fl_ctx *ctx, int way)
 {
-    fli_answer a;
+    fl_answer a;
     double *zero = calloc(c->model->space.n, sizeof *zero);
-    assert_ok(ctx, solve(c, ctx, way, &(fli_problem){.start = zero, .steps = 3}, &a));
+    assert_ok(ctx, solve(c, ctx, way, &(fl_problem){.start = zero, .steps = 3}, &a));
     assert_int_equal(a.steps, 0);
     free(zero);
     return a.linearised.curvature;

@@ -96,9 +96,9 @@ static void weights_add_up(void **state)
         fli_model *model = NULL;
         solving sgd;
         fli_view v;
-        fli_answer a;
+        fl_answer a;
         double start[DIM] = {1, 2, 3}, shift[DIM] = {-1, 0.5, 2};
-        fli_problem p = {.start = start, .shift = shift, .lr = 0.1, .steps = 7};
+        fl_problem p = {.start = start, .shift = shift, .lr = 0.1, .steps = 7};
         assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, &fli_ops_f64, DIM, 0, 0, &model));
         assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_sgd, model, &spec, 5, &sgd));
         assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));

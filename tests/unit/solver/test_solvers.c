@@ -50,8 +50,8 @@ static void walk(fl_ctx *ctx, revealing *c, size_t steps, double lr, uint32_t ro
 {
     double zero[STORED] = {0};
     fli_rng rng;
-    fli_answer a;
-    fli_problem p = {.start = zero, .lr = lr, .steps = steps};
+    fl_answer a;
+    fl_problem p = {.start = zero, .lr = lr, .steps = steps};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, round, 0);
     assert_ok(ctx, solving_solve(ctx, &c->sgd, &c->view, &p, &rng, NULL, &a));
     memcpy(z, a.z, STORED * sizeof *z);
@@ -120,8 +120,8 @@ static void full_batches_need_no_stream(void **state)
     for (size_t b = 0; b < 4; b++) {
         revealing c;
         double zero[STORED] = {0};
-        fli_answer a;
-        fli_problem p = {.start = zero, .lr = 0.5, .steps = 3};
+        fl_answer a;
+        fl_problem p = {.start = zero, .lr = 0.5, .steps = 3};
         revealing_init(&c, f->ctx, &(fli_sgd_spec){batches[b], 0});
         assert_int_equal(fli_epoch_steps(&c.spec, N), 1);
         assert_ok(f->ctx, solving_solve(f->ctx, &c.sgd, &c.view, &p, NULL, NULL, &a));
@@ -187,12 +187,12 @@ static void momentum_weight(void **state)
         for (size_t q = 0; q < 4; q++) {
             revealing c;
             fli_rng rng;
-            fli_answer a;
+            fl_answer a;
             double start[STORED], shift[STORED];
             revealing_init(&c, f->ctx, &(fli_sgd_spec){4, momentum[g]});
             memset(c.fed->train->x, 0, STORED * STORED * sizeof(double));
             for (size_t i = 0; i < STORED; i++) start[i] = 1 + (double)i, shift[i] = 0.25 * (double)i - 3;
-            fli_problem p = {.start = start, .shift = shift, .lr = 0.125, .steps = steps[q]};
+            fl_problem p = {.start = start, .shift = shift, .lr = 0.125, .steps = steps[q]};
             fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
             assert_ok(f->ctx, solving_solve(f->ctx, &c.sgd, &c.view, &p, &rng, NULL, &a));
             double want = explicit_weight(momentum[g], steps[q]);
@@ -218,7 +218,7 @@ static void by_hand_gradient(const fli_dataset *ds, const uint32_t *idx, size_t 
 }
 
 /* Momentum SGD in plain double: the batches come from shuffling the client's samples at every epoch's start. */
-static void by_hand_solve(const fli_view *v, const fli_sgd_spec *spec, double wd, const fli_problem *p, fli_rng *rng,
+static void by_hand_solve(const fli_view *v, const fli_sgd_spec *spec, double wd, const fl_problem *p, fli_rng *rng,
                           double *z)
 {
     size_t dim = v->ds->dim, at = 0, n = v->n_train;
@@ -253,7 +253,7 @@ static void solve_case(fixture *f, const fli_ops *ops, size_t n, fli_sgd_spec sp
     solving sgd;
     fli_view v;
     fli_rng rng;
-    fli_answer a;
+    fl_answer a;
     double start[DIM], shift[DIM], anchor[DIM], want[DIM], got[DIM];
     double rstart[DIM], rshift[DIM], ranchor[DIM]; /* room for reals of either size */
     assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, ops, DIM, 0, wd, &model));
@@ -264,7 +264,7 @@ static void solve_case(fixture *f, const fli_ops *ops, size_t n, fli_sgd_spec sp
     ops->from_f64(DIM, start, rstart);
     ops->from_f64(DIM, shift, rshift);
     ops->from_f64(DIM, anchor, ranchor);
-    fli_problem p = {.start = start, .lr = 0.05, .rho = 0.3, .steps = steps};
+    fl_problem p = {.start = start, .lr = 0.05, .rho = 0.3, .steps = steps};
     p.shift = which & 1 ? shift : NULL;
     p.anchor = which & 2 ? anchor : NULL;
     fli_rng_init(&rng, 9, FLI_RNG_BATCH, 2, 1);

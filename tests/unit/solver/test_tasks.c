@@ -17,8 +17,8 @@ static const way ways[] = {
     {"gram", &fli_solver_gram, "logistic", 2, {0}},
     {"diagonal", &fli_solver_diagonal, "logistic", 2, {0}},
     {"diagonal, by products", &fli_solver_diagonal, "softmax", CLASSES, {0}},
-    {"bilevel", &fli_solver_bilevel, "mlp", CLASSES, {5}, 0, 1 + FLI_WORK_OWN_STEPS},
-    {"bilevel, together", &fli_solver_bilevel, "mlp", CLASSES, {5}, 0, 1 + FLI_WORK_TOGETHER},
+    {"bilevel", &fli_solver_bilevel, "mlp", CLASSES, {5}, 0, 1 + FL_WORK_OWN_STEPS},
+    {"bilevel, together", &fli_solver_bilevel, "mlp", CLASSES, {5}, 0, 1 + FL_WORK_TOGETHER},
 };
 
 static void check(const clients *c, size_t i, const fli_task *t, const outcome *want, const char *when)
@@ -95,7 +95,7 @@ static void failures_are_the_tasks_own(void **state)
     for (size_t i = 0; i < N; i++) {
         assert_ok(f->ctx, fli_view_open(f->ctx, fed, i, &view[i]));
         assert_ok(f->ctx, fli_task_init(f->ctx, s.solver, &model->space, &task[i]));
-        task[i].problem = (fli_problem){.start = zero, .anchor = i == 1 ? NULL : zero, .rho = 1};
+        task[i].problem = (fl_problem){.start = zero, .anchor = i == 1 ? NULL : zero, .rho = 1};
         task[i].view = &view[i];
         task[i].cache = &cache[i];
         all[i] = &task[i];
@@ -103,7 +103,7 @@ static void failures_are_the_tasks_own(void **state)
     s.solver->solve(f->ctx, s.instance, all, N);
     assert_fails(f->ctx, task[1].status, FL_ECONFIG, "7 samples of 20 features has no unique minimiser");
     for (size_t i = 0; i < N; i += 2) {
-        fli_answer a;
+        fl_answer a;
         assert_ok(f->ctx, task[i].status);
         solving one;
         void *fresh = NULL;

@@ -9,10 +9,10 @@
 
 /* ---- conditions ---------------------------------------------------------------------------------------- */
 
-static void at(fli_conditions *c, const char *name, uint32_t client, double have, double most)
+static void at(fl_conditions *c, const char *name, uint32_t client, double have, double most)
 {
-    fli_facts f = {.client = client};
-    fli_condition(c, name, "a formula", &f, have, most);
+    fl_facts f = {.client = client};
+    fl_condition(c, name, "a formula", &f, have, most);
 }
 
 static void condition_excess(void **state)
@@ -30,7 +30,7 @@ static void condition_excess(void **state)
 
 static void conditions_are_collected(void **state)
 {
-    fli_conditions c = {.count = 0};
+    fl_conditions c = {.count = 0};
     (void)state;
     at(&c, "one", 4, 1, 2);
     at(&c, "two", 4, 3, 2); /* fails */
@@ -53,7 +53,7 @@ static void conditions_are_collected(void **state)
 
 static void conditions_that_are_no_numbers_fail(void **state)
 {
-    fli_conditions c = {.count = 0};
+    fl_conditions c = {.count = 0};
     (void)state;
     at(&c, "it", 0, 1, 2);
     at(&c, "it", 1, NAN, 2);
@@ -70,7 +70,7 @@ static void conditions_that_are_no_numbers_fail(void **state)
 static void conditions_do_not_overflow(void **state)
 {
     static char names[FLI_CONDITIONS_MAX + 2][8];
-    fli_conditions c = {.count = 0};
+    fl_conditions c = {.count = 0};
     (void)state;
     for (size_t i = 0; i < FLI_CONDITIONS_MAX + 2; i++) {
         snprintf(names[i], sizeof names[i], "c%zu", i);
@@ -81,14 +81,14 @@ static void conditions_do_not_overflow(void **state)
 
 static void requirements_and_assumptions(void **state)
 {
-    fli_conditions c = {.count = 0};
+    fl_conditions c = {.count = 0};
     (void)state;
     for (uint32_t client = 0; client < 5; client++) {
-        fli_facts f = {.client = client};
-        fli_requirement(&c, "it", "holds at odd clients", &f, client % 2);
-        fli_requirement(&c, "it", "holds at odd clients", &f, client % 2); /* the same client again */
-        fli_requirement(&c, "all", "holds", &f, 1);
-        fli_assumption(&c, "it", "nobody knows"); /* another kind with the same name */
+        fl_facts f = {.client = client};
+        fl_requirement(&c, "it", "holds at odd clients", &f, client % 2);
+        fl_requirement(&c, "it", "holds at odd clients", &f, client % 2); /* the same client again */
+        fl_requirement(&c, "all", "holds", &f, 1);
+        fl_assumption(&c, "it", "nobody knows"); /* another kind with the same name */
     }
     assert_int_equal(c.count, 3);
     assert_int_equal(c.seen[0].kind, FLI_CONDITION_REQUIRED);
@@ -474,9 +474,9 @@ static void theorems_want_convex_regularisers(void **state)
 {
     fixture *f = *state;
     size_t seen = 0;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         char set[200];
-        if (!((*a)->traits & FLI_ALGO_COMPOSITE) || !(*a)->theory.check) continue;
+        if (!((*a)->traits & FL_METHOD_COMPOSITE) || !(*a)->theory.check) continue;
         snprintf(set, sizeof set, "system=lognormal|algorithm=%s|regularizer={kind: mcp, gamma: 1000}", (*a)->name);
         char *text = checked(f, set);
         assert_says(text, "FAILS    convex g       the regulariser is convex; the theorem covers no other\n");

@@ -7,14 +7,14 @@
 #include "model/semi.h"
 #include "theory/check.h"
 
-static const fli_condition_seen *find(const fli_conditions *c, fli_condition_kind kind, const char *name)
+static const fli_condition_seen *find(const fl_conditions *c, fli_condition_kind kind, const char *name)
 {
     for (size_t i = 0; i < c->count; i++)
         if (c->seen[i].kind == kind && !strcmp(c->seen[i].name, name)) return &c->seen[i];
     return NULL;
 }
 
-static void assert_bound(const fli_conditions *c, const char *name, double have, double most)
+static void assert_bound(const fl_conditions *c, const char *name, double have, double most)
 {
     const fli_condition_seen *s = find(c, FLI_CONDITION_BOUND, name);
     if (!s) fail_msg("%s is missing", name);
@@ -27,9 +27,9 @@ static void assert_bound(const fli_conditions *c, const char *name, double have,
  * are flat and take many: the theorems have the largest of each. */
 enum { CLIENTS = 8 };
 typedef struct {
-    fli_facts each[CLIENTS];
+    fl_facts each[CLIENTS];
     double weights[CLIENTS];
-    fli_facts_all all;
+    fl_facts_all all;
 } federation;
 
 static void federation_init(federation *x)
@@ -37,39 +37,39 @@ static void federation_init(federation *x)
     memset(x, 0, sizeof *x);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         x->weights[i] = 1.0 / CLIENTS;
-        x->each[i] = (fli_facts){.clients = CLIENTS,
-                                 .client = i,
-                                 .smoothness = i == 1 ? 2 : 0.125,
-                                 .lr = 0.01,
-                                 .probability = 0.25,
-                                 .weight = 0.125,
-                                 .steps = i == 1 ? 3 : 10,
-                                 .least_steps = 3,
-                                 .momentum = 0.5,
-                                 .constant_lr = 1,
-                                 .uniform_cohort = 1,
-                                 .second_block = 1,
-                                 .label_entropy = 0.1,
-                                 .block = {.steps = 1, .lr = 0.1, .smoothness = 0.0625},
-                                 .all = &x->all};
+        x->each[i] = (fl_facts){.clients = CLIENTS,
+                                .client = i,
+                                .smoothness = i == 1 ? 2 : 0.125,
+                                .lr = 0.01,
+                                .probability = 0.25,
+                                .weight = 0.125,
+                                .steps = i == 1 ? 3 : 10,
+                                .least_steps = 3,
+                                .momentum = 0.5,
+                                .constant_lr = 1,
+                                .uniform_cohort = 1,
+                                .second_block = 1,
+                                .label_entropy = 0.1,
+                                .block = {.steps = 1, .lr = 0.1, .smoothness = 0.0625},
+                                .all = &x->all};
     }
-    x->all = (fli_facts_all){.smoothness = 2,
-                             .steps = 10,
-                             .least_steps = 3,
-                             .probability = 0.25,
-                             .lr = 0.01,
-                             .least_lr = 0.01,
-                             .weights = x->weights,
-                             .equal_weights = 1,
-                             .each = x->each,
-                             .count = CLIENTS,
-                             .clients = CLIENTS,
-                             .cohort = 2};
+    x->all = (fl_facts_all){.smoothness = 2,
+                            .steps = 10,
+                            .least_steps = 3,
+                            .probability = 0.25,
+                            .lr = 0.01,
+                            .least_lr = 0.01,
+                            .weights = x->weights,
+                            .equal_weights = 1,
+                            .each = x->each,
+                            .count = CLIENTS,
+                            .clients = CLIENTS,
+                            .cohort = 2};
 }
 
-static fli_conditions conditions_of(fixture *f, const fli_algo *a, const char *params, const federation *x)
+static fl_conditions conditions_of(fixture *f, const fl_method *a, const char *params, const federation *x)
 {
-    fli_conditions c = {.count = 0};
+    fl_conditions c = {.count = 0};
     fli_arena arena;
     fli_arena_init(&arena, f->ctx);
     const void *p = bound(f->ctx, &arena, a->keys, a->params_size, params);
@@ -85,7 +85,7 @@ static double weight_of(double gamma, double q)
     return q / (1 - gamma) - gamma * (1 - pow(gamma, q)) / ((1 - gamma) * (1 - gamma));
 }
 
-static int fails(const fli_conditions *c, const char *name)
+static int fails(const fl_conditions *c, const char *name)
 {
     const fli_condition_seen *s = find(c, FLI_CONDITION_REQUIRED, name);
     if (!s) fail_msg("%s is missing", name);
@@ -97,7 +97,7 @@ static void first_theorem(void **state)
     federation x;
     double qt = weight_of(0.5, 10);
     federation_init(&x);
-    fli_conditions c = conditions_of(*state, &fli_algo_fedshvrp, "server_lr=7", &x);
+    fl_conditions c = conditions_of(*state, &fli_algo_fedshvrp, "server_lr=7", &x);
     assert_bound(&c, "(34) first", 0.01, 0.25 / (48 * 7 * 2));
     assert_bound(&c, "(34) second", 0.01, 1 / (8 * 2 * qt));
     assert_bound(&c, "(34) third", 0.01, 3 * 7 * 4 / (100 * 2 * qt * qt));
@@ -116,7 +116,7 @@ static void what_theorem_1_is_not_about(void **state)
     federation x;
     federation_init(&x);
     for (size_t i = 0; i < CLIENTS; i++) x.each[i].label_entropy = 0;
-    fli_conditions c = conditions_of(*state, &fli_algo_fedcpsl, "", &x);
+    fl_conditions c = conditions_of(*state, &fli_algo_fedcpsl, "", &x);
     assert_true(fails(&c, "Assumption 2"));
     federation_init(&x);
     x.each[3].confidence = 0.9;
@@ -141,7 +141,7 @@ static void second_theorem(void **state)
 {
     federation x;
     federation_init(&x);
-    fli_conditions c = conditions_of(*state, &fli_algo_fedcpsl, "mix=[1, 0.6, 1, 1, 1, 1, 1, 1]", &x);
+    fl_conditions c = conditions_of(*state, &fli_algo_fedcpsl, "mix=[1, 0.6, 1, 1, 1, 1, 1, 1]", &x);
     assert_non_null(find(&c, FLI_CONDITION_OUTSIDE, "Theorem 2"));
     assert_null(find(&c, FLI_CONDITION_BOUND, "(37) first"));
     c = conditions_of(*state, &fli_algo_fedcpsl, "mix=1;lr_local=0.5;server_lr=7", &x); /* (d) has L~, too */
@@ -165,8 +165,8 @@ static void pseudo_labels(void **state)
 {
     federation x;
     federation_init(&x);
-    x.each[4].block = (fli_latent_steps){.lr = 0.3, .smoothness = 5, .steps = 2}; /* steeper than the model is */
-    fli_conditions c = conditions_of(*state, &fli_algo_fedshvrp, "server_lr=7", &x);
+    x.each[4].block = (fl_latent_steps){.lr = 0.3, .smoothness = 5, .steps = 2}; /* steeper than the model is */
+    fl_conditions c = conditions_of(*state, &fli_algo_fedshvrp, "server_lr=7", &x);
     assert_bound(&c, "eta_v", 0.3, 1.0 / 20);
     assert_bound(&c, "(34) second", 0.01, 1 / (8 * 5 * weight_of(0.5, 10)));
     assert_true(fails(&c, "(10)"));

@@ -4,22 +4,22 @@
 #include "algo/theory.h"
 
 /* Settings that no theorem likes, where a method has the key. */
-static const char *bad_settings(const fli_algo *a)
+static const char *bad_settings(const fl_method *a)
 {
     static char set[600];
     static const struct {
         const char *key, *value;
     } bad[] = {{"eta", "50"},  {"alpha", "1.95"}, {"tau", "0"},     {"gamma", "0.001"}, {"lr_y", "90"},
                {"lr_v", "90"}, {"lr_x", "90"},    {"ell", "0.001"}, {"lr_local", "90"}, {"accuracy_power", "0.1"}};
-    const char *problem_of = a->traits & FLI_ALGO_BILEVEL ? "bilevel={kind: regularization, validation: 0.4}|"
-                             : a->traits & FLI_ALGO_BLOCKS
+    const char *problem_of = a->traits & FL_METHOD_BILEVEL ? "bilevel={kind: regularization, validation: 0.4}|"
+                             : a->traits & FL_METHOD_BLOCKS
                                  ? "model=softmax|data={kind: blobs, samples: 120, unlabelled: 0.5}|partition={kind: "
                                    "iid, clients: 4}|semi={labels: projected, label_lr: 1000}|"
                                  : "";
     size_t n = (size_t)snprintf(
         set, sizeof set,
         "local.lr=90|local.batch=1|local.schedule=sqrt|local.uneven=range|local.range=[2, 5]|system=lognormal|%s%s",
-        problem_of, a->traits & FLI_ALGO_EVERYONE ? "" : "participation={kind: uniform, count: 2}|");
+        problem_of, a->traits & FL_METHOD_EVERYONE ? "" : "participation={kind: uniform, count: 2}|");
     n += (size_t)snprintf(set + n, sizeof set - n, "algorithm={kind: %s", a->name);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (fl_kind_has_key("algorithm", a->name, bad[i].key) &&
@@ -36,7 +36,7 @@ static void theorems_of_the_papers(void **state)
                                         "fedgia", "fedcpsl",  "simfbo",  "shrofbo"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const fli_algo *const *a = fli_algo_list;
+        const fl_method *const *a = fli_algo_list;
         while (*a && strcmp((*a)->name, names[i])) a++;
         assert_non_null(*a);
         if (!(*a)->theory.check || !(*a)->theory.fix)
@@ -70,7 +70,7 @@ static void fixes_satisfy_every_method(void **state)
 {
     fixture *f = *state;
     size_t seen = 0;
-    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+    for (const fl_method *const *a = fli_algo_list; *a; a++) {
         if (!(*a)->theory.check || !(*a)->theory.fix) continue;
         const char *set = bad_settings(*a);
         char *before = checked(f, set), *report;
@@ -162,20 +162,20 @@ static void fixes_name_what_is_left(void **state)
 /* Numbers are rounded to the safe side, and names stand for those that go on. */
 static void fix_rows(void **state)
 {
-    fli_conditions c = {.count = 0};
-    fli_fixes x = {.found = &c};
-    fli_facts f = {.client = 0};
+    fl_conditions c = {.count = 0};
+    fl_fixes x = {.found = &c};
+    fl_facts f = {.client = 0};
     (void)state;
-    fli_condition(&c, "(1) first", "a formula", &f, 3, 2);
-    fli_condition(&c, "(1) second", "a formula", &f, 8, 2);
-    fli_condition(&c, "(12)", "a formula", &f, 90, 2);
-    fli_fix_most(&x, "a", "k", 1 / 3.0, NULL);
-    fli_fix_least(&x, "a", "k", 1 / 3.0, NULL);
-    fli_fix_most(&x, "a", "k", 6.1, NULL);
-    fli_fix_most(&x, "a", "k", INFINITY, NULL);
-    fli_fix_most(&x, "a", "k", 0, NULL);
-    fli_fix_shrink(&x, "(0)|(1)", "k", 2, NULL);
-    fli_fix_grow(&x, "(1)", "k", 2, NULL);
+    fl_condition(&c, "(1) first", "a formula", &f, 3, 2);
+    fl_condition(&c, "(1) second", "a formula", &f, 8, 2);
+    fl_condition(&c, "(12)", "a formula", &f, 90, 2);
+    fl_fix_most(&x, "a", "k", 1 / 3.0, NULL);
+    fl_fix_least(&x, "a", "k", 1 / 3.0, NULL);
+    fl_fix_most(&x, "a", "k", 6.1, NULL);
+    fl_fix_most(&x, "a", "k", INFINITY, NULL);
+    fl_fix_most(&x, "a", "k", 0, NULL);
+    fl_fix_shrink(&x, "(0)|(1)", "k", 2, NULL);
+    fl_fix_grow(&x, "(1)", "k", 2, NULL);
     static const char *const values[] = {"0.3333", "0.3334", "6.1", "0.5", "8"};
     assert_int_equal(x.count, 5);
     for (size_t i = 0; i < 5; i++) assert_string_equal(x.at[i].value, values[i]);
