@@ -37,6 +37,17 @@ extern "Python" {
     int py_advance(const fl_coordinator *s);
     void *py_begin(void *arg, const double *params, fl_failure *f);
     void py_end(void *begun);
+
+    size_t py_local_steps(const void *params, double coin);
+    int py_exchanges(const void *params, size_t round, double coin);
+    size_t py_count_phases(const void *params, double coin);
+    size_t py_stage(const void *params, size_t phase, size_t phases);
+    int py_redraws(const void *params, size_t phase, size_t phases);
+    fl_pace py_pace(const void *params);
+    double py_mix(const void *params, size_t client, const double *scalars);
+    void py_check(const void *params, const fl_facts *f, fl_conditions *out);
+    void py_fix(const void *params, const fl_facts *worst, fl_fixes *out);
+    void py_warn(const void *params, const fl_facts *f, fl_text *out);
 }
 """
 

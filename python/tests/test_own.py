@@ -7,7 +7,7 @@ from conftest import same
 
 import fedloom
 import fedloom.halves
-from fedloom import _core, own
+from fedloom import Part, _core, own
 
 
 @fedloom.objective(parameters=6, convex=True)
@@ -576,3 +576,148 @@ def test_methods_that_do_not_read_it_do_not_warn(regression):
     assert not unsaid("fedavg", Heavy, regression)[1]
     with pytest.raises(fedloom.ConfigError, match="momentum is 1"):
         unsaid("fedavg", type("Odd", (Heavy,), {"says": {"momentum": 1}}), regression)
+
+
+# ---- what some methods have beside that ----------------------------------------------------------------------------
+
+
+class Skipping(Averaging):
+    """ProxSkip: a random number of local steps."""
+
+    client, client_numbers = ("h",), ("s",)
+    params = {"p": (0.2, 1e-5, 1.0)}
+    everyone = uniform = equal_lr = plain_sgd = True
+
+    def local_steps(self, coin):
+        return 1 + int(np.log1p(-coin) / np.log1p(-self.p))
+
+    def pose(self, turn):
+        turn.h -= turn.s * turn.x
+        return dict(start=turn.x, shift=turn.h)
+
+    def answer(self, turn, answer):
+        turn.s = self.p / (turn.lr * answer.weight / turn.steps)
+        turn.h += turn.s * answer.z
+        super().answer(turn, answer)
+
+
+class Buffered(Averaging):
+    """FedBuff, without the age of uploads."""
+
+    uniform = True
+    params = {"size": (4, 1, 100), "tau": (7, 0, 100)}
+
+    def pace(self):
+        return self.size, self.tau
+
+    def absorb(self, server, upload):
+        server.sum.dx += upload.dx
+
+    def advance(self, server):
+        server.x += server.sum.dx / self.size
+
+
+class Linear(fedloom.Method):
+    """FedLin, by stages; the model is looked up in the round's history."""
+
+    server, client = ("x", "g"), ("g_i",)
+    down = {"x": Part("keep_each", phases=(0,)), "g": Part(phases=(1,))}
+    up = {"u": "value"}
+    solver = "gradient|sgd"
+
+    def count_phases(self, coin):
+        return 2
+
+    def stage(self, phase, phases):
+        return phase
+
+    def pose(self, turn):
+        return dict(start=turn.history(0), shift=turn.g - turn.g_i) if turn.stage else dict(start=turn.x)
+
+    def answer(self, turn, answer):
+        if turn.stage == 0:
+            turn.g_i = answer.gradient
+        turn.up.u = answer.z - turn.history(0) if turn.stage else answer.gradient
+
+    def advance(self, server):
+        if server.stage == 0:
+            server.g = server.sum.u / server.cohort_weight
+        else:
+            server.x += server.sum.u / server.cohort_weight
+
+
+class Mixed(Averaging):
+    """APFL with a fixed mixture."""
+
+    client, own_model, solver, sends_start = ("own_i",), "own_i", "pair", True
+
+    def pose(self, turn):
+        if turn.first:
+            turn.own_i = turn.initial
+        return dict(start=turn.x, own=turn.own_i, own_lr=turn.lr, own_mix=0.75)
+
+    def answer(self, turn, answer):
+        super().answer(turn, answer)
+        assert answer.own_mix == 0.75
+        turn.own_i = answer.own
+
+    def mix(self, client, numbers):
+        return 0.75
+
+
+def test_functions_of_parameters(regression):
+    base = {**regression, "model": squares, "participation": "everyone"}
+    assert close(fedloom.run(base, algorithm={"kind": "scaffnew", "p": 0.2}), fedloom.run(base, algorithm=Skipping))
+    assert close(fedloom.run(base, algorithm="fedlin"), fedloom.run(base, algorithm=Linear))
+    at_work = {**base, "participation": {"kind": "uniform", "count": 3}, "system": "lognormal", "rounds": 20}
+    ours = fedloom.run(at_work, algorithm=Buffered)
+    theirs = fedloom.run(at_work, algorithm={"kind": "fedbuff", "buffer": 4, "tau": 7, "power": 0})
+    assert close(ours, theirs)
+
+
+def test_mixture_of_models(samples):
+    base = dict(data=samples, model="softmax", rounds=4, partition={"kind": "iid", "clients": 4},
+                metrics={"local": True})  # fmt: skip
+    ours = fedloom.run(base, algorithm=Mixed)
+    theirs = fedloom.run(base, algorithm={"kind": "apfl", "mix": 0.75})
+    assert ours.columns()["local_train_loss"] == pytest.approx(theirs.columns()["local_train_loss"], nan_ok=True)
+
+
+@pytest.mark.parametrize("method", [Skipping, Buffered, Linear, Mixed])
+def test_conform_of_groups(method):
+    assert fedloom.conform(method)
+
+
+class Careful(Averaging):
+    """Federated averaging that knows its theorem."""
+
+    tune = {"local.lr": (0.01, 1.0)}
+
+    def check(self, facts, theorem):
+        theorem.condition("(7)", "lr <= 1/(2 L)", facts.lr, 1 / (2 * facts.smoothness))
+        theorem.requirement("cohorts", "everyone takes part", facts.probability == 1)
+        theorem.assumption("data", "clients are alike")
+
+    def fix(self, worst, fixes):
+        fixes.most("(7)", "local.lr", 1 / (2 * worst.smoothness), "half of what is stable")
+
+    def warn(self, facts):
+        return "this is a long way" if facts.steps > 3 else None
+
+
+def test_theory(capfd):
+    base = {"data": {"kind": "blobs", "samples": 100}, "model": "softmax", "partition": {"kind": "iid", "clients": 4},
+            "participation": "everyone", "local": {"lr": 10.0}}  # fmt: skip
+    text = fedloom.check(base, algorithm=Careful).text
+    assert "lr <= 1/(2 L)" in text and "fails" in text and "everyone takes part" in text and "assumed" in text
+    assert "local.lr" in text and "half of what is stable" in text
+
+
+def test_functions_of_parameters_that_fail(regression, capfd):
+    class Hesitates(Averaging):
+        def local_steps(self, coin):
+            raise Oops("how many?")
+
+    with pytest.raises(Oops, match="how many"):
+        fedloom.run(regression, model=squares, algorithm=Hesitates)
+    assert capfd.readouterr().err == ""

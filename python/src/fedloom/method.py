@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -11,16 +11,17 @@ from . import _core
 from ._core import ConfigError, Context, borrow, borrow_const, failing, ffi, lib, no_print
 from .own import NULL, Entry, fill, first_line, name_in, register, text, texts
 
-_WORK = {"start": 0, "anchor": 1, "shift": 2}  # scratch for what pose computes
+_WORK = {"start": 0, "anchor": 1, "shift": 2, "own": 3}  # scratch for what pose computes
 
 
 @dataclass(frozen=True)
 class Part:
     """How a vector or number is sent, where that is not simply always.
 
-    use      down: "forget" (gone when the turn is over) or "keep" (until the round is over);
-             up: "change" (is added to what the server has) or "value" (takes its place)
-    phases   in which it is sent; (): in all
+    use      down: "forget" (gone when the turn is over), "keep" (until the round is over) or "keep_each" (also what it
+             was in every phase: turn.history); up: "change" (is added to what the server has) or "value" (takes its
+             place)
+    phases   in which it is sent, or the stages of methods that have `stage`; (): in all
     warm_up  in turns before the first round
     first    with a client's first turn
     """
@@ -137,6 +138,12 @@ class Turn(Names):
     phase = property(lambda self: self._c.ask.phase)
     warm_up = property(lambda self: bool(self._c.ask.warm_up))
     first = property(lambda self: bool(self._c.first), doc="its first turn: what it keeps is zero")
+    stage = property(lambda self: self._c.stage, doc="which of the method's stages the phase is")
+    sent = property(lambda self: bool(self._c.sent), doc="the server's vectors changed since the last turn, and came")
+
+    def history(self, phase: int) -> np.ndarray:
+        """The vector that is sent with the use "keep_each", as it was in that phase of the round."""
+        return borrow_const(self._c.history[phase], self._n, self._real)
 
     @property
     def initial(self) -> np.ndarray | None:
@@ -165,6 +172,13 @@ class Answer:
     def gradient(self) -> np.ndarray | None:
         """Of f_i at the start over all samples, of solvers that compute it."""
         return None if self._a.gradient == NULL else borrow_const(self._a.gradient, self._n, self._real)
+
+    @property
+    def own(self) -> np.ndarray | None:
+        """The client's own model after the last step, of the solver "pair"."""
+        return None if self._a.pair.own == NULL else borrow_const(self._a.pair.own, self._n, self._real)
+
+    own_mix = property(lambda self: self._a.pair.mix, doc="its share in the client's predictions: given, or chosen")
 
 
 class Upload(Names):
@@ -201,6 +215,8 @@ class Server(Names):
     cohort_weight = property(lambda self: self._c.cohort_weight, doc="sum of w_i over the cohort")
     momentum = property(lambda self: self._c.momentum, doc="of the clients' local steps")
     phase = property(lambda self: self._c.phase)
+    phases = property(lambda self: self._c.phases)
+    stage = property(lambda self: self._c.stage, doc="which of the method's stages the phase is")
     warm_up = property(lambda self: bool(self._c.warm_up))
 
     def prox(self, eta: float, x: np.ndarray) -> None:
@@ -244,6 +260,79 @@ class Tables:
                 if name:
                     table[name] = where
         return table
+
+
+# ---- what theory sees -------------------------------------------------------------------------------------------
+
+
+class Facts:
+    """What is known of a federation at one client: the fields of fl_facts, such as smoothness, lr, steps, momentum,
+    full_batch; NaN where it was not measured."""
+
+    __slots__ = ("_f",)
+
+    def __init__(self, f: Any) -> None:
+        self._f = f
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._f, name)
+
+
+_lasting: dict[str, Any] = {}
+
+
+def _for_ever(value: str | None) -> Any:
+    """Texts that the library keeps as they are."""
+    if value is None:
+        return NULL
+    return _lasting.setdefault(value, ffi.new("char[]", value.encode()))
+
+
+class Theorem:
+    """What a theorem asks for at a client, to be filled by `check`."""
+
+    __slots__ = ("_f", "_out")
+
+    def __init__(self, f: Any, out: Any) -> None:
+        self._f, self._out = f, out
+
+    def condition(self, name: str, formula: str, have: float, most: float, *, strict: bool = False) -> None:
+        """have <= most; `strict`: have < most."""
+        call = lib.fl_condition_below if strict else lib.fl_condition
+        call(self._out, _for_ever(name), _for_ever(formula), self._f, have, most)
+
+    def requirement(self, name: str, sentence: str, holds: bool) -> None:
+        lib.fl_requirement(self._out, _for_ever(name), _for_ever(sentence), self._f, bool(holds))
+
+    def assumption(self, name: str, sentence: str) -> None:
+        """What cannot be verified."""
+        lib.fl_assumption(self._out, _for_ever(name), _for_ever(sentence))
+
+    def not_covered(self, name: str, sentence: str) -> None:
+        """What the theorem says nothing about."""
+        lib.fl_not_covered(self._out, _for_ever(name), _for_ever(sentence))
+
+
+class Fixes:
+    """Settings that satisfy conditions, named as in `check` and separated by |, to be filled by `fix`."""
+
+    __slots__ = ("_out",)
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+
+    def most(self, conditions: str, key: str, value: float, why: str | None = None) -> None:
+        lib.fl_fix_most(self._out, _for_ever(conditions), _for_ever(key), value, _for_ever(why))
+
+    def least(self, conditions: str, key: str, value: float, why: str | None = None) -> None:
+        lib.fl_fix_least(self._out, _for_ever(conditions), _for_ever(key), value, _for_ever(why))
+
+    def shrink(self, conditions: str, key: str, now: float, why: str | None = None) -> None:
+        """For sides whose ratio grows with the key."""
+        lib.fl_fix_shrink(self._out, _for_ever(conditions), _for_ever(key), now, _for_ever(why))
+
+    def word(self, conditions: str, key: str, value: str, why: str | None = None) -> None:
+        lib.fl_fix_word(self._out, _for_ever(conditions), _for_ever(key), _for_ever(value), _for_ever(why))
 
 
 # ---- the method -------------------------------------------------------------------------------------------------
@@ -300,7 +389,8 @@ class Method:
     up_numbers: Parts = ()
     sum_numbers: Sequence[str] | None = None
     params: Mapping[str, Any] = {}
-    solver: str = ""  #: "sgd", "gradient", "sgd_gradient", "exact", or one of one's own
+    #: "sgd", "gradient", "sgd_gradient", "pair", "exact", "accurate", "gram", "diagonal", or one of one's own
+    solver: str = ""
     own_model: str = ""  #: which client vector is the client's own model
     sends_start: bool = False  #: the start model goes down with a client's first turn: turn.initial
     warms_up: bool = False  #: everyone takes a turn before the first round
@@ -312,10 +402,26 @@ class Method:
     plain_sgd: bool = False  #: reads gradients out of displacements
     composite: bool = False  #: minimises f + g, by server.prox
     elementwise: bool = False  #: absorb treats every entry alike: it may be called for slices, on several threads
+    remedy: str = ""  #: what to try when the numbers grow without bound, as in "try %s"
+    tune: Mapping[str, Sequence[float]] = {}  #: keys that `tune` tries, with the ends of their ranges
+
+    #: What some methods add, as functions of their parameters and of what is given alone; None: they do not. A coin is
+    #: uniform in [0, 1), the same for everyone in a round.
+    local_steps: Callable[[Any, float], int] | None = None  #: coin -> how many steps everyone takes
+    exchanges: Callable[[Any, int, float], bool] | None = None  #: round, coin -> whether it ends with an exchange
+    count_phases: Callable[[Any, float], int] | None = None  #: coin -> exchanges of the round
+    stage: Callable[[Any, int, int], int] | None = None  #: phase, phases -> what Part.phases and solvers go by
+    redraws: Callable[[Any, int, int], bool] | None = None  #: phase, phases -> whether it has a cohort of its own
+    pace: Callable[[Any], Any] | None = None  #: uploads per server step, or that and the most steps one may be old
+    mix: Callable[[Any, int, Any], float] | None = None  #: client, its numbers or None -> own_model's share
+    check: Callable[[Any, Facts, Theorem], None] | None = None  #: what its theorem asks for
+    fix: Callable[[Any, Facts, Fixes], None] | None = None  #: settings that satisfy it
+    warn: Callable[[Any, Facts], str | None] | None = None  #: what a person should know before a run
     _section = "algorithm"
     _tables: Tables
     _exact: str
     _instances: dict[_Life, Method]
+    _failed: BaseException | None = None  # what one of the functions of parameters raised, where it could not say so
 
     # ---- what it does
 
@@ -430,7 +536,8 @@ def _struct(cls: type[Method], entry: Entry, keep: list) -> Any:
         down.append(("start", lib.FL_PART_START, 0, Part(first=True)))
     up = [(name, lib.FL_PART_VECTOR, k, part) for k, (name, part) in enumerate(tables.up_parts.items())]
     up += [(name, lib.FL_PART_NUMBER, k, part) for k, (name, part) in enumerate(tables.up_number_parts.items())]
-    down_uses = {"": lib.FL_PART_FORGET, "forget": lib.FL_PART_FORGET, "keep": lib.FL_PART_KEEP}
+    down_uses = {"": lib.FL_PART_FORGET, "forget": lib.FL_PART_FORGET, "keep": lib.FL_PART_KEEP,
+                 "keep_each": lib.FL_PART_KEEP_EACH}  # fmt: skip
     up_uses = {"": lib.FL_PART_CHANGE, "change": lib.FL_PART_CHANGE, "value": lib.FL_PART_VALUE}
     m = ffi.new("fl_method *", {
         "size": ffi.sizeof("fl_method"), "arg": entry.handle, "traits": _traits(cls),
@@ -446,7 +553,29 @@ def _struct(cls: type[Method], entry: Entry, keep: list) -> Any:
     m.solver = text(cls.solver, keep) if cls.solver else NULL
     m.own_model = text(cls.own_model, keep) if cls.own_model else NULL
     m.start = lib.py_method_start if cls.start is not Method.start else NULL
+    _add_groups(cls, m, keep)
     return m
+
+
+_GROUPS = {
+    "local_steps": ("rounds", "steps"), "exchanges": ("rounds", "exchanges"), "count_phases": ("rounds", "phases"),
+    "stage": ("rounds", "stage"), "redraws": ("rounds", "redraws"), "pace": ("async", "pace"),
+    "mix": ("personal", "mix"), "check": ("theory", "check"), "fix": ("theory", "fix"), "warn": ("theory", "warn"),
+}  # fmt: skip
+
+
+def _add_groups(cls: type[Method], m: Any, keep: list) -> None:
+    m.remedy = text(cls.remedy, keep) if cls.remedy else NULL
+    if cls.tune:
+        m.tune = ranges = ffi.new("fl_tune_range[]", len(cls.tune) + 1)
+        for row, (key, (low, high)) in zip(ranges, cls.tune.items()):
+            row.key, row.log = text(key, keep), low > 0
+            setattr(row, "from", low)
+            row.to = high
+        keep.append(ranges)
+    for name, (group, slot) in _GROUPS.items():
+        if getattr(cls, name) is not None:
+            setattr(getattr(m, group), slot, getattr(lib, "py_" + name))
 
 
 def _traits(cls: type[Method]) -> int:
@@ -464,13 +593,17 @@ def _self(it: Any) -> Method:
     return life.entry.owner()._instances[life]
 
 
+def _parameters(cls: type[Method], params: Any) -> dict[str, Any]:
+    return {k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())}
+
+
 @ffi.def_extern(name="py_begin", error=NULL, onerror=no_print)
 def _py_begin(arg: Any, params: Any, failure: Any) -> Any:
     try:
         entry = ffi.from_handle(arg)
         cls = entry.owner()
         life = _Life(entry)
-        cls._instances[life] = cls(**{k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())})
+        cls._instances[life] = cls(**_parameters(cls, params))
         _lives[_core.address(life.handle)] = life
         return life.handle
     except BaseException as e:
@@ -502,18 +635,27 @@ def _place(t: Any, name: str, value: Any, n: int, real: int) -> Any:
 def _py_pose(t: Any, p: Any) -> int:
     try:
         it = _self(t)
+        if type(it)._failed is not None:
+            raise type(it)._failed
         turn = Turn(it._tables, t)
         posed = it.pose(turn)
         if not isinstance(posed, Mapping):
             raise ConfigError(f"pose of {it.name} must return a dict with start, and returned {type(posed).__name__}")
         for key, value in posed.items():
-            if key in _WORK:
+            if key in ("start", "anchor", "shift"):
                 setattr(p, key, _place(t, key, value, turn._n, turn._real))
             elif key in ("rho", "lr", "steps"):
                 setattr(p, key, value)
+            elif key in ("accuracy", "relative", "modulus", "most_steps"):
+                setattr(p.stop, key, value)
+            elif key == "own":
+                p.pair.start = _place(t, key, value, turn._n, turn._real)
+            elif key in ("own_lr", "own_mix"):
+                setattr(p.pair, key[4:], value)
             else:
                 raise ConfigError(
-                    f"pose of {it.name} returned {key!r}, but a problem has start, anchor, rho, shift, lr and steps"
+                    f"pose of {it.name} returned {key!r}, but a problem has start, anchor, rho, shift, lr, steps, "
+                    "accuracy, relative, modulus, most_steps, own, own_lr and own_mix"
                 )
         return 0
     except BaseException as e:
@@ -560,6 +702,55 @@ def _py_method_start(s: Any) -> int:
         return 0
     except BaseException as e:
         return failing(s.failure, e, s.arg)
+
+
+# Functions of the parameters alone. C has no place for what they raise: the run's next turn raises it.
+
+
+def _of(params: Any) -> Method:
+    """The run's instance; before there is one, one of its own."""
+    found = ffi.from_handle(lib.fl_begun(params))
+    if isinstance(found, _Life):
+        return found.entry.owner()._instances[found]
+    cls = found.owner()
+    return cls(**_parameters(cls, ffi.cast("const double *", params)))
+
+
+def _asked(name: str, otherwise: Any, give: Callable[..., Any]) -> None:
+    def call(params: Any, *rest: Any) -> Any:
+        try:
+            it = _of(params)
+        except BaseException:
+            return otherwise
+        try:
+            return give(it, *rest)
+        except BaseException as e:
+            type(it)._failed = e
+            return otherwise
+
+    ffi.def_extern(name="py_" + name, error=otherwise, onerror=no_print)(call)
+
+
+def _pace(it: Method) -> Any:
+    pace = it.pace()
+    buffer, tau = pace if isinstance(pace, Sequence) else (pace, 0)
+    return ffi.new("fl_pace *", {"buffer": buffer, "tau": tau})[0]
+
+
+def _mix(it: Method, client: int, numbers: Any) -> float:
+    return it.mix(client, None if numbers == NULL else [numbers[k] for k in range(len(it.client_numbers))])
+
+
+_asked("local_steps", 1, lambda it, coin: int(it.local_steps(coin)))
+_asked("exchanges", 1, lambda it, round, coin: bool(it.exchanges(round, coin)))
+_asked("count_phases", 1, lambda it, coin: int(it.count_phases(coin)))
+_asked("stage", 0, lambda it, phase, phases: int(it.stage(phase, phases)))
+_asked("redraws", 0, lambda it, phase, phases: bool(it.redraws(phase, phases)))
+_asked("pace", ffi.new("fl_pace *", {"buffer": 1})[0], _pace)
+_asked("mix", 1.0, _mix)
+_asked("check", None, lambda it, f, out: it.check(Facts(f), Theorem(f, out)))
+_asked("fix", None, lambda it, f, out: it.fix(Facts(f), Fixes(out)))
+_asked("warn", None, lambda it, f, out: lib.fl_text_add(out, (it.warn(Facts(f)) or "").encode()))
 
 
 def conform(method: Any, **settings: Any) -> str:
