@@ -68,6 +68,7 @@ struct load {
     size_t joined, over, answers, failures, said;
     double bytes_up, bytes_down, begun, first, last;
     double rss_begin, rss_joined, rss_last, rss_most;
+    double cpu_joined, cpu_last; /* seconds of the server's processors */
 };
 
 static double now(void)
@@ -276,6 +277,7 @@ static void note_joined(load *l)
            l->rss_joined, 1000 * (l->rss_joined - l->rss_begin) / (double)l->clients);
     fflush(stdout);
     l->bytes_up = l->bytes_down = 0;
+    l->cpu_joined = cpu_seconds(l->server);
     l->first = now();
 }
 
@@ -313,6 +315,7 @@ static void move_on(load *l, worker *w, long code)
         if (code != 200) l->failures++;
         l->answers++;
         l->last = now();
+        if (l->answers == l->per_round * l->rounds) l->cpu_last = cpu_seconds(l->server);
         say_progress(l);
         w->stage = ASKING;
         break;
@@ -539,6 +542,7 @@ static void say_result(load *l)
            "said again\n",
            l->certs ? "TLS" : "plain", l->clients, l->per_round, rounds, seconds, l->over, l->clients, l->failures);
     printf("  rounds per minute            %10.1f\n", 60 * rounds / seconds);
+    printf("  server, CPU per client turn  %10.2f ms\n", 1e3 * (l->cpu_last - l->cpu_joined) / (double)l->answers);
     printf("  bytes per round              %10.1f MB (%.1f MB up, %.1f MB down)\n", bytes / 1e6,
            l->bytes_up / rounds / 1e6, l->bytes_down / rounds / 1e6);
     printf("  a connection on this machine %10.0f MB/s, %.0f rounds per minute\n", per_second / 1e6,

@@ -25,8 +25,8 @@ static uint32_t checksum(const unsigned char *bytes, size_t n)
     return fli_crc32c_more(crc, bytes + CHECKED_AT, n - CHECKED_AT);
 }
 
-/* Writes the header and the packet's head in front of its body, which lies in its place. */
-static void seal(const fli_packet *p, unsigned char *bytes)
+/* Writes the header and the packet's head, in front of a body with this checksum. */
+static void seal(const fli_packet *p, uint32_t of_body, unsigned char *bytes)
 {
     unsigned char *at = bytes;
     memcpy(at, magic, MAGIC);
@@ -41,7 +41,8 @@ static void seal(const fli_packet *p, unsigned char *bytes)
     memcpy(at, p->run.byte, sizeof p->run.byte);
     at += sizeof p->run.byte;
     if (p->head_bytes) memcpy(at, p->head, p->head_bytes);
-    fli_put_u64(bytes + CHECKSUM_AT, checksum(bytes, HEADER + p->head_bytes + p->body_bytes), 4);
+    uint32_t before = checksum(bytes, HEADER + p->head_bytes);
+    fli_put_u64(bytes + CHECKSUM_AT, fli_crc32c_joined(before, of_body, p->body_bytes), 4);
 }
 
 fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
@@ -51,7 +52,7 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
     *out = (fl_bytes){NULL, 0};
     if (!bytes) return FL_ENOMEM;
     if (p->body_bytes) memcpy(bytes + before, p->body, p->body_bytes);
-    seal(p, bytes);
+    seal(p, fli_crc32c(bytes + before, p->body_bytes), bytes);
     *out = (fl_bytes){bytes, before + p->body_bytes};
     return FL_OK;
 }
@@ -169,21 +170,17 @@ static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
     return FL_OK;
 }
 
-/* A packet whose body is the message's parts, which are copied once, to where they stay. */
-static fl_status pack_parts(fl_ctx *ctx, fli_packet *p, const fli_part *parts, unsigned moment, const fli_model *m,
-                            const fli_message *from, fl_bytes *out)
+/* The message's parts, which are copied once, to where they stay: `before` bytes behind the start. */
+static fl_status pack_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+                            const fli_message *from, size_t before, fl_bytes *out)
 {
     tensors t;
     void *bytes = NULL;
-    size_t n = 0, before = HEADER + p->head_bytes;
     fl_status s = list_parts(ctx, parts, moment, m, from, (void *)from->start, &t);
-    if (!s)
-        s = fli_safetensors_pack(ctx, &(fli_tensor_list){.tensor = t.entry, .tensors = t.count}, before, &bytes, &n);
-    if (s) return s;
-    p->body_bytes = n - before;
-    seal(p, bytes);
-    *out = (fl_bytes){bytes, n};
-    return FL_OK;
+    fli_tensor_list list = {.tensor = t.entry, .tensors = t.count};
+    if (!s) s = fli_safetensors_pack(ctx, &list, before, &bytes, &out->n);
+    out->data = bytes;
+    return s;
 }
 
 static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors *f, const fli_tensor_entry *e)
@@ -243,18 +240,52 @@ size_t fli_ask_bytes(const fli_protocol *p)
     return most_bytes(p, p->algo->down, FLI_ASK_BYTES, figures);
 }
 
-fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
-                       fl_bytes *out)
+void fli_shared_body_release(fli_shared_body *b)
+{
+    if (!b || atomic_fetch_sub(&b->users, 1) > 1) return;
+    fl_bytes_free(&b->bytes);
+    fli_free(b);
+}
+
+fl_status fli_ask_body(fl_ctx *ctx, const fli_protocol *p, const fli_exchange *x, fli_shared_body **out)
+{
+    fli_wire w;
+    fli_shared_body *b = *out = fli_alloc(ctx, 1, sizeof *b);
+    if (!b) return FL_ENOMEM;
+    atomic_init(&b->users, 1);
+    parts_of(p, &x->ask, &w);
+    fl_status s = pack_parts(ctx, w.down, w.moment, p->model, x->down, 0, &b->bytes);
+    if (!s) b->checksum = fli_crc32c(b->bytes.data, b->bytes.n);
+    if (!s) return FL_OK;
+    fli_shared_body_release(b);
+    *out = NULL;
+    return s;
+}
+
+void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x, fli_ask_packet *out)
 {
     unsigned char head[FLI_ASK_BYTES];
-    fli_wire w;
-    *out = (fl_bytes){NULL, 0};
+    const fli_shared_body *b = out->body;
     fli_ask sent = fli_algo_tell(p->algo, &x->ask);
     fli_ask_write(&sent, head);
-    parts_of(p, &x->ask, &w);
     fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, NULL, sizeof head, 0};
-    return x->ask.flags & FLI_ASK_HAS_BODY ? pack_parts(ctx, &packet, w.down, w.moment, p->model, x->down, out)
-                                           : fli_packet_write(ctx, &packet, out);
+    packet.body_bytes = b ? b->bytes.n : 0;
+    seal(&packet, b ? b->checksum : 0, out->front);
+}
+
+fl_status fli_ask_join(fl_ctx *ctx, fli_ask_packet *ask, fl_bytes *out)
+{
+    size_t body = ask->body ? ask->body->bytes.n : 0;
+    unsigned char *bytes = fli_alloc(ctx, sizeof ask->front + body, 1);
+    *out = (fl_bytes){NULL, 0};
+    if (bytes) {
+        memcpy(bytes, ask->front, sizeof ask->front);
+        if (body) memcpy(bytes + sizeof ask->front, ask->body->bytes.data, body);
+        *out = (fl_bytes){bytes, sizeof ask->front + body};
+    }
+    fli_shared_body_release(ask->body);
+    ask->body = NULL;
+    return bytes ? FL_OK : FL_ENOMEM;
 }
 
 /* What a client would otherwise trip over. */
@@ -334,8 +365,13 @@ fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received
     memcpy(head + FLI_OUTCOME_BYTES, e->x.why.text, text);
     fli_packet packet = {
         FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, NULL, FLI_OUTCOME_BYTES + text, 0};
-    return replies ? pack_parts(ctx, &packet, e->parts.up, e->parts.moment, p->model, &e->x.up, out)
-                   : fli_packet_write(ctx, &packet, out);
+    if (!replies) return fli_packet_write(ctx, &packet, out);
+    size_t before = HEADER + packet.head_bytes;
+    fl_status s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, before, out);
+    if (s) return s;
+    packet.body_bytes = out->n - before;
+    seal(&packet, fli_crc32c(out->data + before, packet.body_bytes), out->data);
+    return FL_OK;
 }
 
 static void make_printable(const unsigned char *text, size_t n, char *out)

@@ -14,6 +14,8 @@
 
 #include "fedloom_halves.h"
 
+#include <stdatomic.h>
+
 typedef enum {
     FLI_PACKET_NONE,
     FLI_PACKET_CARD,   /* head: a card */
@@ -51,10 +53,30 @@ typedef struct {
     fli_digest run;
 } fli_protocol;
 
+/* A body that packets to any number of clients share: packed once, freed with its last user. */
+typedef struct {
+    fl_bytes bytes;
+    uint32_t checksum;
+    atomic_uint users;
+} fli_shared_body;
+void fli_shared_body_release(fli_shared_body *b); /* NULL is fine */
+
+/* An ask in two pieces: what is this client's alone, and the body. */
+enum { FLI_ASK_FRONT = 48 + sizeof(fli_digest) + FLI_ASK_BYTES };
+typedef struct {
+    unsigned char front[FLI_ASK_FRONT];
+    fli_shared_body *body; /* one user of it; NULL: there is none */
+} fli_ask_packet;
+
 /* The largest number of bytes of an ask of any kind. */
 size_t fli_ask_bytes(const fli_protocol *p);
-fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
-                       fl_bytes *out);
+/* What an ask with FLI_ASK_HAS_BODY sends down, with one user. */
+fl_status fli_ask_body(fl_ctx *ctx, const fli_protocol *p, const fli_exchange *x, fli_shared_body **out);
+/* In front of out->body. */
+void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
+                   fli_ask_packet *out);
+/* Both pieces as one; the body's user goes. */
+fl_status fli_ask_join(fl_ctx *ctx, fli_ask_packet *ask, fl_bytes *out);
 /* An ask that arrived, with memory of its own; all that was not sent is NaN. The answer goes into x.up. */
 typedef struct {
     uint64_t number, settled;

@@ -31,9 +31,9 @@ typedef struct {
 
 /* A client. */
 typedef struct {
-    fli_shared_body *ask; /* NULL: none */
-    uint64_t answered;    /* number of the last ask that was answered, */
-    fli_digest answer;    /* and with what */
+    fli_posted_ask *ask; /* NULL: none */
+    uint64_t answered;   /* number of the last ask that was answered, */
+    fli_digest answer;   /* and with what */
     active_process process;
     double heard, asked; /* 0: never */
     void *waiter;        /* its request that waits; NULL: none does */
@@ -61,10 +61,10 @@ struct fli_dispatch {
     char sentence[SENTENCE];
 };
 
-void fli_shared_body_release(fli_shared_body *p)
+void fli_posted_ask_release(fli_posted_ask *p)
 {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1) return;
-    fl_bytes_free(&p->packet);
+    fli_shared_body_release(p->packet.body);
     free(p);
 }
 
@@ -143,9 +143,9 @@ int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double second
 /* ---- asks ---------------------------------------------------------------------------------------------------- */
 
 /* Behind the lock. */
-static fli_shared_body *take_ask(slot *s)
+static fli_posted_ask *take_ask(slot *s)
 {
-    fli_shared_body *p = s->ask;
+    fli_posted_ask *p = s->ask;
     s->ask = NULL;
     s->asked = 0;
     s->fetched = 0;
@@ -161,11 +161,11 @@ static void note_late(fli_dispatch *d, uint32_t client)
     report_mishap(d, "dropped", client, "its answer did not come in time");
 }
 
-static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
+static void post(fli_dispatch *d, uint32_t client, fli_posted_ask *p)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *before = take_ask(s);
+    fli_posted_ask *before = take_ask(s);
     int late = before && !s->handed;
     s->counted.dropped += (unsigned)late;
     s->ask = p;
@@ -173,15 +173,15 @@ static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
     void *waiter = take_waiting(d, s);
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->asks, 1);
-    fli_shared_body_release(before);
+    fli_posted_ask_release(before);
     if (late) note_late(d, client);
     wake(d, waiter);
 }
 
-fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
+fli_posted_ask *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = d->slots[client].ask;
+    fli_posted_ask *p = d->slots[client].ask;
     if (p) atomic_fetch_add(&p->users, 1);
     if (p) d->slots[client].fetched = 1;
     pthread_mutex_unlock(&d->lock);
@@ -192,7 +192,7 @@ fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     pthread_mutex_lock(&d->lock);
-    const fli_shared_body *p = d->slots[client].ask;
+    const fli_posted_ask *p = d->slots[client].ask;
     int wanted = p && (!number || p->number == number);
     pthread_mutex_unlock(&d->lock);
     return wanted;
@@ -272,7 +272,7 @@ static fli_digest digest_of(const void *answer, size_t n)
 static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer)
 {
     slot *s = &d->slots[client];
-    fli_shared_body *p = NULL;
+    fli_posted_ask *p = NULL;
     double took = 0;
     pthread_mutex_lock(&d->lock);
     s->answered = number;
@@ -284,7 +284,7 @@ static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const
         p = take_ask(s);
     }
     pthread_mutex_unlock(&d->lock);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     atomic_fetch_add(&d->spec.counters->answers, 1);
     fli_net_note(d->spec.log, "answered", "client=%u name=%s number=%llu seconds=%.3f", client, name_of(d, client),
                  (unsigned long long)number, took);
@@ -295,9 +295,9 @@ static void forget_ask(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
+    fli_posted_ask *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
     pthread_mutex_unlock(&d->lock);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
 }
 
 static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, const char *sentence)
@@ -355,11 +355,11 @@ static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, s
 }
 
 /* Counts it; returns the ask that it was one too many for, which is taken back, or NULL. */
-static fli_shared_body *count_malformed(fli_dispatch *d, uint32_t client)
+static fli_posted_ask *count_malformed(fli_dispatch *d, uint32_t client)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
+    fli_posted_ask *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
     pthread_mutex_unlock(&d->lock);
     return p;
 }
@@ -372,9 +372,9 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
     fli_net_say_bounded(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
                         fli_net_quote(sentence, word, sizeof word));
     report_mishap(d, "malformed", client, sentence);
-    fli_shared_body *p = count_malformed(d, client);
+    fli_posted_ask *p = count_malformed(d, client);
     if (!p) return;
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     fli_snprintf(why, sizeof why, "%d of its answers to one ask were malformed, the last one: %s", MALFORMED_MOST,
                  fli_net_quote(sentence, word, sizeof word));
     fl_status s = fl_server_drop(d->spec.server, client, why);
@@ -456,11 +456,11 @@ static void drop(fli_dispatch *d, uint32_t client)
     fli_snprintf(why, sizeof why, "nothing was heard of it for %.0f s", d->spec.silence);
     fl_status status = fl_server_drop(d->spec.server, client, why);
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = status == FL_EREFUSED ? NULL : take_ask(s);
+    fli_posted_ask *p = status == FL_EREFUSED ? NULL : take_ask(s);
     if (status == FL_EREFUSED) s->heard = fli_clock_now(); /* it is waited for; say so again after as long a time */
     if (!status) s->counted.dropped++;
     pthread_mutex_unlock(&d->lock);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     if (!status) atomic_fetch_add(&d->spec.counters->dropped, 1);
     if (status && status != FL_EREFUSED) return;
     fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
@@ -482,7 +482,7 @@ static void forget_unwanted(fli_dispatch *d)
         int unwanted = s->ask && !s->awaited && !s->handed;
         s->awaited = 0;
         if (!unwanted) continue;
-        fli_shared_body_release(take_ask(s));
+        fli_posted_ask_release(take_ask(s));
         s->counted.dropped++;
         d->listed[n++] = (uint32_t)i;
     }
@@ -506,7 +506,7 @@ static void end(fli_dispatch *d, fl_status status, const char *sentence, int pau
     d->status = status;
     d->phase = paused ? FLI_NET_PAUSED : FLI_NET_SAVING;
     fli_snprintf(d->sentence, sizeof d->sentence, "%s", sentence);
-    for (size_t i = 0; i < d->spec.clients; i++) fli_shared_body_release(take_ask(&d->slots[i]));
+    for (size_t i = 0; i < d->spec.clients; i++) fli_posted_ask_release(take_ask(&d->slots[i]));
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
 }
@@ -542,18 +542,19 @@ static void note_end(fli_dispatch *d, fl_status s)
 static void post_next_ask(fli_dispatch *d)
 {
     uint32_t client;
-    fl_bytes packet;
-    fl_status s = fl_server_next(d->spec.server, TICK, &client, &packet);
+    int found;
+    fli_ask_packet packet;
+    fl_status s = fli_server_next(d->spec.server, TICK, &client, &found, &packet);
     if (s) note_end(d, s);
-    if (s || !packet.n) return;
-    fli_shared_body *p = calloc(1, sizeof *p);
+    if (s || !found) return;
+    fli_posted_ask *p = calloc(1, sizeof *p);
     if (!p) {
-        fl_bytes_free(&packet);
+        fli_shared_body_release(packet.body);
         fl_server_lost(d->spec.server, client, "out of memory for what it is asked");
         return;
     }
     p->packet = packet;
-    p->number = number_of(packet.data, packet.n);
+    p->number = number_of(packet.front, sizeof packet.front);
     atomic_init(&p->users, 1);
     post(d, client, p);
 }
@@ -696,7 +697,7 @@ void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
 
 static void free_parts(fli_dispatch *d)
 {
-    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_shared_body_release(d->slots[i].ask);
+    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_posted_ask_release(d->slots[i].ask);
     fli_free(d->slots);
     fli_free(d->woken);
     fli_free(d->listed);

@@ -348,13 +348,21 @@ static int set_headers(struct MHD_Response *m, const fli_reply *reply)
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
+/* Both pieces are sent from where they are. */
+static struct MHD_Response *make_response(const fli_reply *reply)
+{
+    struct MHD_IoVec piece[2] = {{reply->front, reply->front_n}, {reply->body, reply->n}};
+    if (reply->front) return MHD_create_response_from_iovec(piece, reply->n ? 2 : 1, reply->release, reply->owner);
+    if (reply->release)
+        return MHD_create_response_from_buffer_with_free_callback_cls(reply->n, (void *)reply->body, reply->release,
+                                                                      reply->owner);
+    return MHD_create_response_from_buffer(reply->n, (void *)reply->body, MHD_RESPMEM_PERSISTENT);
+}
+
 static enum MHD_Result send_reply(request *r, const fli_reply *reply)
 {
     enum MHD_Result ok = MHD_NO;
-    struct MHD_Response *m =
-        reply->release ? MHD_create_response_from_buffer_with_free_callback_cls(reply->n, (void *)reply->body,
-                                                                                reply->release, reply->owner)
-                       : MHD_create_response_from_buffer(reply->n, (void *)reply->body, MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *m = make_response(reply);
     r->answered = 1;
     if (!m && reply->release) reply->release(reply->owner);
     if (m && set_headers(m, reply)) ok = MHD_queue_response(r->connection, reply->code, m);
@@ -362,7 +370,7 @@ static enum MHD_Result send_reply(request *r, const fli_reply *reply)
     MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)IDLE_SECONDS);
     if (!ok) return ok;
     fli_net_counters *c = r->http->spec.counters;
-    atomic_fetch_add(&c->bytes_out, reply->n);
+    atomic_fetch_add(&c->bytes_out, reply->front_n + reply->n);
     fli_net_tally_add(&c->replies, r->page ? (size_t)(r->page - r->http->spec.pages) : FLI_NET_PAGES, reply->code);
     return ok;
 }

@@ -29,8 +29,10 @@ typedef struct {
 } fli_http_request;
 
 typedef struct {
-    unsigned code;    /* 0: the request waits (fli_http_hold), and its page is asked again when it is woken */
-    const char *type; /* of the body; NULL: there is none */
+    unsigned code;     /* 0: the request waits (fli_http_hold), and its page is asked again when it is woken */
+    const char *type;  /* of the body; NULL: there is none */
+    const void *front; /* what comes before the body; NULL: nothing does */
+    size_t front_n;
     const void *body;
     size_t n;
     void (*release)(void *owner); /* once it is sent */

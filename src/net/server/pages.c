@@ -663,19 +663,21 @@ static fli_reply page_terms(void *arg, fli_http_request *r)
     return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(context, r, 1) : send_terms(context, r);
 }
 
-static void release_body(void *body) { fli_shared_body_release(body); }
+static void release_body(void *body) { fli_posted_ask_release(body); }
 
 static fli_reply page_ask(void *arg, fli_http_request *r)
 {
     fli_page_context *context = arg;
     fli_net_phase phase = fli_dispatch_phase(context->dispatch);
     if (phase == FLI_NET_OVER) return run_over_reply(context);
-    fli_shared_body *p = fli_dispatch_ask(context->dispatch, r->client);
+    fli_posted_ask *p = fli_dispatch_ask(context->dispatch, r->client);
     if (!p) return none_yet(context, r, 0);
     return (fli_reply){.code = MHD_HTTP_OK,
                        .type = FLI_NET_PACKET,
-                       .body = p->packet.data,
-                       .n = p->packet.n,
+                       .front = p->packet.front,
+                       .front_n = sizeof p->packet.front,
+                       .body = p->packet.body ? p->packet.body->bytes.data : NULL,
+                       .n = p->packet.body ? p->packet.body->bytes.n : 0,
                        .release = release_body,
                        .owner = p};
 }
