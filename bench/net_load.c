@@ -69,6 +69,7 @@ struct load {
     double bytes_up, bytes_down, begun, first, last;
     double rss_begin, rss_joined, rss_last, rss_most;
     double cpu_joined, cpu_last; /* seconds of the server's processors */
+    double rss_peak;
 };
 
 static double now(void)
@@ -84,18 +85,20 @@ static void die(const char *what, const char *why)
     exit(1);
 }
 
-/* MB that the server has in memory. */
-static double server_rss(long pid)
+/* MB that the server has in memory, or has had at most. */
+static double server_memory(long pid, const char *what)
 {
     char path[64], line[256];
     double kb = 0;
     snprintf(path, sizeof path, "/proc/%ld/status", pid);
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "VmRSS:", 6)) kb = strtod(line + 6, NULL);
+        if (!strncmp(line, what, strlen(what))) kb = strtod(line + strlen(what), NULL);
     if (f) fclose(f);
     return kb / 1000;
 }
+
+static double server_rss(long pid) { return server_memory(pid, "VmRSS:"); }
 
 /* Seconds of processor time that a process has had. */
 static double cpu_seconds(long pid)
@@ -315,7 +318,10 @@ static void move_on(load *l, worker *w, long code)
         if (code != 200) l->failures++;
         l->answers++;
         l->last = now();
-        if (l->answers == l->per_round * l->rounds) l->cpu_last = cpu_seconds(l->server);
+        if (l->answers == l->per_round * l->rounds) {
+            l->cpu_last = cpu_seconds(l->server);
+            l->rss_peak = server_memory(l->server, "VmHWM:");
+        }
         say_progress(l);
         w->stage = ASKING;
         break;
@@ -549,9 +555,9 @@ static void say_result(load *l)
            60 * per_second / bytes);
     printf("  share of it                  %10.2f\n", bytes * rounds / seconds / per_second);
     printf(
-        "  server RSS                   %10.1f MB at its start, %.1f with all clients, %.1f at most in rounds, %.1f at "
-        "the end\n",
-        l->rss_begin, l->rss_joined, l->rss_most, l->rss_last);
+        "  server RSS                   %10.1f MB at its start, %.1f with all clients, %.1f after a round, %.1f at the "
+        "end; %.1f at most\n",
+        l->rss_begin, l->rss_joined, l->rss_most, l->rss_last, l->rss_peak);
 }
 
 int main(int argc, char **argv)

@@ -716,12 +716,33 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
     return leave(s, own, own ? fli_ask_join(own, &ask, out) : FL_ENOMEM);
 }
 
-fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+fl_status fli_server_upload(fl_server *s, size_t n, fli_incoming **out)
+{
+    fl_ctx *own = enter(s);
+    *out = NULL;
+    fl_status status = check_begun(s, own, 0);
+    return leave(s, own, status ? status : fli_remote_queue_upload(s->remote.data.setup.remote_queue, own, n, out));
+}
+
+fl_status fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer)
 {
     fl_ctx *own = enter(s);
     fl_status status = check_begun(s, own, client);
     return leave(s, own,
-                 status ? status : fli_remote_queue_answer(s->remote.data.setup.remote_queue, own, client, answer, n));
+                 status ? status : fli_remote_queue_answer(s->remote.data.setup.remote_queue, own, client, answer));
+}
+
+fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+{
+    fli_incoming *upload;
+    fl_status status = fli_server_upload(s, n, &upload);
+    if (!status && fli_incoming_add(upload, answer, n)) {
+        fl_ctx *own = enter(s);
+        status = leave(s, own, own ? fli_fail(own, FL_EIO, "an upload cannot be written") : FL_ENOMEM);
+    }
+    if (!status) status = fli_server_answer(s, client, &upload);
+    fli_incoming_free(upload);
+    return status;
 }
 
 /* Whether there is a run, for questions whose answer is 0 before. */

@@ -19,5 +19,8 @@ void fli_remote_run_fini(fli_remote_run *j);
 
 /* As fl_server_next, of which the body is not copied; *found is 0 if there was none. */
 fl_status fli_server_next(fl_server *s, double seconds, uint32_t *client, int *found, fli_ask_packet *out);
+/* As fl_server_answer, of an upload that has come in; *answer becomes NULL where the server keeps it. */
+fl_status fli_server_upload(fl_server *s, size_t n, fli_incoming **out);
+fl_status fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer);
 
 #endif

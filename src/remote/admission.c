@@ -41,11 +41,30 @@ static double first_infinity(const fli_space *s, const void *v)
     return NAN;
 }
 
+/* fli_dot of a vector with itself, to the bit, of which only a piece needs to be in memory at a time. */
+static double square_in_pieces(const fli_space *s, const void *v, fli_lent *lent)
+{
+    enum { LANES = 16, PIECE = 4096, DROP = 1 << 20 }; /* lanes: those of the product in vec/cpu.c */
+    double lane[LANES] = {0}, rest = 0, values[PIECE];
+    size_t dropped = 0, whole = s->n - s->n % LANES;
+    for (size_t at = 0; at < s->n; at += PIECE) {
+        size_t n = s->n - at < PIECE ? s->n - at : PIECE;
+        s->ops->to_f64(n, fli_cat(s->ops, v, at), values);
+        for (size_t i = 0; i < n; i++) *(at + i < whole ? &lane[i % LANES] : &rest) += values[i] * values[i];
+        if (at + n - dropped < DROP && at + n < s->n) continue;
+        lent->used(lent, fli_cat(s->ops, v, dropped), (at + n - dropped) * s->ops->size);
+        dropped = at + n;
+    }
+    for (size_t i = 0; i < LANES; i++) rest += lane[i];
+    return rest;
+}
+
 /* One pass: a sum of squares that is finite has finite terms, and may otherwise just be too large. */
 static fl_status admit_vector(const fli_admission *a, const fli_part *part, const fli_space *s, void *v, int bounded,
                               fli_exchange *x)
 {
-    double square = fli_dot(s, v, v), norm = sqrt(square);
+    fli_lent *lent = x->up.lent && x->up.lent->used && !s->place ? x->up.lent : NULL;
+    double square = lent ? square_in_pieces(s, v, lent) : fli_dot(s, v, v), norm = sqrt(square);
     if (!isfinite(square) && !fli_finite(s, v)) return not_finite(x, part->name, first_infinity(s, v));
     if (!bounded || !(a->largest_norm > 0) || norm <= a->largest_norm) {
         x->norm = fmax(x->norm, norm);
@@ -54,6 +73,7 @@ static fl_status admit_vector(const fli_admission *a, const fli_part *part, cons
     if (a->beyond == FLI_BEYOND_REJECT || isinf(norm))
         return refuse(x, FL_EREFUSED, part->name, norm, "which is beyond server.largest_norm");
     fli_scale(s, a->largest_norm / norm, v);
+    if (lent) lent->used(lent, v, fli_bytes(s));
     x->norm = fmax(x->norm, a->largest_norm);
     return FL_OK;
 }

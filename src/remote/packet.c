@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { VERSION = 2, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, HEADER = 48 + sizeof(fli_digest) };
+enum { VERSION = 2, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, NUMBER_AT = 16, HEADER = 48 + sizeof(fli_digest) };
 static const char magic[MAGIC + 1] = "flpacket";
 
 void fl_bytes_free(fl_bytes *b)
@@ -72,8 +72,10 @@ static uint64_t version_of(const unsigned char *in, size_t n)
     return version;
 }
 
-/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. */
-static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, fli_packet *out)
+/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. `known`: its checksum, as it
+ * is; NULL: nobody has computed it. */
+static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, const uint32_t *known,
+                               fli_packet *out)
 {
     uint64_t is, sum, client, head, body;
     if (n < HEADER) return "it is cut short";
@@ -88,7 +90,7 @@ static const char *read_header(const unsigned char *in, size_t n, fli_packet_kin
     at = fli_get_u64(at, &out->settled, 8);
     if (head > n - HEADER || body > n - HEADER - head) return "it is cut short";
     if (head + body != n - HEADER) return "something follows it";
-    if (sum != checksum(in, n)) return "it is damaged, its checksum is another one";
+    if (sum != (known ? *known : checksum(in, n))) return "it is damaged, its checksum is another one";
     memcpy(out->run.byte, at, sizeof out->run.byte);
     out->kind = kind;
     out->client = (uint32_t)client;
@@ -107,7 +109,8 @@ fli_packet_kind fli_packet_says(const void *in, size_t n)
     return kind <= FLI_PACKET_STATE ? (fli_packet_kind)kind : FLI_PACKET_NONE;
 }
 
-fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
+static fl_status read_packet(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, const uint32_t *known,
+                             fli_packet *out)
 {
     *out = (fli_packet){0};
     uint64_t version = version_of(in, in ? n : 0);
@@ -115,9 +118,29 @@ fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, siz
         return fli_fail(ctx, FL_EFORMAT,
                         "this is no %s (%zu bytes): it is of version %llu of the format, and this is %d",
                         kind_name(kind), n, (unsigned long long)version, VERSION);
-    const char *wrong = read_header(in, in ? n : 0, kind, out);
+    const char *wrong = read_header(in, in ? n : 0, kind, known, out);
     if (!wrong) return FL_OK;
     return fli_fail(ctx, FL_EFORMAT, "this is no %s (%zu bytes): %s", kind_name(kind), n, wrong);
+}
+
+fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
+{
+    return read_packet(ctx, kind, in, n, NULL, out);
+}
+
+fl_status fli_packet_received(fl_ctx *ctx, fli_packet_kind kind, fli_incoming *in, fli_packet *out)
+{
+    uint32_t is = fli_incoming_checksum(in);
+    const unsigned char *bytes = fli_incoming_bytes(in);
+    if (!bytes) return fli_fail(ctx, FL_EIO, "an upload in a file cannot be mapped");
+    return read_packet(ctx, kind, bytes, fli_incoming_size(in), &is, out);
+}
+
+uint64_t fli_packet_number(const void *beginning, size_t n)
+{
+    uint64_t number = 0;
+    if (n >= NUMBER_AT + 8) fli_get_u64((const unsigned char *)beginning + NUMBER_AT, &number, 8);
+    return number;
 }
 
 /* ---- vectors and numbers by name ------------------------------------------------------------------------- */
@@ -151,8 +174,7 @@ static void *place_of(const fli_part *p, const fli_model *m, const fli_message *
     return fli_at(m->space.ops, from->vec[p->at], first);
 }
 
-static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
-                            const fli_message *from, void *start, tensors *out)
+static fl_status name_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m, tensors *out)
 {
     size_t first;
     out->count = 0;
@@ -163,11 +185,19 @@ static fl_status list_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
         fli_tensor_entry *e = &out->entry[out->count];
         *e = (fli_tensor_entry){.dtype = number || m->space.ops->size == sizeof(double) ? "F64" : "F32", .dims = 1};
         e->shape[0] = number ? fli_part_numbers(parts) : fli_part_range(parts, m->space.n, fli_model_upper(m), &first);
-        e->data = place_of(parts, m, from, start);
         name_part(out, parts->name);
         out->count++;
     }
     return FL_OK;
+}
+
+/* Where the parts that were named lie in a message. */
+static void find_parts(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from, void *start,
+                       tensors *t)
+{
+    size_t i = 0;
+    for (; parts && parts->name; parts++)
+        if (fli_part_sent(parts, moment)) t->entry[i++].data = place_of(parts, m, from, start);
 }
 
 /* The message's parts, which are copied once, to where they stay: `before` bytes behind the start. */
@@ -176,7 +206,8 @@ static fl_status pack_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
 {
     tensors t;
     void *bytes = NULL;
-    fl_status s = list_parts(ctx, parts, moment, m, from, (void *)from->start, &t);
+    fl_status s = name_parts(ctx, parts, moment, m, &t);
+    if (!s) find_parts(parts, moment, m, from, (void *)from->start, &t);
     fli_tensor_list list = {.tensor = t.entry, .tensors = t.count};
     if (!s) s = fli_safetensors_pack(ctx, &list, before, &bytes, &out->n);
     out->data = bytes;
@@ -194,21 +225,42 @@ static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors
                     shape, e->dtype, e->shape[0]);
 }
 
+/* Parts that are a whole vector, in the packet's memory. What else a borrower is sent is copied to memory of its
+ * own. */
+static fl_status place_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
+                             const fli_safetensors *f, const tensors *t, fli_message *to)
+{
+    size_t size = m->space.ops->size, i = 0;
+    int copies = 0;
+    for (; parts && parts->name; parts++) {
+        if (!fli_part_sent(parts, moment)) continue;
+        const fli_tensor_entry *got = fli_safetensors_find(f, t->entry[i++].name);
+        if (parts->what == FLI_NUMBER) continue;
+        if (parts->what == FLI_WHOLE && !to->vec[parts->at] && (uintptr_t)got->data % size == 0)
+            to->vec[parts->at] = (void *)got->data;
+        else
+            copies = 1;
+    }
+    return copies ? fli_message_own(ctx, &m->space, to) : FL_OK;
+}
+
 /* All parts that the moment sends, and no others; nothing is written before all of them are known to be right. */
 static fl_status read_parts(fl_ctx *ctx, const char *what, const fli_part *parts, unsigned moment, const fli_model *m,
                             const fli_packet *p, fli_message *to, void *start)
 {
     tensors t;
     fli_safetensors f;
-    fl_status s = list_parts(ctx, parts, moment, m, to, start, &t);
+    fl_status s = name_parts(ctx, parts, moment, m, &t);
     if (!s) s = fli_safetensors_read(ctx, what, p->body, p->body_bytes, &f);
     if (s) return s;
     for (size_t i = 0; i < t.count && !s; i++) s = check_part(ctx, what, &f, &t.entry[i]);
     if (!s && f.tensors != t.count)
         s = fli_fail(ctx, FL_EFORMAT, "%s has %zu parts, but should have %zu", what, f.tensors, t.count);
+    if (!s && to->borrows) s = place_parts(ctx, parts, moment, m, &f, &t, to);
+    if (!s) find_parts(parts, moment, m, to, start, &t);
     for (size_t i = 0; i < t.count && !s; i++) {
         const fli_tensor_entry *got = fli_safetensors_find(&f, t.entry[i].name);
-        if (got->bytes) memcpy((void *)t.entry[i].data, got->data, got->bytes);
+        if (got->bytes && got->data != t.entry[i].data) memcpy((void *)t.entry[i].data, got->data, got->bytes);
     }
     for (; parts && parts->name && !s; parts++)
         if (parts->what == FLI_START && fli_part_sent(parts, moment)) to->start = start;
@@ -276,7 +328,7 @@ void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, con
 fl_status fli_ask_join(fl_ctx *ctx, fli_ask_packet *ask, fl_bytes *out)
 {
     size_t body = ask->body ? ask->body->bytes.n : 0;
-    unsigned char *bytes = fli_alloc(ctx, sizeof ask->front + body, 1);
+    unsigned char *bytes = fli_alloc_unset(ctx, sizeof ask->front + body, 1);
     *out = (fl_bytes){NULL, 0};
     if (bytes) {
         memcpy(bytes, ask->front, sizeof ask->front);
@@ -403,7 +455,7 @@ static const char *losses_wrong(const fli_model *m, const double *num, char *sen
     return NULL;
 }
 
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x)
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_lent *lent, fli_exchange *x)
 {
     fli_exchange came = {0};
     fli_wire w;
@@ -418,12 +470,19 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
     if (reply) {
         parts_of(p, &x->ask, &w);
         fl_status s = read_parts(ctx, "the answer", w.up, w.moment, p->model, packet, &x->up, NULL);
-        if (s) return s;
+        if (s) {
+            fli_message_return(&x->up);
+            return s;
+        }
         char sentence[200];
         const char *wrong = x->ask.kind == FLI_ASK_FIGURES ? fli_figures_wrong(x->up.num) : NULL;
         if (!wrong && x->ask.kind == FLI_ASK_FIGURES)
             wrong = losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
-        if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
+        if (wrong) {
+            fli_message_return(&x->up);
+            return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
+        }
+        if (x->up.borrows) x->up.lent = lent;
     }
     make_printable(packet->head + FLI_OUTCOME_BYTES, text, x->why.text);
     x->spent = came.spent;

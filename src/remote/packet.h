@@ -10,6 +10,7 @@
 #define FLI_REMOTE_PACKET_H
 
 #include "client/card.h"
+#include "remote/incoming.h"
 #include "message/codec.h"
 
 #include "fedloom_halves.h"
@@ -40,6 +41,10 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out);
 fli_packet_kind fli_packet_says(const void *in, size_t n);
 /* Head and body lie in `in`. FL_EFORMAT for what is no packet of that kind, is cut short, too long or damaged. */
 fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out);
+/* Of what has come in completely, whose checksum is known. FL_EIO: it cannot be read back. */
+fl_status fli_packet_received(fl_ctx *ctx, fli_packet_kind kind, fli_incoming *in, fli_packet *out);
+/* The number in a packet that may be damaged, of which the beginning is there; 0: too little is. */
+uint64_t fli_packet_number(const void *beginning, size_t n);
 
 /* ---- asks and answers ---------------------------------------------------------------------------------- */
 
@@ -94,7 +99,9 @@ void fli_received_ask_fini(fli_received_ask *e);
 size_t fli_answer_bytes(const fli_protocol *p);
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out);
 /* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
- * made printable. */
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x);
+ * made printable. Where the exchange borrows, its vectors stay in the packet's memory, `lent`, which is its own from
+ * then on: x->up.lent is set. */
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_lent *lent,
+                          fli_exchange *x);
 
 #endif

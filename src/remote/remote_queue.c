@@ -64,6 +64,7 @@ struct fli_remote_queue {
     fli_admission rules;
     fli_clients_spec spec;
     fli_protocol protocol;
+    fli_incoming_store *uploads;
     pthread_mutex_t lock; /* guards all below, and every batch and queued ask */
     pthread_cond_t asked; /* there is an ask to carry, or the queue is closed */
     pthread_cond_t moved; /* a batch has come nearer to its end */
@@ -126,6 +127,7 @@ void fli_remote_queue_free(fli_remote_queue *q)
 {
     if (!q) return;
     forget_bodies(q);
+    fli_incoming_store_free(q->uploads);
     pthread_mutex_destroy(&q->packing);
     pthread_cond_destroy(&q->moved);
     pthread_cond_destroy(&q->asked);
@@ -191,6 +193,8 @@ static fl_status begin_run(fl_ctx *ctx, fli_remote_queue *q, const fli_clients_s
     q->taken = fli_alloc(ctx, spec->setup->clients, sizeof *q->taken);
     q->longest = fli_alloc(ctx, spec->setup->clients, sizeof *q->longest);
     if (!q->taken || !q->longest) return FL_ENOMEM;
+    fli_incoming_store_free(q->uploads);
+    if ((s = fli_incoming_store_new(ctx, spec->folder, (size_t)q->rules.memory, &q->uploads))) return s;
     q->open = 1;
     return FL_OK;
 }
@@ -394,20 +398,29 @@ static void note_answer(fli_remote_queue *q, queued_ask *a)
     if (a->batch == &q->singles) *taken = a->number;
 }
 
-fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, const void *answer, size_t n)
+fl_status fli_remote_queue_upload(fli_remote_queue *q, fl_ctx *ctx, size_t n, fli_incoming **out)
+{
+    *out = NULL;
+    if (!q->open) return fli_fail(ctx, FL_EMISMATCH, "nobody waits for an answer");
+    return fli_incoming_new(q->uploads, ctx, n, out);
+}
+
+fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, fli_incoming **answer)
 {
     fli_packet p;
     queued_ask *a;
     fl_failure why;
-    fl_status s = fli_packet_read(ctx, FLI_PACKET_ANSWER, answer, n, &p);
+    fl_status s = fli_packet_received(ctx, FLI_PACKET_ANSWER, *answer, &p);
     if (s) return s;
     if (!fli_digest_same(&p.run, &q->protocol.run))
         return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is of another run", client);
     if (p.client != client)
         return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is of client %u", client, p.client);
     if ((s = claim_ask(q, ctx, client, p.number, &a))) return s;
-    s = fli_answer_read(ctx, &q->protocol, &p, a->x);
+    s = fli_answer_read(ctx, &q->protocol, &p, fli_incoming_lent(*answer), a->x);
+    if (a->x->up.lent) *answer = NULL;
     int refused = !s && !a->x->status && (a->x->status = fli_admit(&q->rules, &q->protocol, a->x));
+    if (refused) fli_message_return(&a->x->up);
     const fli_on_filled *filled = a->batch->filled;
     if (!s && filled && !a->x->status) filled->tell(filled->arg, a->place);
     pthread_mutex_lock(&q->lock);
@@ -520,6 +533,12 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
 }
 
 /* ---- putting asks in, waiting ----------------------------------------------------------------------------- */
+
+/* What an exchange was lent for an earlier ask. */
+static void return_uploads(fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fli_message_return(&list[i]->up);
+}
 
 static void enqueue(fli_remote_queue *q, ask_batch *b, fli_exchange *x, size_t place, queued_ask *a)
 {
@@ -639,6 +658,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
     queued_ask *asks = n ? fli_alloc(q->ctx, n, sizeof *asks) : NULL;
     for (size_t i = 0; !asks && i < n; i++) list[i]->status = FL_ENOMEM;
     if (!asks) return;
+    return_uploads(list, n);
     pthread_mutex_lock(&q->lock);
     enqueue_all(q, &b, list, asks, n);
     wait_for(q, &b, SIZE_MAX);
@@ -764,6 +784,7 @@ static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
     if (!n) return FL_OK;
     queued_ask *asks = fli_alloc(q->ctx, n, sizeof *asks);
     if (!asks) return list[0]->status = FL_ENOMEM;
+    return_uploads(list, n);
     int turns = list[0]->ask.kind == FLI_ASK_TURN;
     size_t wanted = turns ? fli_admission_wanted(&q->rules, n) : n;
     pthread_mutex_lock(&q->lock);
@@ -792,6 +813,7 @@ static fl_status send(void *executor, fli_exchange *x)
     fli_remote_queue *q = executor;
     queued_ask *a = fli_alloc(q->ctx, 1, sizeof *a);
     if (!a) return FL_ENOMEM;
+    return_uploads(&x, 1);
     pthread_mutex_lock(&q->lock);
     enqueue(q, &q->singles, x, 0, a);
     a->until = deadline_of(q);
@@ -913,6 +935,7 @@ static fl_status load(void *executor, fli_loader *in)
 const fli_executor fli_executor_remote = {
     .name = "mailbox",
     .title = "clients elsewhere: whoever runs the server carries messages to them and back",
+    .lends = 1,
     .open = open_queue,
     .join = join,
     .run = run,

@@ -448,10 +448,15 @@ static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange 
     const fli_algo *a = c->setup->algo;
     server_slice *s = &c->slices[number];
     if (user_failed(c)) return;
-    for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
+    size_t vectors = fli_parts_vectors(a->up);
+    for (size_t i = 0; i < vectors; i++)
+        s->up[i] = x->up.vec[i] ? fli_at(c->space.ops, x->up.vec[i], s->from) : NULL; /* NULL: was not sent */
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
     check_call(c, "absorb", &x->ask, &s->failure);
+    fli_lent *lent = x->up.lent && x->up.lent->used ? x->up.lent : NULL;
+    for (size_t i = 0; lent && i < vectors; i++)
+        if (s->up[i]) lent->used(lent, s->up[i], fli_bytes(&s->space));
     if (c->spec.after_absorb.call) c->spec.after_absorb.call(c->spec.after_absorb.arg);
 }
 

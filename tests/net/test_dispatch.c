@@ -33,12 +33,12 @@ static void pass_time(double seconds) { atomic_store(&ahead, atomic_load(&ahead)
 static void (*taken)(void *);
 static void *taken_arg;
 
-fl_status __real_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
-fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+fl_status __real_fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer);
+fl_status __wrap_fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer);
 
-fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+fl_status __wrap_fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer)
 {
-    fl_status status = __real_fl_server_answer(s, client, answer, n);
+    fl_status status = __real_fli_server_answer(s, client, answer);
     if (taken) taken(taken_arg);
     return status;
 }
@@ -178,13 +178,24 @@ static void work(stage *d, uint32_t i, fl_client *client, const fli_posted_ask *
     fl_bytes_free(&ask);
 }
 
+/* An answer as it comes in. */
+static fl_status hand_over(stage *d, uint32_t i, const void *bytes, size_t n, char *why, size_t size)
+{
+    fli_incoming *upload;
+    assert_int_equal(fli_server_upload(d->server, n, &upload), FL_OK);
+    assert_int_equal(fli_incoming_add(upload, bytes, n), FL_OK);
+    fl_status s = fli_dispatch_answer(d->dispatch, i, &upload, why, size);
+    fli_incoming_free(upload);
+    return s;
+}
+
 /* The run may have ended meanwhile: then the answer is of no use. */
 static void answer_ask(stage *d, uint32_t i, const fli_posted_ask *p)
 {
     char why[200];
     fl_bytes answer;
     work(d, i, d->client[i], p, &answer);
-    fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
+    fl_status s = hand_over(d, i, answer.data, answer.n, why, sizeof why);
     if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
     fl_bytes_free(&answer);
 }
@@ -303,12 +314,12 @@ static void answers(void **state)
     uint64_t number = p->number;
     work(&d, 2, d.client[2], p, &answer);
     fli_posted_ask_release(p);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 3, answer.data, answer.n, why, sizeof why), FL_EMISMATCH);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n - 1, why, sizeof why), FL_EFORMAT);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, 5, why, sizeof why), FL_EFORMAT);
+    assert_int_equal(hand_over(&d, 3, answer.data, answer.n, why, sizeof why), FL_EMISMATCH);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n - 1, why, sizeof why), FL_EFORMAT);
+    assert_int_equal(hand_over(&d, 2, answer.data, 5, why, sizeof why), FL_EFORMAT);
     assert_true(fli_dispatch_wanted(d.dispatch, 2, number));
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
     fli_dispatch_client(d.dispatch, 2, &seen);
     assert_int_equal(seen.answers, 1);
     assert_int_equal(atomic_load(&d.counters.repeated), 1);
@@ -344,11 +355,11 @@ static void another_answer(void **state)
     assert_ok(d.ctx[2], fl_client_accept(twin, terms.data, terms.n));
     work(&d, 2, twin, p, &other);
     work(&d, 2, d.client[2], p, &answer);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, other.data, other.n, why, sizeof why), FL_EMISMATCH);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, other.data, other.n, why, sizeof why), FL_EMISMATCH);
     assert_non_null(strstr(why, "has been answered otherwise: the answer that was taken has the digest "));
     assert_true(logged(&d, "event=contradiction client=2 name=somebody number="));
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
     assert_int_equal(atomic_load(&d.counters.repeated), 1);
     fli_posted_ask_release(p);
     fl_bytes_free(&terms);
@@ -446,8 +457,7 @@ static void refused_and_silent(void **state)
 static void answer_badly(stage *d, uint32_t who, int times)
 {
     char why[200];
-    for (int i = 0; i < times; i++)
-        assert_int_equal(fli_dispatch_answer(d->dispatch, who, "no answer", 9, why, sizeof why), FL_EFORMAT);
+    for (int i = 0; i < times; i++) assert_int_equal(hand_over(d, who, "no answer", 9, why, sizeof why), FL_EFORMAT);
 }
 
 /* A client whose answers are none is heard all the time, and would be waited for in vain. */

@@ -68,15 +68,6 @@ void fli_posted_ask_release(fli_posted_ask *p)
     free(p);
 }
 
-/* Where a packet has its number, little-endian; 0: it is too short to have one. */
-static uint64_t number_of(const void *packet, size_t n)
-{
-    const unsigned char *b = packet;
-    uint64_t v = 0;
-    for (size_t i = 8; n >= 24 && i-- > 0;) v = v << 8 | b[16 + i];
-    return v;
-}
-
 static const char *name_of(const fli_dispatch *d, uint32_t client)
 {
     const char *name = d->spec.name ? d->spec.name(d->spec.arg, client) : NULL;
@@ -261,11 +252,12 @@ void fli_dispatch_leave(fli_dispatch *d, uint32_t client)
 
 /* ---- answers ------------------------------------------------------------------------------------------------- */
 
-static fli_digest digest_of(const void *answer, size_t n)
+/* Of the beginning: it has the checksum of all, which is right where it matters. */
+static fli_digest digest_of(const unsigned char *front, size_t n)
 {
     fli_hash h;
     fli_hash_init(&h);
-    fli_hash_bytes(&h, answer, n);
+    fli_hash_bytes(&h, front, n);
     return fli_hash_end(&h);
 }
 
@@ -340,14 +332,15 @@ static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fl
 }
 
 /* While the run has an answer in its hands nobody can tell whether it waits for it. */
-static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, size_t n, const fli_digest *digest)
+static fl_status hand_in(fli_dispatch *d, uint32_t client, fli_incoming **answer, uint64_t number,
+                         const fli_digest *digest)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
     s->handed++;
     pthread_mutex_unlock(&d->lock);
-    fl_status status = fl_server_answer(d->spec.server, client, answer, n);
-    if (!status) note_answer(d, client, number_of(answer, n), digest);
+    fl_status status = fli_server_answer(d->spec.server, client, answer);
+    if (!status) note_answer(d, client, number, digest);
     pthread_mutex_lock(&d->lock);
     s->handed--;
     pthread_mutex_unlock(&d->lock);
@@ -388,12 +381,13 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
     report_mishap(d, "dropped", client, why);
 }
 
-fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
-                              size_t size)
+fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, fli_incoming **answer, char *sentence, size_t size)
 {
-    uint64_t number = number_of(answer, n);
-    fli_digest digest = digest_of(answer, n);
-    fl_status s = hand_in(d, client, answer, n, &digest);
+    size_t n;
+    const unsigned char *front = fli_incoming_front(*answer, &n);
+    uint64_t number = fli_packet_number(front, n);
+    fli_digest digest = digest_of(front, n);
+    fl_status s = hand_in(d, client, answer, number, &digest);
     if (!s) return FL_OK;
     fli_snprintf(sentence, size, "%s", fl_server_error(d->spec.server));
     if (s == FL_EMISMATCH && was_taken(d, client, number, &digest, sentence, size)) return FL_OK;
@@ -554,7 +548,7 @@ static void post_next_ask(fli_dispatch *d)
         return;
     }
     p->packet = packet;
-    p->number = number_of(packet.front, sizeof packet.front);
+    p->number = fli_packet_number(packet.front, sizeof packet.front);
     atomic_init(&p->users, 1);
     post(d, client, p);
 }

@@ -99,9 +99,8 @@ fli_posted_ask *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
  * is not woken. */
 int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *waiter);
 
-/* As fl_server_answer; the same answer again is taken again, another one to the same ask is not: FL_EMISMATCH. */
-fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
-                              size_t size);
+/* As fli_server_answer; the same answer again is taken again, another one to the same ask is not: FL_EMISMATCH. */
+fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, fli_incoming **answer, char *sentence, size_t size);
 /* The client will not answer that ask. FL_EMISMATCH: that is not what it was asked. 0: it will not have the terms, and
  * goes; that is noted, and it is waited for like any client that is away. */
 fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason);
