@@ -704,8 +704,7 @@ static void exchange_save(const fli_space *s, const fli_algo *a, const fli_excha
     fli_save_bytes(out, ask, sizeof ask);
     fli_save_count(out, there != 0);
     if (!there) return;
-    fli_save_vectors(s, x->up.vec, fli_parts_vectors(a->up), out);
-    fli_save_reals(x->up.num, fli_parts_numbers(a->up), out);
+    fli_save_message(s, &x->up, fli_parts_vectors(a->up), fli_parts_numbers(a->up), out);
     fli_outcome_write(x, outcome);
     fli_save_bytes(out, outcome, sizeof outcome);
 }
@@ -756,8 +755,7 @@ static int exchange_load(fl_ctx *ctx, const fli_space *s, const fli_algo *a, siz
         fli_loader_refuse(in, "does not fit into memory");
         return 0;
     }
-    fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
-    fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
+    fli_load_message(s, &x->up, fli_parts_vectors(a->up), fli_parts_numbers(a->up), in);
     fli_load_bytes(in, outcome, sizeof outcome);
     if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn has an impossible outcome");
     return 1;

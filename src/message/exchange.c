@@ -195,3 +195,15 @@ void fli_load_reals(double *v, size_t count, fli_loader *in)
     fli_load_equal(in, count, "does not fit this run: the method has another number of scalars");
     fli_load_bytes(in, v, count * sizeof *v);
 }
+
+void fli_save_message(const fli_space *s, const fli_message *m, size_t vectors, size_t numbers, fli_saver *out)
+{
+    fli_save_vectors(s, m->vec, vectors, out);
+    fli_save_reals(m->num, numbers, out);
+}
+
+void fli_load_message(const fli_space *s, fli_message *m, size_t vectors, size_t numbers, fli_loader *in)
+{
+    fli_load_vectors(s, m->vec, vectors, in);
+    fli_load_reals(m->num, numbers, in);
+}

@@ -101,6 +101,9 @@ void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fl
 void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in);
 void fli_save_reals(const double *v, size_t count, fli_saver *out);
 void fli_load_reals(double *v, size_t count, fli_loader *in);
+/* Of a message so many vectors and numbers, sent or not, behind their counts. */
+void fli_save_message(const fli_space *s, const fli_message *m, size_t vectors, size_t numbers, fli_saver *out);
+void fli_load_message(const fli_space *s, fli_message *m, size_t vectors, size_t numbers, fli_loader *in);
 
 /* ==== figures: measurements by clients ===================================================================== */
 

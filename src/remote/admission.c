@@ -102,20 +102,19 @@ fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange 
 {
     fli_wire w;
     fl_status s = FL_OK;
-    size_t first, upper = fli_model_upper(p->model);
     x->norm = 0;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FL_OK;
     fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
-    for (const fli_part *part = w.up; !s && part && part->name; part++) {
-        if (!fli_part_sent(part, w.moment)) continue;
+    for (fli_sent_parts at = fli_parts_walk(w.up, w.moment, p->model, NULL); !s && fli_parts_next(&at);) {
+        const fli_part *part = at.is.part;
         fli_space space = p->model->space;
-        space.n = fli_part_range(part, space.n, upper, &first);
+        space.n = at.is.count;
         if (part->what == FLI_NUMBER && x->ask.kind == FLI_ASK_TURN)
-            s = admit_numbers(part, x->up.num + part->at, fli_part_numbers(part), x);
+            s = admit_numbers(part, x->up.num + part->at, at.is.count, x);
         else if (part->what == FLI_NUMBER)
             s = x->ask.kind == FLI_ASK_FIGURES ? admit_figures(part, x->up.num, x) : FL_OK;
         else
-            s = admit_vector(a, part, &space, fli_at(space.ops, x->up.vec[part->at], first),
+            s = admit_vector(a, part, &space, fli_sent_place(&at.is, p->model, &x->up, NULL),
                              x->ask.kind == FLI_ASK_TURN, x);
     }
     return s;

@@ -149,6 +149,7 @@ enum { MOST_PARTS = 64, NAME = 128 };
 
 /* A message's parts as tensors; data: where they lie in the message. */
 typedef struct {
+    fli_sent_part part[MOST_PARTS];
     fli_tensor_entry entry[MOST_PARTS];
     char name[MOST_PARTS][NAME];
     size_t count;
@@ -165,39 +166,17 @@ static void name_part(tensors *t, const char *name)
     t->entry[t->count].name = t->name[t->count];
 }
 
-static void *place_of(const fli_part *p, const fli_model *m, const fli_message *from, void *start)
-{
-    size_t first;
-    if (p->what == FLI_START) return start;
-    if (p->what == FLI_NUMBER) return from->num + p->at;
-    fli_part_range(p, m->space.n, fli_model_upper(m), &first);
-    return fli_at(m->space.ops, from->vec[p->at], first);
-}
-
 static fl_status name_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m, tensors *out)
 {
-    size_t first;
     out->count = 0;
-    for (; parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment)) continue;
+    for (fli_sent_parts w = fli_parts_walk(parts, moment, m, NULL); fli_parts_next(&w); out->count++) {
         if (out->count == MOST_PARTS) return fli_fail(ctx, FL_ECONFIG, "a message has more than %d parts", MOST_PARTS);
-        int number = parts->what == FLI_NUMBER;
-        fli_tensor_entry *e = &out->entry[out->count];
-        *e = (fli_tensor_entry){.dtype = number || m->space.ops->size == sizeof(double) ? "F64" : "F32", .dims = 1};
-        e->shape[0] = number ? fli_part_numbers(parts) : fli_part_range(parts, m->space.n, fli_model_upper(m), &first);
-        name_part(out, parts->name);
-        out->count++;
+        out->part[out->count] = w.is;
+        out->entry[out->count] =
+            (fli_tensor_entry){.dtype = w.is.size == sizeof(double) ? "F64" : "F32", .dims = 1, .shape = {w.is.count}};
+        name_part(out, w.is.part->name);
     }
     return FL_OK;
-}
-
-/* Where the parts that were named lie in a message. */
-static void find_parts(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from, void *start,
-                       tensors *t)
-{
-    size_t i = 0;
-    for (; parts && parts->name; parts++)
-        if (fli_part_sent(parts, moment)) t->entry[i++].data = place_of(parts, m, from, start);
 }
 
 /* The message's parts, which are copied once, to where they stay: `before` bytes behind the start. */
@@ -207,7 +186,8 @@ static fl_status pack_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment,
     tensors t;
     void *bytes = NULL;
     fl_status s = name_parts(ctx, parts, moment, m, &t);
-    if (!s) find_parts(parts, moment, m, from, (void *)from->start, &t);
+    for (size_t i = 0; !s && i < t.count; i++)
+        t.entry[i].data = fli_sent_place(&t.part[i], m, from, (void *)from->start);
     fli_tensor_list list = {.tensor = t.entry, .tensors = t.count};
     if (!s) s = fli_safetensors_pack(ctx, &list, before, &bytes, &out->n);
     out->data = bytes;
@@ -227,17 +207,16 @@ static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors
 
 /* Parts that are a whole vector, in the packet's memory. What else a borrower is sent is copied to memory of its
  * own. */
-static fl_status place_parts(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
-                             const fli_safetensors *f, const tensors *t, fli_message *to)
+static fl_status place_parts(fl_ctx *ctx, const fli_model *m, const fli_safetensors *f, const tensors *t,
+                             fli_message *to)
 {
-    size_t size = m->space.ops->size, i = 0;
     int copies = 0;
-    for (; parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment)) continue;
-        const fli_tensor_entry *got = fli_safetensors_find(f, t->entry[i++].name);
-        if (parts->what == FLI_NUMBER) continue;
-        if (parts->what == FLI_WHOLE && !to->vec[parts->at] && (uintptr_t)got->data % size == 0)
-            to->vec[parts->at] = (void *)got->data;
+    for (size_t i = 0; i < t->count; i++) {
+        const fli_part *p = t->part[i].part;
+        const fli_tensor_entry *got = fli_safetensors_find(f, t->entry[i].name);
+        if (p->what == FLI_NUMBER) continue;
+        if (p->what == FLI_WHOLE && !to->vec[p->at] && (uintptr_t)got->data % t->part[i].size == 0)
+            to->vec[p->at] = (void *)got->data;
         else
             copies = 1;
     }
@@ -256,14 +235,9 @@ static fl_status read_parts(fl_ctx *ctx, const char *what, const fli_part *parts
     for (size_t i = 0; i < t.count && !s; i++) s = check_part(ctx, what, &f, &t.entry[i]);
     if (!s && f.tensors != t.count)
         s = fli_fail(ctx, FL_EFORMAT, "%s has %zu parts, but should have %zu", what, f.tensors, t.count);
-    if (!s && to->borrows) s = place_parts(ctx, parts, moment, m, &f, &t, to);
-    if (!s) find_parts(parts, moment, m, to, start, &t);
-    for (size_t i = 0; i < t.count && !s; i++) {
-        const fli_tensor_entry *got = fli_safetensors_find(&f, t.entry[i].name);
-        if (got->bytes && got->data != t.entry[i].data) memcpy((void *)t.entry[i].data, got->data, got->bytes);
-    }
-    for (; parts && parts->name && !s; parts++)
-        if (parts->what == FLI_START && fli_part_sent(parts, moment)) to->start = start;
+    if (!s && to->borrows) s = place_parts(ctx, m, &f, &t, to);
+    for (size_t i = 0; i < t.count && !s; i++)
+        fli_sent_read(&t.part[i], m, fli_safetensors_find(&f, t.entry[i].name)->data, to, start);
     fli_safetensors_fini(&f);
     return s;
 }

@@ -593,10 +593,9 @@ void fli_server_state_save(const fli_server_state *c, fli_saver *out)
     fli_save_count(out, c->started != 0);
     fli_save_count(out, c->uploads);
     fli_save_count(out, c->missed);
-    fli_save_vectors(&c->space, c->own.vec, fli_names_count(a->server), out);
-    fli_save_reals(c->own.num, a->server_scalars, out);
-    fli_save_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), out); /* an asynchronous step may be half done */
-    fli_save_reals(c->sums.num, a->scalar_sums, out);
+    fli_save_message(&c->space, &c->own, fli_names_count(a->server), a->server_scalars, out);
+    /* an asynchronous step may be half done */
+    fli_save_message(&c->space, &c->sums, fli_names_count(a->sums), a->scalar_sums, out);
     fli_save_reals(c->moves, c->remembered, out);
     fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
     if (c->shown) fli_save_bytes(out, c->shown, c->setup->clients / 8 + 1);
@@ -609,10 +608,8 @@ void fli_server_state_load(fli_server_state *c, fli_loader *in)
     c->started = (int)fli_load_count(in, 1);
     c->uploads = (size_t)fli_load_count(in, SIZE_MAX);
     c->missed = (size_t)fli_load_count(in, c->uploads);
-    fli_load_vectors(&c->space, c->own.vec, fli_names_count(a->server), in);
-    fli_load_reals(c->own.num, a->server_scalars, in);
-    fli_load_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), in);
-    fli_load_reals(c->sums.num, a->scalar_sums, in);
+    fli_load_message(&c->space, &c->own, fli_names_count(a->server), a->server_scalars, in);
+    fli_load_message(&c->space, &c->sums, fli_names_count(a->sums), a->scalar_sums, in);
     fli_load_reals(c->moves, c->remembered, in);
     fli_load_vectors(&c->space, &c->start, c->start != NULL, in);
     if (c->shown) fli_load_bytes(in, c->shown, c->setup->clients / 8 + 1);
