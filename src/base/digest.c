@@ -62,8 +62,8 @@ uint32_t fli_crc32c_more(uint32_t crc, const void *p, size_t n) { return fli_crc
 
 uint32_t fli_crc32c(const void *p, size_t n) { return fli_crc32c_more(0, p, n); }
 
-/* Bits are coefficients: the highest is that of x^0. A byte that follows multiplies the remainder of what came before it
- * by x^8. */
+/* Bits are coefficients: the highest is that of x^0. A byte that follows multiplies the remainder of what came before
+ * it by x^8. */
 static uint32_t times(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;

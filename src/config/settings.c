@@ -638,8 +638,8 @@ static void print_keys(fli_text *t, const fli_key *rows, const void *bound, cons
     }
 }
 
-/* Without the keys of `server` that are of one process alone: what is told to clients, and what a checkpoint must equal,
- * stays as it was before there were any. */
+/* `server`: the rows of that section to print. Without those of one process alone, what is told to clients, and what a
+ * checkpoint must equal, stays as it was before there were any. */
 static void print_sections(fli_text *t, const fli_settings *s, const fli_key *server)
 {
     print_keys(t, top_keys, &s->top, "");

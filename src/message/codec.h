@@ -13,8 +13,8 @@ typedef struct {
 
 /* ==== the parts of a message ================================================================================ */
 
-/* A part that a message of some moment sends, or what of it lies in a range. Whatever a message becomes (bytes one after
- * the other, tensors of a packet, what is checked at the door), it is walked through by this. */
+/* A part that a message of some moment sends, or what of it lies in a range. Bytes one after the other, tensors of a
+ * packet and the checks of what arrives all go by this walk. */
 typedef struct {
     const fli_part *part;
     size_t first, count; /* elements of its vector, from that one on; or numbers */

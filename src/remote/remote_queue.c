@@ -279,8 +279,8 @@ static void release(fli_remote_queue *q, queued_ask *a, ask_progress now)
     pthread_cond_broadcast(&q->moved);
 }
 
-/* The body of an ask, with a user more: the one that an earlier ask of the batch was given, if it is the same. A carrier
- * has the ask in hand, so its batch and what it sends stay. */
+/* The body of an ask, with a user more: the one that an earlier ask of the batch was given, if it is the same. A
+ * carrier has the ask in hand, so its batch and what it sends stay. */
 static fl_status body_of(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, fli_shared_body **out)
 {
     const fli_ask *ask = &a->x->ask;
