@@ -7,6 +7,7 @@
  * own and speaks the whole protocol. One fl_client works, once: its answer, under each client's own name and number, is
  * what all of them send from then on. So the time is that of the server and of the protocol, and not of training.
  * net_load.sh starts both and prints the table. */
+#include "base/bytes.h"
 #include "remote/packet.h"
 #include "fedloom_halves.h"
 #include "net/common/protocol.h"
@@ -25,6 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
+enum {
+    FRONT = 32, /* bytes of a packet that are a client's own: up to its number and client */
+    CHECKSUM_AT = 12,
+    CHECKED_AT = 16,
+    NUMBER_AT = 16,
+    CLIENT_AT = 24
+};
 enum { SAMPLES = 16, DIM = 784, CLASSES = 10, HEAD = 80, WAIT = 55, LINES = 10, GROUP = 64 };
 
 typedef enum { JOINING, TERMS, ASKING, ANSWERING, OVER } stage;
@@ -45,8 +53,9 @@ typedef struct {
     stage stage;
     uint32_t index; /* of its name */
     unsigned tries;
-    fl_bytes answer;
-    unsigned char *body; /* of what the server says: its beginning, or all of it */
+    unsigned char front[FRONT]; /* of its answer, which goes on as everybody's does */
+    size_t sent;                /* of the answer */
+    unsigned char *body;        /* of what the server says: its beginning, or all of it */
     size_t n, kept, room;
 } worker;
 
@@ -63,11 +72,14 @@ struct load {
     fl_config *cfg;
     fl_client *client;
     fl_bytes card, model; /* model: an answer that all others are made of */
+    uint32_t checksum;    /* of what it has behind its front */
     int accepted;         /* somebody's terms, */
     uint32_t works;       /* and whose: it makes everybody's answer */
     size_t joined, over, answers, failures, said;
     double bytes_up, bytes_down, begun, first, last;
     double rss_begin, rss_joined, rss_last, rss_most;
+    double cpu_joined, cpu_last; /* seconds of the server's processors */
+    double rss_peak;
 };
 
 static double now(void)
@@ -83,18 +95,20 @@ static void die(const char *what, const char *why)
     exit(1);
 }
 
-/* MB that the server has in memory. */
-static double server_rss(long pid)
+/* MB that the server has in memory, or has had at most. */
+static double server_memory(long pid, const char *what)
 {
     char path[64], line[256];
     double kb = 0;
     snprintf(path, sizeof path, "/proc/%ld/status", pid);
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "VmRSS:", 6)) kb = strtod(line + 6, NULL);
+        if (!strncmp(line, what, strlen(what))) kb = strtod(line + strlen(what), NULL);
     if (f) fclose(f);
     return kb / 1000;
 }
+
+static double server_rss(long pid) { return server_memory(pid, "VmRSS:"); }
 
 /* Seconds of processor time that a process has had. */
 static double cpu_seconds(long pid)
@@ -144,22 +158,19 @@ static void work(load *l, const worker *w)
     fl_bytes_free(&ask);
 }
 
-static uint64_t number_in(const unsigned char *at, size_t bytes)
-{
-    uint64_t v = 0;
-    while (bytes--) v = v << 8 | at[bytes];
-    return v;
-}
-
+/* Only the front is copied, and its checksum joined with that of the rest, so that the generator takes little of the
+ * machine that it shares with the server. */
 static void make_answer(load *l, worker *w)
 {
-    fli_packet p;
-    if (!l->model.n) work(l, w);
-    if (fli_packet_read(l->ctx, FLI_PACKET_ANSWER, l->model.data, l->model.n, &p)) die("answer", fl_ctx_error(l->ctx));
-    p.number = number_in(w->body + 16, 8);
-    p.client = (uint32_t)number_in(w->body + 24, 4);
-    fl_bytes_free(&w->answer);
-    if (fli_packet_write(l->ctx, &p, &w->answer)) die("an answer", fl_ctx_error(l->ctx));
+    if (!l->model.n) {
+        work(l, w);
+        l->checksum = fli_crc32c(l->model.data + FRONT, l->model.n - FRONT);
+    }
+    memcpy(w->front, l->model.data, FRONT);
+    memcpy(w->front + NUMBER_AT, w->body + NUMBER_AT, 8);
+    memcpy(w->front + CLIENT_AT, w->body + CLIENT_AT, 4);
+    uint32_t crc = fli_crc32c_more(fli_crc32c(w->front, CHECKSUM_AT), w->front + CHECKED_AT, FRONT - CHECKED_AT);
+    fli_put_u64(w->front + CHECKSUM_AT, fli_crc32c_joined(crc, l->checksum, l->model.n - FRONT), 4);
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------------ */
@@ -179,17 +190,36 @@ static size_t take(char *piece, size_t size, size_t n, void *worker_)
     return more;
 }
 
+/* CURLOPT_READFUNCTION: the card, or the answer. */
+static size_t give(char *piece, size_t size, size_t n, void *worker_)
+{
+    worker *w = worker_;
+    const load *l = w->group->load;
+    const fl_bytes *all = w->stage == JOINING ? &l->card : &l->model;
+    size_t room = size * n, at = w->sent, end = w->stage == ANSWERING && at < FRONT ? FRONT : all->n;
+    size_t more = end - at < room ? end - at : room;
+    memcpy(piece, w->stage == ANSWERING && at < FRONT ? w->front + at : all->data + at, more);
+    w->sent += more;
+    return more;
+}
+
+static int rewind_to(void *worker_, curl_off_t offset, int origin)
+{
+    if (origin == SEEK_SET) ((worker *)worker_)->sent = (size_t)offset;
+    return origin == SEEK_SET ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
+}
+
 static void request(load *l, worker *w)
 {
     static const char *const paths[] = {FLI_NET_JOIN, FLI_NET_TERMS, FLI_NET_ASK, FLI_NET_ANSWER};
     char url[300];
-    const fl_bytes *send = w->stage == JOINING ? &l->card : w->stage == ANSWERING ? &w->answer : NULL;
+    const fl_bytes *send = w->stage == JOINING ? &l->card : w->stage == ANSWERING ? &l->model : NULL;
     int whole = (w->stage == TERMS && !l->accepted) || (w->stage == ASKING && !l->model.n);
     snprintf(url, sizeof url, send ? "%s%s" : "%s%s?wait=%d", l->url, paths[w->stage], (int)WAIT);
     curl_easy_setopt(w->easy, CURLOPT_URL, url);
     if (send) {
         curl_easy_setopt(w->easy, CURLOPT_POST, 1L);
-        curl_easy_setopt(w->easy, CURLOPT_POSTFIELDS, send->data);
+        w->sent = 0;
         curl_easy_setopt(w->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)send->n);
     } else {
         curl_easy_setopt(w->easy, CURLOPT_HTTPGET, 1L);
@@ -216,6 +246,12 @@ static void open_worker(load *l, worker *w, uint32_t index)
     curl_easy_setopt(w->easy, CURLOPT_PRIVATE, w);
     curl_easy_setopt(w->easy, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(w->easy, CURLOPT_WRITEDATA, w);
+    curl_easy_setopt(w->easy, CURLOPT_READFUNCTION, give);
+    curl_easy_setopt(w->easy, CURLOPT_READDATA, w);
+    curl_easy_setopt(w->easy, CURLOPT_SEEKFUNCTION, rewind_to);
+    curl_easy_setopt(w->easy, CURLOPT_SEEKDATA, w);
+    curl_easy_setopt(w->easy, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 18);
+    curl_easy_setopt(w->easy, CURLOPT_BUFFERSIZE, 1L << 18);
     curl_easy_setopt(w->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(w->easy, CURLOPT_TIMEOUT, 300L);
     if (!l->certs) return;
@@ -276,6 +312,7 @@ static void note_joined(load *l)
            l->rss_joined, 1000 * (l->rss_joined - l->rss_begin) / (double)l->clients);
     fflush(stdout);
     l->bytes_up = l->bytes_down = 0;
+    l->cpu_joined = cpu_seconds(l->server);
     l->first = now();
 }
 
@@ -313,6 +350,10 @@ static void move_on(load *l, worker *w, long code)
         if (code != 200) l->failures++;
         l->answers++;
         l->last = now();
+        if (l->answers == l->per_round * l->rounds) {
+            l->cpu_last = cpu_seconds(l->server);
+            l->rss_peak = server_memory(l->server, "VmHWM:");
+        }
         say_progress(l);
         w->stage = ASKING;
         break;
@@ -539,15 +580,16 @@ static void say_result(load *l)
            "said again\n",
            l->certs ? "TLS" : "plain", l->clients, l->per_round, rounds, seconds, l->over, l->clients, l->failures);
     printf("  rounds per minute            %10.1f\n", 60 * rounds / seconds);
+    printf("  server, CPU per client turn  %10.2f ms\n", 1e3 * (l->cpu_last - l->cpu_joined) / (double)l->answers);
     printf("  bytes per round              %10.1f MB (%.1f MB up, %.1f MB down)\n", bytes / 1e6,
            l->bytes_up / rounds / 1e6, l->bytes_down / rounds / 1e6);
     printf("  a connection on this machine %10.0f MB/s, %.0f rounds per minute\n", per_second / 1e6,
            60 * per_second / bytes);
     printf("  share of it                  %10.2f\n", bytes * rounds / seconds / per_second);
     printf(
-        "  server RSS                   %10.1f MB at its start, %.1f with all clients, %.1f at most in rounds, %.1f at "
-        "the end\n",
-        l->rss_begin, l->rss_joined, l->rss_most, l->rss_last);
+        "  server RSS                   %10.1f MB at its start, %.1f with all clients, %.1f after a round, %.1f at the "
+        "end; %.1f at most\n",
+        l->rss_begin, l->rss_joined, l->rss_most, l->rss_last, l->rss_peak);
 }
 
 int main(int argc, char **argv)

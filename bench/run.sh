@@ -23,6 +23,10 @@ echo "What threads gain: rounds of 100 clients, beside SGEMMs of the same shapes
 "$here/scaling.sh" "$build" "$(nproc)" 1 | tail -n +2
 
 echo
+echo "A server that absorbs uploads, ten of 10 million f32 parameters (aim: at least half as fast as they are copied)"
+"$build/bench/bench_absorb"
+
+echo
 echo "Measuring after every round, as a share of the run (aim: under 10%; the test set alone is 13% of the operations of metrics-mnist)"
 for what in metrics-mnist metrics-synthetic; do
     for _ in 1 2 3; do "$fed" "$here/$what.yaml"; done | sort -n | head -1 |

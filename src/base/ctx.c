@@ -160,18 +160,21 @@ static int there_is(double bytes)
     return bytes < SMALL || bytes <= fli_limit_memory().bytes;
 }
 
-void *fli_alloc(fl_ctx *ctx, size_t count, size_t size)
+static void *allocate(fl_ctx *ctx, size_t count, size_t size, int clear)
 {
     void *p = NULL;
     if (!wants_failure(ctx) && (!size || count <= (PTRDIFF_MAX - ALIGN) / size) &&
         there_is((double)count * (double)size)) {
         size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
         p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
-        if (p) return memset(p, 0, bytes ? bytes : ALIGN);
+        if (p) return clear ? memset(p, 0, bytes ? bytes : ALIGN) : p;
     }
     fli_fail(ctx, FL_ENOMEM, "out of memory: no room for %zu x %zu bytes", count, size);
     return NULL;
 }
+
+void *fli_alloc(fl_ctx *ctx, size_t count, size_t size) { return allocate(ctx, count, size, 1); }
+void *fli_alloc_unset(fl_ctx *ctx, size_t count, size_t size) { return allocate(ctx, count, size, 0); }
 
 fl_status fli_grow(fl_ctx *ctx, void **p, size_t old, size_t count, size_t size)
 {

@@ -38,6 +38,8 @@ void fli_ctx_follow(fl_ctx *ctx, fl_ctx *other);
 /* Zeroed memory for count * size bytes, aligned to 64; NULL with the error set when there is none (or the product
  * overflows). Never returns NULL for 0 bytes. Release with fli_free. */
 void *fli_alloc(fl_ctx *ctx, size_t count, size_t size);
+/* Not zeros, for memory that is written before it is read: where much of it is never used, it takes none. */
+void *fli_alloc_unset(fl_ctx *ctx, size_t count, size_t size);
 /* Grows *p (allocated by fli_alloc, or NULL) from `old` to `count` elements, keeping the contents, zeroing the rest. */
 fl_status fli_grow(fl_ctx *ctx, void **p, size_t old, size_t count, size_t size);
 void fli_free(void *p);

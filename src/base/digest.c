@@ -62,6 +62,26 @@ uint32_t fli_crc32c_more(uint32_t crc, const void *p, size_t n) { return fli_crc
 
 uint32_t fli_crc32c(const void *p, size_t n) { return fli_crc32c_more(0, p, n); }
 
+/* Bits are coefficients: the highest is that of x^0. A byte that follows multiplies the remainder of what came before
+ * it by x^8. */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+        if (a & bit) product ^= b;
+        b = b & 1 ? b >> 1 ^ 0x82F63B78 : b >> 1;
+    }
+    return product;
+}
+
+uint32_t fli_crc32c_joined(uint32_t first, uint32_t second, size_t n)
+{
+    uint32_t power = 1u << 31, square = 1u << 23; /* 1, and x^8 to the power of 1, 2, 4, ... */
+    for (; n; n >>= 1, square = times(square, square))
+        if (n & 1) power = times(power, square);
+    return times(power, first) ^ second;
+}
+
 /* ==== SHA-256 =============================================================================================== */
 
 void fli_hash_init(fli_hash *h) { sha256_init(h); }

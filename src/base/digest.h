@@ -16,7 +16,9 @@ uint32_t fli_crc32c(const void *p, size_t n);
 /* Goes on from the checksum of what came before; 0 at the beginning. By the processor's instruction where it has one.
  * */
 uint32_t fli_crc32c_more(uint32_t crc, const void *p, size_t n);
-/* The same on any processor: for the above, and its tests. */
+/* Of two pieces one behind the other, given the checksum of each; the second one has n bytes. */
+uint32_t fli_crc32c_joined(uint32_t first, uint32_t second, size_t n);
+/* fli_crc32c_more on any processor: for the above, and its tests. */
 uint32_t fli_crc32c_by_tables(uint32_t crc, const void *p, size_t n);
 
 /* ==== SHA-256 =============================================================================================== */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -50,6 +51,20 @@ int fli_fd_high(int fd)
 }
 
 int fli_fd_open(const char *path, int flags, mode_t mode) { return fli_fd_high(open(path, flags | O_CLOEXEC, mode)); }
+
+/* It never had a name or, where the file system knows no such thing, loses it at once. Nobody else can come to write to
+ * it: programs that are started from here do not inherit it, and what is printed cannot land in it. */
+int fli_fd_unnamed(const char *folder)
+{
+    char name[4096];
+    int fd = fli_fd_open(folder, O_TMPFILE | O_RDWR | O_EXCL, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+    int n = snprintf(name, sizeof name, "%s/fedloom-XXXXXX", folder);
+    if (n < 0 || (size_t)n >= sizeof name) return errno = ENAMETOOLONG, -1;
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0) unlink(name);
+    return fli_fd_high(fd);
+}
 
 FILE *fli_file_open_mode(const char *path, int flags, mode_t mode)
 {

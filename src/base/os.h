@@ -23,6 +23,8 @@ int fli_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
 int fli_fd_open(const char *path, int flags, mode_t mode);
 FILE *fli_file_open(const char *path, int flags);
 FILE *fli_file_open_mode(const char *path, int flags, mode_t mode);
+/* A file for reading and writing in this folder that has no name, and so ends with the process. */
+int fli_fd_unnamed(const char *folder);
 /* The same file behind a descriptor from 3 on; closes the one given if it was lower. Passes -1 on. */
 int fli_fd_high(int fd);
 

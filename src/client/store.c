@@ -19,33 +19,19 @@ struct fli_spill {
     int fd;
 };
 
-/* A file that never had a name or, where the file system knows no such thing, one that loses it at once. Nobody else
- * can come to write to it: programs that are started from here do not inherit it, and what is printed cannot land in
- * it. */
-static int open_unnamed(const char *folder, char *name)
-{
-    int fd = fli_fd_open(folder, O_TMPFILE | O_RDWR | O_EXCL, 0600);
-    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
-    fd = mkostemp(name, O_CLOEXEC);
-    if (fd >= 0) unlink(name);
-    return fli_fd_high(fd);
-}
-
 fl_status fli_spill_new(fl_ctx *ctx, const char *folder, size_t bytes, fli_spill **out)
 {
     fl_status status = FL_ENOMEM;
     fli_spill *s = fli_alloc(ctx, 1, sizeof *s);
-    char *name = fli_strf(ctx, "%s/fedloom-XXXXXX", folder);
-    if (!s || !name || !(s->folder = fli_strdup(ctx, folder))) goto done;
+    if (!s || !(s->folder = fli_strdup(ctx, folder))) goto done;
     s->ctx = ctx;
     s->bytes = bytes;
-    s->fd = open_unnamed(folder, name);
+    s->fd = fli_fd_unnamed(folder);
     status = s->fd < 0 ? fli_fail(ctx, FL_EIO, "%s: no file for client state can be created here: %s", folder,
                                   strerror(errno))
                        : FL_OK;
     if (!status) *out = s;
 done:
-    fli_free(name);
     if (status && s) {
         fli_free(s->folder);
         fli_free(s);

@@ -238,7 +238,12 @@ static const fl_key bilevel_keys[] = {
     FLI_KEY_END,
 };
 
+enum { OWN_OF_SERVER = 1 }; /* keys, the first ones, of the process alone */
 static const fl_key server_keys[] = {
+    FLI_KEY_SIZE(fli_admission, memory, "auto",
+                 "memory for uploads of a round; those beyond it go to a temporary file (in $TMPDIR, or beside output) "
+                 "and are read from there piece by piece; auto: a quarter of what this process can have; results do "
+                 "not depend on it"),
     FLI_KEY_REAL(fli_admission, deadline, "0", 0, FLI_NO_MAX,
                  "real seconds that a server waits for answers; then a round goes on without those who are late, as if "
                  "they had not been invited; of methods that need everybody the run ends; 0: as long as it takes"),
@@ -635,7 +640,9 @@ static void print_keys(fli_text *t, const fl_key *rows, const void *bound, const
     }
 }
 
-void fli_settings_print(fli_text *t, const fli_settings *s)
+/* `server`: the rows of that section to print. Without those of one process alone, what is told to clients, and what a
+ * checkpoint must equal, stays as it was before there were any. */
+static void print_sections(fli_text *t, const fli_settings *s, const fl_key *server)
 {
     print_keys(t, top_keys, &s->top, "");
     for (size_t i = 0; i < SECTIONS; i++) {
@@ -646,9 +653,11 @@ void fli_settings_print(fli_text *t, const fli_settings *s)
             fli_text_addf(t, "  kind: %s\n", c->item.name);
             print_keys(t, c->item.keys, c->params, "  ");
         }
-        print_keys(t, sec->keys, (const char *)s + sec->offset, "  ");
+        print_keys(t, sec->keys == server_keys ? server : sec->keys, (const char *)s + sec->offset, "  ");
     }
 }
+
+void fli_settings_print(fli_text *t, const fli_settings *s) { print_sections(t, s, server_keys); }
 
 void fli_settings_print_kind(fli_text *t, const fli_choice *c) { print_keys(t, c->item.keys, c->params, ""); }
 
@@ -662,7 +671,7 @@ void fli_settings_print_essence(fli_text *t, const fli_settings *s)
     plain.top.output_model = 1;
     plain.server = (fli_admission){.wait_for = 1};
     fli_item_find(fli_kind_find("executor"), "threads", &plain.executor.item);
-    fli_settings_print(t, &plain);
+    print_sections(t, &plain, server_keys + OWN_OF_SERVER);
 }
 
 void fli_settings_help(fli_text *t)

@@ -493,7 +493,7 @@ static fl_status take_answer(fli_async *a, flight *f)
     if (f->x.status) return drop_client(a, f);
     note_answer(a, f);
     a->real.lost = 0;
-    return FL_OK;
+    return fli_message_own(a->ctx, &a->space, &f->x.up); /* a checkpoint has all vectors */
 }
 
 /* Ranks go on, or end, together. They look at each other when nothing has come, or so much that all had a turn. */
@@ -704,8 +704,7 @@ static void exchange_save(const fl_space *s, const fl_method *a, const fli_excha
     fli_save_bytes(out, ask, sizeof ask);
     fli_save_count(out, there != 0);
     if (!there) return;
-    fli_save_vectors(s, x->up.vec, fli_parts_vectors(a->up), out);
-    fli_save_reals(x->up.num, fli_parts_numbers(a->up), out);
+    fli_save_message(s, &x->up, fli_parts_vectors(a->up), fli_parts_numbers(a->up), out);
     fli_outcome_write(x, outcome);
     fli_save_bytes(out, outcome, sizeof outcome);
 }
@@ -743,7 +742,8 @@ void fli_async_save(fli_async *a, fli_saver *out)
     }
 }
 
-static int exchange_load(const fl_space *s, const fl_method *a, size_t clients, fli_exchange *x, fli_loader *in)
+static int exchange_load(fl_ctx *ctx, const fl_space *s, const fl_method *a, size_t clients, fli_exchange *x,
+                         fli_loader *in)
 {
     unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
     fli_load_bytes(in, ask, sizeof ask);
@@ -751,8 +751,11 @@ static int exchange_load(const fl_space *s, const fl_method *a, size_t clients, 
     if (fli_ask_wrong(&x->ask, clients) || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1)
         fli_loader_refuse(in, "does not fit this run: a client has an impossible task");
     if (!fli_load_count(in, 1)) return 0;
-    fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
-    fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
+    if (fli_message_own(ctx, s, &x->up)) {
+        fli_loader_refuse(in, "does not fit into memory");
+        return 0;
+    }
+    fli_load_message(s, &x->up, fli_parts_vectors(a->up), fli_parts_numbers(a->up), in);
     fli_load_bytes(in, outcome, sizeof outcome);
     if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn has an impossible outcome");
     return 1;
@@ -760,7 +763,7 @@ static int exchange_load(const fl_space *s, const fl_method *a, size_t clients, 
 
 static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
-    f->worked = exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
+    f->worked = exchange_load(a->ctx, &a->space, a->algo, a->spec.clients, &f->x, in);
     f->version = f->read = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);

@@ -265,7 +265,10 @@ fl_status fli_exec_status(const fli_exec *e)
 
 fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
 {
-    return fli_upload_init(e->ctx, &e->space, e->setup->algo, up);
+    const fl_method *a = e->setup->algo;
+    if (e->executor->lends && !e->space.place)
+        return fli_message_borrower(e->ctx, fli_parts_vectors(a->up), fli_parts_numbers(a->up), up);
+    return fli_upload_init(e->ctx, &e->space, a, up);
 }
 
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n, NULL); }

@@ -18,6 +18,7 @@ typedef struct {
 
 typedef struct fli_executor {
     const char *name, *title;
+    int lends; /* it brings uploads in memory of its own: an exchange needs none (fli_message_borrower) */
     int apart; /* clients keep their parts of a round's broadcasts each for itself, in this process */
     /* The clients, before their first turn. `workers` is borrowed. */
     fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_workers *workers, void **out);

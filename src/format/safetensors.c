@@ -152,7 +152,7 @@ fl_status fli_safetensors_pack(fl_ctx *ctx, const fli_tensor_list *list, size_t 
     fl_status s = make_header(ctx, list, &h);
     *bytes = NULL;
     *n = before + LENGTH + h.text.n + h.at;
-    if (!s && !(*bytes = fli_alloc(ctx, *n, 1))) s = FL_ENOMEM;
+    if (!s && !(*bytes = fli_alloc_unset(ctx, *n, 1))) s = FL_ENOMEM;
     if (!s) {
         uint64_t length = h.text.n;
         char *at = (char *)*bytes + before;

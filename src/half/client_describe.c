@@ -227,20 +227,16 @@ static void add_work(fli_text *t, const fl_ask *ask)
 /* What an answer would bring. */
 static void add_wanted(fli_text *t, const fl_client *c, const fli_received_ask *e)
 {
-    const fli_model *m = c->setup.model;
     int turn = e->x.ask.kind == FLI_ASK_TURN;
     if (!(e->x.ask.flags & FLI_ASK_REPLY)) {
         fli_text_add(t, "Its answer says how it went, and nothing else leaves.\n");
         return;
     }
     fli_text_add(t, "Its answer would have:\n");
-    for (const fl_part *p = e->parts.up; p && p->name; p++) {
-        size_t first, vector = fli_part_range(p, m->space.n, fli_model_upper(m), &first);
-        if (!fli_part_sent(p, e->parts.moment)) continue;
-        if (p->what == FL_PART_NUMBER)
-            fli_text_addf(t, "  %-28s %zu number(s): %s\n", p->name, fli_part_numbers(p), meaning(p, turn));
-        else
-            fli_text_addf(t, "  %-28s a vector of %zu: %s\n", p->name, vector, meaning(p, turn));
+    for (fli_sent_parts w = fli_parts_walk(e->parts.up, e->parts.moment, c->setup.model, NULL); fli_parts_next(&w);) {
+        const fl_part *p = w.is.part;
+        fli_text_addf(t, p->what == FL_PART_NUMBER ? "  %-28s %zu number(s): %s\n" : "  %-28s a vector of %zu: %s\n",
+                      p->name, w.is.count, meaning(p, turn));
     }
 }
 

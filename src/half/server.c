@@ -693,24 +693,56 @@ static fl_status run_end(fl_server *s, fl_ctx *ctx)
     return status ? fli_fail(ctx, status, "%s", s->why) : FL_EDONE;
 }
 
-fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_bytes *out)
+fl_status fli_server_next(fl_server *s, double seconds, uint32_t *client, int *found, fli_ask_packet *out)
 {
     fl_ctx *own = enter(s);
-    *out = (fl_bytes){NULL, 0};
+    *found = 0;
     fl_status status = check_begun(s, own, 0);
     if (!status) {
-        status = fli_remote_queue_next(s->remote.data.setup.remote_queue, own, seconds, client, out);
+        status = fli_remote_queue_next(s->remote.data.setup.remote_queue, own, seconds, client, found, out);
         if (status == FL_EDONE) status = run_end(s, own);
     }
     return leave(s, own, status);
 }
 
-fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_bytes *out)
+{
+    int found;
+    fli_ask_packet ask;
+    *out = (fl_bytes){NULL, 0};
+    fl_status status = fli_server_next(s, seconds, client, &found, &ask);
+    if (status || !found) return status;
+    fl_ctx *own = enter(s);
+    return leave(s, own, own ? fli_ask_join(own, &ask, out) : FL_ENOMEM);
+}
+
+fl_status fli_server_upload(fl_server *s, size_t n, fli_incoming **out)
+{
+    fl_ctx *own = enter(s);
+    *out = NULL;
+    fl_status status = check_begun(s, own, 0);
+    return leave(s, own, status ? status : fli_remote_queue_upload(s->remote.data.setup.remote_queue, own, n, out));
+}
+
+fl_status fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer)
 {
     fl_ctx *own = enter(s);
     fl_status status = check_begun(s, own, client);
     return leave(s, own,
-                 status ? status : fli_remote_queue_answer(s->remote.data.setup.remote_queue, own, client, answer, n));
+                 status ? status : fli_remote_queue_answer(s->remote.data.setup.remote_queue, own, client, answer));
+}
+
+fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+{
+    fli_incoming *upload;
+    fl_status status = fli_server_upload(s, n, &upload);
+    if (!status && fli_incoming_add(upload, answer, n)) {
+        fl_ctx *own = enter(s);
+        status = leave(s, own, own ? fli_fail(own, FL_EIO, "an upload cannot be written") : FL_ENOMEM);
+    }
+    if (!status) status = fli_server_answer(s, client, &upload);
+    fli_incoming_free(upload);
+    return status;
 }
 
 /* Whether there is a run, for questions whose answer is 0 before. */

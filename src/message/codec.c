@@ -2,34 +2,38 @@
 
 #include <string.h>
 
-/* The part's elements within the range: how many, and the first of them. */
-static size_t extent(const fl_part *p, const fli_model *m, fli_entries range, size_t *first)
+/* ==== the parts of a message ================================================================================ */
+
+fli_sent_parts fli_parts_walk(const fl_part *parts, unsigned moment, const fli_model *m, const fli_entries *range)
 {
-    if (p->what == FL_PART_NUMBER) return fli_part_numbers(p);
-    size_t count = fli_part_range(p, m->space.n, fli_model_upper(m), first), end = *first + count;
-    if (*first < range.from) *first = range.from;
+    return (fli_sent_parts){parts, moment, m, range ? *range : (fli_entries){0, m->space.n}, {0}};
+}
+
+/* The part's elements within the range. */
+static fli_sent_part within(const fl_part *p, const fli_model *m, fli_entries range)
+{
+    size_t first = 0;
+    if (p->what == FL_PART_NUMBER) return (fli_sent_part){p, 0, fli_part_numbers(p), sizeof(double)};
+    size_t count = fli_part_range(p, m->space.n, fli_model_upper(m), &first), end = first + count;
+    if (first < range.from) first = range.from;
     if (end > range.to) end = range.to;
-    return end > *first ? end - *first : 0;
+    return (fli_sent_part){p, first, end > first ? end - first : 0, m->space.ops->size};
 }
 
-static size_t element(const fl_part *p, const fli_model *m)
+int fli_parts_next(fli_sent_parts *w)
 {
-    return p->what == FL_PART_NUMBER ? sizeof(double) : m->space.ops->size;
+    const fl_part *p = w->next;
+    while (p && p->name && !fli_part_sent(p, w->moment)) p++;
+    if (!p || !p->name) return 0;
+    w->is = within(p, w->model, w->range);
+    w->next = p + 1;
+    return 1;
 }
 
-size_t fli_wire_slice_bytes(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range)
+void *fli_sent_place(const fli_sent_part *p, const fli_model *m, const fli_message *message, void *start)
 {
-    size_t bytes = 0, first;
-    for (; parts && parts->name; parts++)
-        if (fli_part_sent(parts, moment)) bytes += extent(parts, m, range, &first) * element(parts, m);
-    return bytes;
-}
-
-static fli_entries whole(const fli_model *m) { return (fli_entries){0, m->space.n}; }
-
-size_t fli_wire_bytes(const fl_part *parts, unsigned moment, const fli_model *m)
-{
-    return fli_wire_slice_bytes(parts, moment, m, whole(m));
+    if (p->part->what == FL_PART_NUMBER) return message->num + p->part->at;
+    return fli_at(m->space.ops, p->part->what == FL_PART_START ? start : message->vec[p->part->at], p->first);
 }
 
 /* Elements of `size` bytes, from this machine's order to little-endian or back. */
@@ -44,51 +48,67 @@ static void copy(void *to, const void *from, size_t bytes, size_t size)
 #endif
 }
 
-/* Where a part's elements from `first` on lie in a message. */
-static void *place(const fl_part *p, const fli_model *m, const fli_message *message, size_t first)
+/* Whether the part lies in the memory of the place, which alone can read and write it. */
+static int at_place(const fli_sent_part *p, const fli_message *message)
 {
-    return p->what == FL_PART_NUMBER ? (void *)(message->num + p->at)
-                                     : fli_at(m->space.ops, message->vec[p->at], first);
+    return message->place && p->part->what != FL_PART_NUMBER && p->part->what != FL_PART_START;
 }
 
-/* Whether the part lies in the memory of the place, which alone can read and write it. */
-static int at_place(const fl_part *p, const fli_message *message)
+void fli_sent_write(const fli_sent_part *p, const fli_model *m, const fli_message *from, void *out)
 {
-    return message->place && p->what != FL_PART_NUMBER && p->what != FL_PART_START;
+    size_t bytes = fli_sent_bytes(p);
+    if (!bytes) return;
+    const void *place = fli_sent_place(p, m, from, (void *)from->start);
+    if (at_place(p, from))
+        fli_vector_read(&(fl_space){.place = from->place}, bytes, place, out);
+    else
+        copy(out, place, bytes, p->size);
+}
+
+void fli_sent_read(const fli_sent_part *p, const fli_model *m, const void *in, fli_message *to, void *start)
+{
+    size_t bytes = fli_sent_bytes(p);
+    if (p->part->what == FL_PART_START) to->start = start;
+    if (!bytes) return;
+    void *place = fli_sent_place(p, m, to, start);
+    if (at_place(p, to))
+        fli_vector_write(&(fl_space){.place = to->place}, bytes, in, place);
+    else if (place != in)
+        copy(place, in, bytes, p->size);
+}
+
+/* ==== bytes, one part after the other ======================================================================= */
+
+size_t fli_wire_slice_bytes(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range)
+{
+    size_t bytes = 0;
+    for (fli_sent_parts w = fli_parts_walk(parts, moment, m, &range); fli_parts_next(&w);)
+        bytes += fli_sent_bytes(&w.is);
+    return bytes;
+}
+
+static fli_entries whole(const fli_model *m) { return (fli_entries){0, m->space.n}; }
+
+size_t fli_wire_bytes(const fl_part *parts, unsigned moment, const fli_model *m)
+{
+    return fli_wire_slice_bytes(parts, moment, m, whole(m));
 }
 
 void fli_wire_slice_write(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                           const fli_message *from, unsigned char *out)
 {
-    for (size_t first = 0; parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment)) continue;
-        size_t size = element(parts, m), bytes = extent(parts, m, range, &first) * size;
-        if (!bytes) continue;
-        if (parts->what == FL_PART_START)
-            copy(out, fli_cat(m->space.ops, from->start, first), bytes, size);
-        else if (at_place(parts, from))
-            fli_vector_read(&(fl_space){.place = from->place}, bytes, place(parts, m, from, first), out);
-        else
-            copy(out, place(parts, m, from, first), bytes, size);
-        out += bytes;
+    for (fli_sent_parts w = fli_parts_walk(parts, moment, m, &range); fli_parts_next(&w);) {
+        fli_sent_write(&w.is, m, from, out);
+        out += fli_sent_bytes(&w.is);
     }
 }
 
 void fli_wire_slice_read(const fl_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                          const unsigned char *in, fli_message *to, void *start)
 {
-    for (size_t first = 0; parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment)) continue;
-        size_t size = element(parts, m), bytes = extent(parts, m, range, &first) * size;
-        if (parts->what == FL_PART_START) to->start = start;
-        if (!bytes) continue;
-        if (parts->what == FL_PART_START)
-            copy(fli_at(m->space.ops, start, first), in, bytes, size);
-        else if (at_place(parts, to))
-            fli_vector_write(&(fl_space){.place = to->place}, bytes, in, place(parts, m, to, first));
-        else
-            copy(place(parts, m, to, first), in, bytes, size);
-        in += bytes;
+    for (fli_sent_parts w = fli_parts_walk(parts, moment, m, &range); fli_parts_next(&w);) {
+        fli_sent_read(&w.is, m, in, to, start);
+        in += fli_sent_bytes(&w.is);
     }
 }
 
@@ -96,10 +116,10 @@ fl_status fli_wire_slice_pieces(const fl_part *parts, unsigned moment, const fli
                                 const fli_message *of, fli_wire_piece *visit, void *arg)
 {
     fl_status s = FL_OK;
-    for (size_t first = 0; !s && parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment) || parts->what == FL_PART_NUMBER || parts->what == FL_PART_START) continue;
-        size_t bytes = extent(parts, m, range, &first) * element(parts, m);
-        if (bytes) s = visit(arg, place(parts, m, of, first), bytes);
+    for (fli_sent_parts w = fli_parts_walk(parts, moment, m, &range); !s && fli_parts_next(&w);) {
+        size_t bytes =
+            w.is.part->what == FL_PART_NUMBER || w.is.part->what == FL_PART_START ? 0 : fli_sent_bytes(&w.is);
+        if (bytes) s = visit(arg, fli_sent_place(&w.is, m, of, NULL), bytes);
     }
     return s;
 }

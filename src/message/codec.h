@@ -11,6 +11,37 @@ typedef struct {
     size_t from, to;
 } fli_entries;
 
+/* ==== the parts of a message ================================================================================ */
+
+/* A part that a message of some moment sends, or what of it lies in a range. Bytes one after the other, tensors of a
+ * packet and the checks of what arrives all go by this walk. */
+typedef struct {
+    const fl_part *part;
+    size_t first, count; /* elements of its vector, from that one on; or numbers */
+    size_t size;         /* bytes of an element */
+} fli_sent_part;
+
+typedef struct {
+    const fl_part *next;
+    unsigned moment;
+    const fli_model *model;
+    fli_entries range;
+    fli_sent_part is;
+} fli_sent_parts;
+
+/* Before the first of them; `range` NULL: whole vectors. */
+fli_sent_parts fli_parts_walk(const fl_part *parts, unsigned moment, const fli_model *m, const fli_entries *range);
+/* The next one is in w->is; 0: there is none. */
+int fli_parts_next(fli_sent_parts *w);
+/* Where it lies in a message; of the start model, in `start`. */
+void *fli_sent_place(const fli_sent_part *p, const fli_model *m, const fli_message *message, void *start);
+/* Into this many bytes, and back. */
+static inline size_t fli_sent_bytes(const fli_sent_part *p) { return p->count * p->size; }
+void fli_sent_write(const fli_sent_part *p, const fli_model *m, const fli_message *from, void *out);
+void fli_sent_read(const fli_sent_part *p, const fli_model *m, const void *in, fli_message *to, void *start);
+
+/* ==== bytes, one part after the other ======================================================================= */
+
 size_t fli_wire_bytes(const fl_part *parts, unsigned moment, const fli_model *m);
 
 /* The same for a range of the vectors' entries alone, with all numbers. */

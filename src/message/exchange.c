@@ -102,8 +102,38 @@ fl_status fli_message_init(fl_ctx *ctx, const fl_space *s, size_t vectors, size_
     return FL_ENOMEM;
 }
 
+fl_status fli_message_borrower(fl_ctx *ctx, size_t vectors, size_t numbers, fli_message *m)
+{
+    *m = (fli_message){.vec = fli_alloc(ctx, vectors + 1, sizeof *m->vec),
+                       .num = fli_alloc(ctx, numbers + 1, sizeof *m->num),
+                       .borrows = vectors};
+    if (m->vec && m->num) return FL_OK;
+    fli_message_fini(m);
+    return FL_ENOMEM;
+}
+
+fl_status fli_message_own(fl_ctx *ctx, const fl_space *s, fli_message *m)
+{
+    size_t stride = fli_vector_stride(s);
+    for (size_t i = 0; i < m->borrows; i++) {
+        if (m->vec[i]) continue;
+        if (!m->own && !(m->own = fli_alloc(ctx, m->borrows, stride))) return FL_ENOMEM;
+        m->vec[i] = (char *)m->own + i * stride;
+    }
+    return FL_OK;
+}
+
+void fli_message_return(fli_message *m)
+{
+    for (size_t i = 0; i < m->borrows; i++) m->vec[i] = NULL;
+    if (m->lent) m->lent->release(m->lent);
+    m->lent = NULL;
+}
+
 void fli_message_fini(fli_message *m)
 {
+    if (m->borrows) fli_message_return(m);
+    fli_free(m->own);
     if (m->vec) fli_vector_free(&(fl_space){.place = m->place}, m->vec[0]);
     fli_free(m->vec);
     fli_free(m->num);
@@ -164,4 +194,16 @@ void fli_load_reals(double *v, size_t count, fli_loader *in)
 {
     fli_load_equal(in, count, "does not fit this run: the method has another number of scalars");
     fli_load_bytes(in, v, count * sizeof *v);
+}
+
+void fli_save_message(const fl_space *s, const fli_message *m, size_t vectors, size_t numbers, fli_saver *out)
+{
+    fli_save_vectors(s, m->vec, vectors, out);
+    fli_save_reals(m->num, numbers, out);
+}
+
+void fli_load_message(const fl_space *s, fli_message *m, size_t vectors, size_t numbers, fli_loader *in)
+{
+    fli_load_vectors(s, m->vec, vectors, in);
+    fli_load_reals(m->num, numbers, in);
 }

@@ -40,6 +40,13 @@ void fli_load_piece(const fl_space *s, void *v, size_t bytes, fli_loader *in);
 
 /* ==== messages and exchanges =============================================================================== */
 
+/* Memory of whoever brings a message, in which its vectors lie until it is given back. */
+typedef struct fli_lent {
+    void (*release)(struct fli_lent *l);
+    /* These bytes, which may lie elsewhere, were read, and will not be soon again; NULL: that does not matter. */
+    void (*used)(struct fli_lent *l, const void *from, size_t bytes);
+} fli_lent;
+
 /* Vectors and numbers as the tables of parts number them. */
 typedef struct {
     void **vec;
@@ -48,6 +55,9 @@ typedef struct {
     const void *const *history; /* down, for a client: see fl_turn.history */
     uint64_t serial;            /* down: two messages of one serial are the same; 0: nothing is said of it */
     fli_place *place;           /* of the vectors, where fli_message_init has made them */
+    size_t borrows;             /* so many vectors, each NULL until it is lent or needed */
+    fli_lent *lent;
+    void *own; /* what was allocated for vectors that could not be lent */
 } fli_message;
 
 typedef struct {
@@ -70,6 +80,12 @@ typedef struct {
 /* A zeroed message with this many vectors, in one piece from vec[0] on, and numbers. */
 fl_status fli_message_init(fl_ctx *ctx, const fl_space *s, size_t vectors, size_t numbers, fli_message *m);
 void fli_message_fini(fli_message *m);
+/* A message without vectors: who brings one lends them, and sets lent. */
+fl_status fli_message_borrower(fl_ctx *ctx, size_t vectors, size_t numbers, fli_message *m);
+/* Memory of its own for the vectors that a borrower has not; zeros. Others have theirs. */
+fl_status fli_message_own(fl_ctx *ctx, const fl_space *s, fli_message *m);
+/* What was lent goes back; a borrower has no vectors then. */
+void fli_message_return(fli_message *m);
 /* Room for what a method's clients upload. */
 fl_status fli_upload_init(fl_ctx *ctx, const fl_space *s, const fl_method *a, fli_message *m);
 
@@ -83,6 +99,9 @@ void fli_save_vectors(const fl_space *s, void *const *vectors, size_t count, fli
 void fli_load_vectors(const fl_space *s, void *const *vectors, size_t count, fli_loader *in);
 void fli_save_reals(const double *v, size_t count, fli_saver *out);
 void fli_load_reals(double *v, size_t count, fli_loader *in);
+/* Of a message so many vectors and numbers, sent or not, behind their counts. */
+void fli_save_message(const fl_space *s, const fli_message *m, size_t vectors, size_t numbers, fli_saver *out);
+void fli_load_message(const fl_space *s, fli_message *m, size_t vectors, size_t numbers, fli_loader *in);
 
 /* ==== figures: measurements by clients ===================================================================== */
 

@@ -41,11 +41,30 @@ static double first_infinity(const fl_space *s, const void *v)
     return NAN;
 }
 
+/* fli_dot of a vector with itself, to the bit, of which only a piece needs to be in memory at a time. */
+static double square_in_pieces(const fl_space *s, const void *v, fli_lent *lent)
+{
+    enum { LANES = 16, PIECE = 4096, DROP = 1 << 20 }; /* lanes: those of the product in vec/cpu.c */
+    double lane[LANES] = {0}, rest = 0, values[PIECE];
+    size_t dropped = 0, whole = s->n - s->n % LANES;
+    for (size_t at = 0; at < s->n; at += PIECE) {
+        size_t n = s->n - at < PIECE ? s->n - at : PIECE;
+        s->ops->to_f64(n, fli_cat(s->ops, v, at), values);
+        for (size_t i = 0; i < n; i++) *(at + i < whole ? &lane[i % LANES] : &rest) += values[i] * values[i];
+        if (at + n - dropped < DROP && at + n < s->n) continue;
+        lent->used(lent, fli_cat(s->ops, v, dropped), (at + n - dropped) * s->ops->size);
+        dropped = at + n;
+    }
+    for (size_t i = 0; i < LANES; i++) rest += lane[i];
+    return rest;
+}
+
 /* One pass: a sum of squares that is finite has finite terms, and may otherwise just be too large. */
 static fl_status admit_vector(const fli_admission *a, const fl_part *part, const fl_space *s, void *v, int bounded,
                               fli_exchange *x)
 {
-    double square = fli_dot(s, v, v), norm = sqrt(square);
+    fli_lent *lent = x->up.lent && x->up.lent->used && !s->place ? x->up.lent : NULL;
+    double square = lent ? square_in_pieces(s, v, lent) : fli_dot(s, v, v), norm = sqrt(square);
     if (!isfinite(square) && !fli_finite(s, v)) return not_finite(x, part->name, first_infinity(s, v));
     if (!bounded || !(a->largest_norm > 0) || norm <= a->largest_norm) {
         x->norm = fmax(x->norm, norm);
@@ -54,6 +73,7 @@ static fl_status admit_vector(const fli_admission *a, const fl_part *part, const
     if (a->beyond == FLI_BEYOND_REJECT || isinf(norm))
         return refuse(x, FL_EREFUSED, part->name, norm, "which is beyond server.largest_norm");
     fli_scale(s, a->largest_norm / norm, v);
+    if (lent) lent->used(lent, v, fli_bytes(s));
     x->norm = fmax(x->norm, a->largest_norm);
     return FL_OK;
 }
@@ -82,20 +102,19 @@ fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange 
 {
     fli_wire w;
     fl_status s = FL_OK;
-    size_t first, upper = fli_model_upper(p->model);
     x->norm = 0;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FL_OK;
     fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
-    for (const fl_part *part = w.up; !s && part && part->name; part++) {
-        if (!fli_part_sent(part, w.moment)) continue;
+    for (fli_sent_parts at = fli_parts_walk(w.up, w.moment, p->model, NULL); !s && fli_parts_next(&at);) {
+        const fl_part *part = at.is.part;
         fl_space space = p->model->space;
-        space.n = fli_part_range(part, space.n, upper, &first);
+        space.n = at.is.count;
         if (part->what == FL_PART_NUMBER && x->ask.kind == FLI_ASK_TURN)
-            s = admit_numbers(part, x->up.num + part->at, fli_part_numbers(part), x);
+            s = admit_numbers(part, x->up.num + part->at, at.is.count, x);
         else if (part->what == FL_PART_NUMBER)
             s = x->ask.kind == FLI_ASK_FIGURES ? admit_figures(part, x->up.num, x) : FL_OK;
         else
-            s = admit_vector(a, part, &space, fli_at(space.ops, x->up.vec[part->at], first),
+            s = admit_vector(a, part, &space, fli_sent_place(&at.is, p->model, &x->up, NULL),
                              x->ask.kind == FLI_ASK_TURN, x);
     }
     return s;

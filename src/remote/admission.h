@@ -20,6 +20,7 @@ typedef struct {
     int beyond;              /* FLI_BEYOND_ */
     int64_t largest_samples; /* that a client may claim; 0: any number that is not far from the others' */
     double largest_share;    /* of the weights; 0: any */
+    int64_t memory;          /* bytes of uploads in memory; 0: a quarter of what there is */
 } fli_admission;
 
 /* How many of n invited clients a round waits for, at least one; and with how many it counts. */

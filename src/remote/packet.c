@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { VERSION = 2, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, HEADER = 48 + sizeof(fli_digest) };
+enum { VERSION = 2, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, NUMBER_AT = 16, HEADER = 48 + sizeof(fli_digest) };
 static const char magic[MAGIC + 1] = "flpacket";
 
 void fl_bytes_free(fl_bytes *b)
@@ -25,8 +25,8 @@ static uint32_t checksum(const unsigned char *bytes, size_t n)
     return fli_crc32c_more(crc, bytes + CHECKED_AT, n - CHECKED_AT);
 }
 
-/* Writes the header and the packet's head in front of its body, which lies in its place. */
-static void seal(const fli_packet *p, unsigned char *bytes)
+/* Writes the header and the packet's head, in front of a body with this checksum. */
+static void seal(const fli_packet *p, uint32_t of_body, unsigned char *bytes)
 {
     unsigned char *at = bytes;
     memcpy(at, magic, MAGIC);
@@ -41,7 +41,8 @@ static void seal(const fli_packet *p, unsigned char *bytes)
     memcpy(at, p->run.byte, sizeof p->run.byte);
     at += sizeof p->run.byte;
     if (p->head_bytes) memcpy(at, p->head, p->head_bytes);
-    fli_put_u64(bytes + CHECKSUM_AT, checksum(bytes, HEADER + p->head_bytes + p->body_bytes), 4);
+    uint32_t before = checksum(bytes, HEADER + p->head_bytes);
+    fli_put_u64(bytes + CHECKSUM_AT, fli_crc32c_joined(before, of_body, p->body_bytes), 4);
 }
 
 fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
@@ -51,7 +52,7 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
     *out = (fl_bytes){NULL, 0};
     if (!bytes) return FL_ENOMEM;
     if (p->body_bytes) memcpy(bytes + before, p->body, p->body_bytes);
-    seal(p, bytes);
+    seal(p, fli_crc32c(bytes + before, p->body_bytes), bytes);
     *out = (fl_bytes){bytes, before + p->body_bytes};
     return FL_OK;
 }
@@ -71,8 +72,10 @@ static uint64_t version_of(const unsigned char *in, size_t n)
     return version;
 }
 
-/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. */
-static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, fli_packet *out)
+/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. `known`: its checksum, as it
+ * is; NULL: nobody has computed it. */
+static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, const uint32_t *known,
+                               fli_packet *out)
 {
     uint64_t is, sum, client, head, body;
     if (n < HEADER) return "it is cut short";
@@ -87,7 +90,7 @@ static const char *read_header(const unsigned char *in, size_t n, fli_packet_kin
     at = fli_get_u64(at, &out->settled, 8);
     if (head > n - HEADER || body > n - HEADER - head) return "it is cut short";
     if (head + body != n - HEADER) return "something follows it";
-    if (sum != checksum(in, n)) return "it is damaged, its checksum is another one";
+    if (sum != (known ? *known : checksum(in, n))) return "it is damaged, its checksum is another one";
     memcpy(out->run.byte, at, sizeof out->run.byte);
     out->kind = kind;
     out->client = (uint32_t)client;
@@ -106,7 +109,8 @@ fli_packet_kind fli_packet_says(const void *in, size_t n)
     return kind <= FLI_PACKET_STATE ? (fli_packet_kind)kind : FLI_PACKET_NONE;
 }
 
-fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
+static fl_status read_packet(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, const uint32_t *known,
+                             fli_packet *out)
 {
     *out = (fli_packet){0};
     uint64_t version = version_of(in, in ? n : 0);
@@ -114,9 +118,29 @@ fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, siz
         return fli_fail(ctx, FL_EFORMAT,
                         "this is no %s (%zu bytes): it is of version %llu of the format, and this is %d",
                         kind_name(kind), n, (unsigned long long)version, VERSION);
-    const char *wrong = read_header(in, in ? n : 0, kind, out);
+    const char *wrong = read_header(in, in ? n : 0, kind, known, out);
     if (!wrong) return FL_OK;
     return fli_fail(ctx, FL_EFORMAT, "this is no %s (%zu bytes): %s", kind_name(kind), n, wrong);
+}
+
+fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
+{
+    return read_packet(ctx, kind, in, n, NULL, out);
+}
+
+fl_status fli_packet_received(fl_ctx *ctx, fli_packet_kind kind, fli_incoming *in, fli_packet *out)
+{
+    uint32_t is = fli_incoming_checksum(in);
+    const unsigned char *bytes = fli_incoming_bytes(in);
+    if (!bytes) return fli_fail(ctx, FL_EIO, "an upload in a file cannot be mapped");
+    return read_packet(ctx, kind, bytes, fli_incoming_size(in), &is, out);
+}
+
+uint64_t fli_packet_number(const void *beginning, size_t n)
+{
+    uint64_t number = 0;
+    if (n >= NUMBER_AT + 8) fli_get_u64((const unsigned char *)beginning + NUMBER_AT, &number, 8);
+    return number;
 }
 
 /* ---- vectors and numbers by name ------------------------------------------------------------------------- */
@@ -125,6 +149,7 @@ enum { MOST_PARTS = 64, NAME = 128 };
 
 /* A message's parts as tensors; data: where they lie in the message. */
 typedef struct {
+    fli_sent_part part[MOST_PARTS];
     fli_tensor_entry entry[MOST_PARTS];
     char name[MOST_PARTS][NAME];
     size_t count;
@@ -141,49 +166,32 @@ static void name_part(tensors *t, const char *name)
     t->entry[t->count].name = t->name[t->count];
 }
 
-static void *place_of(const fl_part *p, const fli_model *m, const fli_message *from, void *start)
+static fl_status name_parts(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m, tensors *out)
 {
-    size_t first;
-    if (p->what == FL_PART_START) return start;
-    if (p->what == FL_PART_NUMBER) return from->num + p->at;
-    fli_part_range(p, m->space.n, fli_model_upper(m), &first);
-    return fli_at(m->space.ops, from->vec[p->at], first);
-}
-
-static fl_status list_parts(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m,
-                            const fli_message *from, void *start, tensors *out)
-{
-    size_t first;
     out->count = 0;
-    for (; parts && parts->name; parts++) {
-        if (!fli_part_sent(parts, moment)) continue;
+    for (fli_sent_parts w = fli_parts_walk(parts, moment, m, NULL); fli_parts_next(&w); out->count++) {
         if (out->count == MOST_PARTS) return fli_fail(ctx, FL_ECONFIG, "a message has more than %d parts", MOST_PARTS);
-        int number = parts->what == FL_PART_NUMBER;
-        fli_tensor_entry *e = &out->entry[out->count];
-        *e = (fli_tensor_entry){.dtype = number || m->space.ops->size == sizeof(double) ? "F64" : "F32", .dims = 1};
-        e->shape[0] = number ? fli_part_numbers(parts) : fli_part_range(parts, m->space.n, fli_model_upper(m), &first);
-        e->data = place_of(parts, m, from, start);
-        name_part(out, parts->name);
-        out->count++;
+        out->part[out->count] = w.is;
+        out->entry[out->count] =
+            (fli_tensor_entry){.dtype = w.is.size == sizeof(double) ? "F64" : "F32", .dims = 1, .shape = {w.is.count}};
+        name_part(out, w.is.part->name);
     }
     return FL_OK;
 }
 
-/* A packet whose body is the message's parts, which are copied once, to where they stay. */
-static fl_status pack_parts(fl_ctx *ctx, fli_packet *p, const fl_part *parts, unsigned moment, const fli_model *m,
-                            const fli_message *from, fl_bytes *out)
+/* The message's parts, which are copied once, to where they stay: `before` bytes behind the start. */
+static fl_status pack_parts(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m,
+                            const fli_message *from, size_t before, fl_bytes *out)
 {
     tensors t;
     void *bytes = NULL;
-    size_t n = 0, before = HEADER + p->head_bytes;
-    fl_status s = list_parts(ctx, parts, moment, m, from, (void *)from->start, &t);
-    if (!s)
-        s = fli_safetensors_pack(ctx, &(fli_tensor_list){.tensor = t.entry, .tensors = t.count}, before, &bytes, &n);
-    if (s) return s;
-    p->body_bytes = n - before;
-    seal(p, bytes);
-    *out = (fl_bytes){bytes, n};
-    return FL_OK;
+    fl_status s = name_parts(ctx, parts, moment, m, &t);
+    for (size_t i = 0; !s && i < t.count; i++)
+        t.entry[i].data = fli_sent_place(&t.part[i], m, from, (void *)from->start);
+    fli_tensor_list list = {.tensor = t.entry, .tensors = t.count};
+    if (!s) s = fli_safetensors_pack(ctx, &list, before, &bytes, &out->n);
+    out->data = bytes;
+    return s;
 }
 
 static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors *f, const fli_tensor_entry *e)
@@ -197,24 +205,39 @@ static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors
                     shape, e->dtype, e->shape[0]);
 }
 
+/* Parts that are a whole vector, in the packet's memory. What else a borrower is sent is copied to memory of its
+ * own. */
+static fl_status place_parts(fl_ctx *ctx, const fli_model *m, const fli_safetensors *f, const tensors *t,
+                             fli_message *to)
+{
+    int copies = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const fl_part *p = t->part[i].part;
+        const fli_tensor_entry *got = fli_safetensors_find(f, t->entry[i].name);
+        if (p->what == FL_PART_NUMBER) continue;
+        if (p->what == FL_PART_VECTOR && !to->vec[p->at] && (uintptr_t)got->data % t->part[i].size == 0)
+            to->vec[p->at] = (void *)got->data;
+        else
+            copies = 1;
+    }
+    return copies ? fli_message_own(ctx, &m->space, to) : FL_OK;
+}
+
 /* All parts that the moment sends, and no others; nothing is written before all of them are known to be right. */
 static fl_status read_parts(fl_ctx *ctx, const char *what, const fl_part *parts, unsigned moment, const fli_model *m,
                             const fli_packet *p, fli_message *to, void *start)
 {
     tensors t;
     fli_safetensors f;
-    fl_status s = list_parts(ctx, parts, moment, m, to, start, &t);
+    fl_status s = name_parts(ctx, parts, moment, m, &t);
     if (!s) s = fli_safetensors_read(ctx, what, p->body, p->body_bytes, &f);
     if (s) return s;
     for (size_t i = 0; i < t.count && !s; i++) s = check_part(ctx, what, &f, &t.entry[i]);
     if (!s && f.tensors != t.count)
         s = fli_fail(ctx, FL_EFORMAT, "%s has %zu parts, but should have %zu", what, f.tensors, t.count);
-    for (size_t i = 0; i < t.count && !s; i++) {
-        const fli_tensor_entry *got = fli_safetensors_find(&f, t.entry[i].name);
-        if (got->bytes) memcpy((void *)t.entry[i].data, got->data, got->bytes);
-    }
-    for (; parts && parts->name && !s; parts++)
-        if (parts->what == FL_PART_START && fli_part_sent(parts, moment)) to->start = start;
+    if (!s && to->borrows) s = place_parts(ctx, m, &f, &t, to);
+    for (size_t i = 0; i < t.count && !s; i++)
+        fli_sent_read(&t.part[i], m, fli_safetensors_find(&f, t.entry[i].name)->data, to, start);
     fli_safetensors_fini(&f);
     return s;
 }
@@ -243,18 +266,52 @@ size_t fli_ask_bytes(const fli_protocol *p)
     return most_bytes(p, p->algo->down, FLI_ASK_BYTES, figures);
 }
 
-fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
-                       fl_bytes *out)
+void fli_shared_body_release(fli_shared_body *b)
+{
+    if (!b || atomic_fetch_sub(&b->users, 1) > 1) return;
+    fl_bytes_free(&b->bytes);
+    fli_free(b);
+}
+
+fl_status fli_ask_body(fl_ctx *ctx, const fli_protocol *p, const fli_exchange *x, fli_shared_body **out)
+{
+    fli_wire w;
+    fli_shared_body *b = *out = fli_alloc(ctx, 1, sizeof *b);
+    if (!b) return FL_ENOMEM;
+    atomic_init(&b->users, 1);
+    parts_of(p, &x->ask, &w);
+    fl_status s = pack_parts(ctx, w.down, w.moment, p->model, x->down, 0, &b->bytes);
+    if (!s) b->checksum = fli_crc32c(b->bytes.data, b->bytes.n);
+    if (!s) return FL_OK;
+    fli_shared_body_release(b);
+    *out = NULL;
+    return s;
+}
+
+void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x, fli_ask_packet *out)
 {
     unsigned char head[FLI_ASK_BYTES];
-    fli_wire w;
-    *out = (fl_bytes){NULL, 0};
+    const fli_shared_body *b = out->body;
     fl_ask sent = fli_algo_tell(p->algo, &x->ask);
     fli_ask_write(&sent, head);
-    parts_of(p, &x->ask, &w);
     fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, NULL, sizeof head, 0};
-    return x->ask.flags & FLI_ASK_HAS_BODY ? pack_parts(ctx, &packet, w.down, w.moment, p->model, x->down, out)
-                                           : fli_packet_write(ctx, &packet, out);
+    packet.body_bytes = b ? b->bytes.n : 0;
+    seal(&packet, b ? b->checksum : 0, out->front);
+}
+
+fl_status fli_ask_join(fl_ctx *ctx, fli_ask_packet *ask, fl_bytes *out)
+{
+    size_t body = ask->body ? ask->body->bytes.n : 0;
+    unsigned char *bytes = fli_alloc_unset(ctx, sizeof ask->front + body, 1);
+    *out = (fl_bytes){NULL, 0};
+    if (bytes) {
+        memcpy(bytes, ask->front, sizeof ask->front);
+        if (body) memcpy(bytes + sizeof ask->front, ask->body->bytes.data, body);
+        *out = (fl_bytes){bytes, sizeof ask->front + body};
+    }
+    fli_shared_body_release(ask->body);
+    ask->body = NULL;
+    return bytes ? FL_OK : FL_ENOMEM;
 }
 
 static uint32_t most_phases(const fl_method *a)
@@ -338,8 +395,13 @@ fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received
     memcpy(head + FLI_OUTCOME_BYTES, e->x.why.text, text);
     fli_packet packet = {
         FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, NULL, FLI_OUTCOME_BYTES + text, 0};
-    return replies ? pack_parts(ctx, &packet, e->parts.up, e->parts.moment, p->model, &e->x.up, out)
-                   : fli_packet_write(ctx, &packet, out);
+    if (!replies) return fli_packet_write(ctx, &packet, out);
+    size_t before = HEADER + packet.head_bytes;
+    fl_status s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, before, out);
+    if (s) return s;
+    packet.body_bytes = out->n - before;
+    seal(&packet, fli_crc32c(out->data + before, packet.body_bytes), out->data);
+    return FL_OK;
 }
 
 static void make_printable(const unsigned char *text, size_t n, char *out)
@@ -371,7 +433,7 @@ static const char *losses_wrong(const fli_model *m, const double *num, char *sen
     return NULL;
 }
 
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x)
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_lent *lent, fli_exchange *x)
 {
     fli_exchange came = {0};
     fli_wire w;
@@ -386,12 +448,19 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
     if (reply) {
         parts_of(p, &x->ask, &w);
         fl_status s = read_parts(ctx, "the answer", w.up, w.moment, p->model, packet, &x->up, NULL);
-        if (s) return s;
+        if (s) {
+            fli_message_return(&x->up);
+            return s;
+        }
         char sentence[200];
         const char *wrong = x->ask.kind == FLI_ASK_FIGURES ? fli_figures_wrong(x->up.num) : NULL;
         if (!wrong && x->ask.kind == FLI_ASK_FIGURES)
             wrong = losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
-        if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
+        if (wrong) {
+            fli_message_return(&x->up);
+            return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
+        }
+        if (x->up.borrows) x->up.lent = lent;
     }
     make_printable(packet->head + FLI_OUTCOME_BYTES, text, x->why.text);
     x->spent = came.spent;

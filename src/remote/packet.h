@@ -10,9 +10,12 @@
 #define FLI_REMOTE_PACKET_H
 
 #include "client/card.h"
+#include "remote/incoming.h"
 #include "message/codec.h"
 
 #include "fedloom_halves.h"
+
+#include <stdatomic.h>
 
 typedef enum {
     FLI_PACKET_NONE,
@@ -38,6 +41,10 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out);
 fli_packet_kind fli_packet_says(const void *in, size_t n);
 /* Head and body lie in `in`. FL_EFORMAT for what is no packet of that kind, is cut short, too long or damaged. */
 fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out);
+/* Of what has come in completely, whose checksum is known. FL_EIO: it cannot be read back. */
+fl_status fli_packet_received(fl_ctx *ctx, fli_packet_kind kind, fli_incoming *in, fli_packet *out);
+/* The number in a packet that may be damaged, of which the beginning is there; 0: too little is. */
+uint64_t fli_packet_number(const void *beginning, size_t n);
 
 /* ---- asks and answers ---------------------------------------------------------------------------------- */
 
@@ -51,10 +58,30 @@ typedef struct {
     fli_digest run;
 } fli_protocol;
 
+/* A body that packets to any number of clients share: packed once, freed with its last user. */
+typedef struct {
+    fl_bytes bytes;
+    uint32_t checksum;
+    atomic_uint users;
+} fli_shared_body;
+void fli_shared_body_release(fli_shared_body *b); /* NULL is fine */
+
+/* An ask in two pieces: what is this client's alone, and the body. */
+enum { FLI_ASK_FRONT = 48 + sizeof(fli_digest) + FLI_ASK_BYTES };
+typedef struct {
+    unsigned char front[FLI_ASK_FRONT];
+    fli_shared_body *body; /* one user of it; NULL: there is none */
+} fli_ask_packet;
+
 /* The largest number of bytes of an ask of any kind. */
 size_t fli_ask_bytes(const fli_protocol *p);
-fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
-                       fl_bytes *out);
+/* What an ask with FLI_ASK_HAS_BODY sends down, with one user. */
+fl_status fli_ask_body(fl_ctx *ctx, const fli_protocol *p, const fli_exchange *x, fli_shared_body **out);
+/* In front of out->body. */
+void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
+                   fli_ask_packet *out);
+/* Both pieces as one; the body's user goes. */
+fl_status fli_ask_join(fl_ctx *ctx, fli_ask_packet *ask, fl_bytes *out);
 /* An ask that arrived, with memory of its own; all that was not sent is NaN. The answer goes into x.up. */
 typedef struct {
     uint64_t number, settled;
@@ -72,7 +99,9 @@ void fli_received_ask_fini(fli_received_ask *e);
 size_t fli_answer_bytes(const fli_protocol *p);
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out);
 /* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
- * made printable. */
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x);
+ * made printable. Where the exchange borrows, its vectors stay in the packet's memory, `lent`, which is its own from
+ * then on: x->up.lent is set. */
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_lent *lent,
+                          fli_exchange *x);
 
 #endif

@@ -11,6 +11,7 @@
 
 /* Exchanges that the run waits for together. */
 typedef struct {
+    uint64_t number;             /* 0: asks that are sent one by one */
     const fli_on_filled *filled; /* NULL: nobody wants to know */
     int gathers;                 /* who does not come is left out; else everybody must come */
     size_t left;                 /* that are awaited */
@@ -46,6 +47,16 @@ typedef struct {
     uint64_t round;
 } longest_upload;
 
+/* A body that was packed, and what of an ask it depends on. */
+typedef struct {
+    uint64_t batch;
+    const fli_message *down;
+    uint32_t kind, flags;
+    unsigned moment;
+    fli_shared_body *body; /* NULL: nothing is kept here */
+} kept_body;
+enum { KEPT = 4 }; /* asks of a batch differ in whether the client has to be shown the start model */
+
 struct fli_remote_queue {
     fl_ctx *ctx; /* of the run */
     fli_digest cards;
@@ -53,17 +64,22 @@ struct fli_remote_queue {
     fli_admission rules;
     fli_clients_spec spec;
     fli_protocol protocol;
+    fli_incoming_store *uploads;
     pthread_mutex_t lock; /* guards all below, and every batch and queued ask */
     pthread_cond_t asked; /* there is an ask to carry, or the queue is closed */
     pthread_cond_t moved; /* a batch has come nearer to its end */
     queued_ask *first, **end;
     ask_batch singles; /* asks that are sent one by one */
-    uint64_t numbers;  /* given to asks */
+    uint64_t batches;  /* numbers given to batches, */
+    uint64_t numbers;  /* and to asks */
     uint64_t orders;
     longest_upload *longest; /* of each client */
     uint64_t *taken;         /* of each client: the number of its last turn that counts; 0: none */
     int partial_logged;      /* it was logged that some clients are not measured */
     int open, closed;
+    pthread_mutex_t packing; /* guards what follows; not taken together with the other lock */
+    kept_body kept[KEPT];
+    size_t kept_next; /* the place that is used again next */
 };
 
 /* ==== carriers' side ======================================================================================= */
@@ -85,19 +101,34 @@ fl_status fli_remote_queue_new(fl_ctx *ctx, const fli_digest *cards, uint64_t se
     if (!pthread_mutex_init(&q->lock, NULL)) made = 1;
     if (made == 1 && !fli_clock_cond(&q->asked)) made = 2;
     if (made == 2 && !fli_clock_cond(&q->moved)) made = 3;
-    if (made == 3) {
+    if (made == 3 && !pthread_mutex_init(&q->packing, NULL)) {
         *out = q;
         return FL_OK;
     }
+    if (made > 2) pthread_cond_destroy(&q->moved);
     if (made > 1) pthread_cond_destroy(&q->asked);
     if (made > 0) pthread_mutex_destroy(&q->lock);
     fli_free(q);
     return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
 }
 
+/* Packets that are on their way keep theirs. */
+static void forget_bodies(fli_remote_queue *q)
+{
+    pthread_mutex_lock(&q->packing);
+    for (size_t i = 0; i < KEPT; i++) {
+        fli_shared_body_release(q->kept[i].body);
+        q->kept[i].body = NULL;
+    }
+    pthread_mutex_unlock(&q->packing);
+}
+
 void fli_remote_queue_free(fli_remote_queue *q)
 {
     if (!q) return;
+    forget_bodies(q);
+    fli_incoming_store_free(q->uploads);
+    pthread_mutex_destroy(&q->packing);
     pthread_cond_destroy(&q->moved);
     pthread_cond_destroy(&q->asked);
     pthread_mutex_destroy(&q->lock);
@@ -162,6 +193,8 @@ static fl_status begin_run(fl_ctx *ctx, fli_remote_queue *q, const fli_clients_s
     q->taken = fli_alloc(ctx, spec->setup->clients, sizeof *q->taken);
     q->longest = fli_alloc(ctx, spec->setup->clients, sizeof *q->longest);
     if (!q->taken || !q->longest) return FL_ENOMEM;
+    fli_incoming_store_free(q->uploads);
+    if ((s = fli_incoming_store_new(ctx, spec->folder, (size_t)q->rules.memory, &q->uploads))) return s;
     q->open = 1;
     return FL_OK;
 }
@@ -246,14 +279,56 @@ static void release(fli_remote_queue *q, queued_ask *a, ask_progress now)
     pthread_cond_broadcast(&q->moved);
 }
 
-fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out)
+/* The body of an ask, with a user more: the one that an earlier ask of the batch was given, if it is the same. A
+ * carrier has the ask in hand, so its batch and what it sends stay. */
+static fl_status body_of(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, fli_shared_body **out)
+{
+    const fl_ask *ask = &a->x->ask;
+    fl_status s = FL_OK;
+    *out = NULL;
+    if (!(ask->flags & FLI_ASK_HAS_BODY)) return FL_OK;
+    if (!a->batch->number) return fli_ask_body(ctx, &q->protocol, a->x, out);
+    kept_body is = {a->batch->number,
+                    a->x->down,
+                    ask->kind,
+                    ask->flags,
+                    fli_algo_moment(q->protocol.algo, q->protocol.params, ask),
+                    NULL};
+    pthread_mutex_lock(&q->packing);
+    for (size_t i = 0; !is.body && i < KEPT; i++) {
+        const kept_body *k = &q->kept[i];
+        if (k->batch == is.batch && k->down == is.down && k->kind == is.kind && k->flags == is.flags &&
+            k->moment == is.moment)
+            is.body = k->body;
+    }
+    if (!is.body && !(s = fli_ask_body(ctx, &q->protocol, a->x, &is.body))) {
+        kept_body *place = &q->kept[q->kept_next++ % KEPT];
+        fli_shared_body_release(place->body);
+        *place = is;
+    }
+    if (!s) atomic_fetch_add(&is.body->users, 1);
+    *out = is.body;
+    pthread_mutex_unlock(&q->packing);
+    return s;
+}
+
+static fl_status pack_ask(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, uint64_t settled, fli_ask_packet *out)
+{
+    fl_status s = body_of(q, ctx, a, &out->body);
+    if (!s) fli_ask_front(&q->protocol, a->number, settled, a->x, out);
+    return s;
+}
+
+fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds, uint32_t *client, int *found,
+                                fli_ask_packet *out)
 {
     double until = fli_clock_now() + (seconds > 0 ? seconds : 0);
     fl_status s = FL_OK;
     queued_ask *a;
-    *out = (fl_bytes){NULL, 0};
+    *found = 0;
+    out->body = NULL;
     pthread_mutex_lock(&q->lock);
-    for (int late = 0; !s && !out->n;) {
+    for (int late = 0; !s && !*found;) {
         while (!(a = find_waiting(q)) && !q->closed && !late) late = fli_clock_wait(&q->asked, &q->lock, until);
         if (q->closed) s = FL_EDONE;
         if (s || !a) break;
@@ -262,11 +337,13 @@ fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds
         a->progress = ASK_WRITING;
         a->batch->held++;
         pthread_mutex_unlock(&q->lock);
-        s = fli_ask_pack(ctx, &q->protocol, a->number, settled, a->x, out);
+        s = pack_ask(q, ctx, a, settled, out);
         pthread_mutex_lock(&q->lock);
-        int unwanted = !s && (q->closed || !is_awaited(a)); /* meanwhile */
+        *found = !s && !q->closed && is_awaited(a); /* still */
         release(q, a, s ? ASK_WAITING : ASK_OUT);
-        if (unwanted) fl_bytes_free(out);
+        if (*found) continue;
+        fli_shared_body_release(out->body);
+        out->body = NULL;
     }
     pthread_mutex_unlock(&q->lock);
     return s;
@@ -321,20 +398,29 @@ static void note_answer(fli_remote_queue *q, queued_ask *a)
     if (a->batch == &q->singles) *taken = a->number;
 }
 
-fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, const void *answer, size_t n)
+fl_status fli_remote_queue_upload(fli_remote_queue *q, fl_ctx *ctx, size_t n, fli_incoming **out)
+{
+    *out = NULL;
+    if (!q->open) return fli_fail(ctx, FL_EMISMATCH, "nobody waits for an answer");
+    return fli_incoming_new(q->uploads, ctx, n, out);
+}
+
+fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, fli_incoming **answer)
 {
     fli_packet p;
     queued_ask *a;
     fl_failure why;
-    fl_status s = fli_packet_read(ctx, FLI_PACKET_ANSWER, answer, n, &p);
+    fl_status s = fli_packet_received(ctx, FLI_PACKET_ANSWER, *answer, &p);
     if (s) return s;
     if (!fli_digest_same(&p.run, &q->protocol.run))
         return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is of another run", client);
     if (p.client != client)
         return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is of client %u", client, p.client);
     if ((s = claim_ask(q, ctx, client, p.number, &a))) return s;
-    s = fli_answer_read(ctx, &q->protocol, &p, a->x);
+    s = fli_answer_read(ctx, &q->protocol, &p, fli_incoming_lent(*answer), a->x);
+    if (a->x->up.lent) *answer = NULL;
     int refused = !s && !a->x->status && (a->x->status = fli_admit(&q->rules, &q->protocol, a->x));
+    if (refused) fli_message_return(&a->x->up);
     const fli_on_filled *filled = a->batch->filled;
     if (!s && filled && !a->x->status) filled->tell(filled->arg, a->place);
     pthread_mutex_lock(&q->lock);
@@ -448,6 +534,12 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
 
 /* ---- putting asks in, waiting ----------------------------------------------------------------------------- */
 
+/* What an exchange was lent for an earlier ask. */
+static void return_uploads(fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fli_message_return(&list[i]->up);
+}
+
 static void enqueue(fli_remote_queue *q, ask_batch *b, fli_exchange *x, size_t place, queued_ask *a)
 {
     *a = (queued_ask){.x = x, .batch = b, .place = place, .number = ++q->numbers, .until = INFINITY};
@@ -474,6 +566,7 @@ static void shuffle_numbers(const fli_remote_queue *q, queued_ask *asks, size_t 
 
 static void enqueue_all(fli_remote_queue *q, ask_batch *b, fli_exchange *const *list, queued_ask *asks, size_t n)
 {
+    b->number = ++q->batches;
     for (size_t i = 0; i < n; i++) enqueue(q, b, list[i], i, &asks[i]);
     if (q->secret) shuffle_numbers(q, asks, n);
     pthread_cond_broadcast(&q->asked);
@@ -565,6 +658,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
     queued_ask *asks = n ? fli_alloc(q->ctx, n, sizeof *asks) : NULL;
     for (size_t i = 0; !asks && i < n; i++) list[i]->status = FL_ENOMEM;
     if (!asks) return;
+    return_uploads(list, n);
     pthread_mutex_lock(&q->lock);
     enqueue_all(q, &b, list, asks, n);
     wait_for(q, &b, SIZE_MAX);
@@ -573,6 +667,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
     fail_rest(q, &b, asks, n);
     if (!b.failed) take(q, asks, n);
     pthread_mutex_unlock(&q->lock);
+    forget_bodies(q);
     fli_free(asks);
 }
 
@@ -689,6 +784,7 @@ static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
     if (!n) return FL_OK;
     queued_ask *asks = fli_alloc(q->ctx, n, sizeof *asks);
     if (!asks) return list[0]->status = FL_ENOMEM;
+    return_uploads(list, n);
     int turns = list[0]->ask.kind == FLI_ASK_TURN;
     size_t wanted = turns ? fli_admission_wanted(&q->rules, n) : n;
     pthread_mutex_lock(&q->lock);
@@ -703,6 +799,7 @@ static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
     if (!s) take(q, asks, n);
     if (s && !b.failed) word_failure(q, asks, n, s);
     pthread_mutex_unlock(&q->lock);
+    forget_bodies(q);
     if (!s && turns) log_turns(q, asks, n, b.came, enough);
     if (!s && !turns) log_figures(q, asks, n, b.came);
     fli_free(asks);
@@ -716,6 +813,7 @@ static fl_status send(void *executor, fli_exchange *x)
     fli_remote_queue *q = executor;
     queued_ask *a = fli_alloc(q->ctx, 1, sizeof *a);
     if (!a) return FL_ENOMEM;
+    return_uploads(&x, 1);
     pthread_mutex_lock(&q->lock);
     enqueue(q, &q->singles, x, 0, a);
     a->until = deadline_of(q);
@@ -837,6 +935,7 @@ static fl_status load(void *executor, fli_loader *in)
 const fli_executor fli_executor_remote = {
     .name = "mailbox",
     .title = "clients elsewhere: whoever runs the server carries messages to them and back",
+    .lends = 1,
     .open = open_queue,
     .join = join,
     .run = run,

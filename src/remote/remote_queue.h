@@ -21,11 +21,14 @@ void fli_remote_queue_free(fli_remote_queue *q); /* no thread may be in one of i
 
 /* What a client is told. Once the executor is open. */
 fl_status fli_remote_queue_terms(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, fl_bytes *out);
-/* The next ask, waiting for one at most this long; out->n is 0 if there was none. FL_EDONE: the queue is closed. */
-fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out);
+/* The next ask, waiting for one at most this long; *found is 0 if there was none. FL_EDONE: the queue is closed. */
+fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds, uint32_t *client, int *found,
+                                fli_ask_packet *out);
 /* FL_EMISMATCH: nobody waits for this answer; FL_EFORMAT: it cannot be. Neither changes anything. FL_EREFUSED: it is
- * not let in, and nobody waits for it any more. */
-fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, const void *answer, size_t n);
+ * not let in, and nobody waits for it any more. *answer becomes NULL where it stays here. */
+fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, fli_incoming **answer);
+/* Where an answer of n bytes can come in. */
+fl_status fli_remote_queue_upload(fli_remote_queue *q, fl_ctx *ctx, size_t n, fli_incoming **out);
 /* See fl_server_answer_bytes, fl_server_awaited, fl_server_drop and fl_server_refused. */
 size_t fli_remote_queue_answer_bytes(const fli_remote_queue *q);
 size_t fli_remote_queue_awaited(fli_remote_queue *q, uint32_t *clients, size_t most);

@@ -461,11 +461,16 @@ static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange 
     const fl_method *a = c->setup->algo;
     server_slice *s = &c->slices[number];
     if (user_failed(c)) return;
-    for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
+    size_t vectors = fli_parts_vectors(a->up);
+    for (size_t i = 0; i < vectors; i++)
+        s->up[i] = x->up.vec[i] ? fli_at(c->space.ops, x->up.vec[i], s->from) : NULL; /* NULL: was not sent */
     fl_upload up = {x->ask, (const void *const *)s->up, x->up.num, staleness};
     s->view.engine = &c->in_absorb;
     fli_algo_absorb(a, &s->view, &up);
     check_call(c, "absorb", &x->ask, &s->failure);
+    fli_lent *lent = x->up.lent && x->up.lent->used ? x->up.lent : NULL;
+    for (size_t i = 0; lent && i < vectors; i++)
+        if (s->up[i]) lent->used(lent, s->up[i], fli_bytes(&s->space));
     if (c->spec.after_absorb.call) c->spec.after_absorb.call(c->spec.after_absorb.arg);
 }
 
@@ -603,10 +608,9 @@ void fli_server_state_save(const fli_server_state *c, fli_saver *out)
     fli_save_count(out, c->started != 0);
     fli_save_count(out, c->uploads);
     fli_save_count(out, c->missed);
-    fli_save_vectors(&c->space, c->own.vec, fli_names_count(a->server), out);
-    fli_save_reals(c->own.num, a->server_scalars, out);
-    fli_save_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), out); /* an asynchronous step may be half done */
-    fli_save_reals(c->sums.num, a->scalar_sums, out);
+    fli_save_message(&c->space, &c->own, fli_names_count(a->server), a->server_scalars, out);
+    /* an asynchronous step may be half done */
+    fli_save_message(&c->space, &c->sums, fli_names_count(a->sums), a->scalar_sums, out);
     fli_save_reals(c->moves, c->remembered, out);
     fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
     if (c->shown) fli_save_bytes(out, c->shown, c->setup->clients / 8 + 1);
@@ -619,10 +623,8 @@ void fli_server_state_load(fli_server_state *c, fli_loader *in)
     c->started = (int)fli_load_count(in, 1);
     c->uploads = (size_t)fli_load_count(in, SIZE_MAX);
     c->missed = (size_t)fli_load_count(in, c->uploads);
-    fli_load_vectors(&c->space, c->own.vec, fli_names_count(a->server), in);
-    fli_load_reals(c->own.num, a->server_scalars, in);
-    fli_load_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), in);
-    fli_load_reals(c->sums.num, a->scalar_sums, in);
+    fli_load_message(&c->space, &c->own, fli_names_count(a->server), a->server_scalars, in);
+    fli_load_message(&c->space, &c->sums, fli_names_count(a->sums), a->scalar_sums, in);
     fli_load_reals(c->moves, c->remembered, in);
     fli_load_vectors(&c->space, &c->start, c->start != NULL, in);
     if (c->shown) fli_load_bytes(in, c->shown, c->setup->clients / 8 + 1);

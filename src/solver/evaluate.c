@@ -21,8 +21,8 @@ fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out)
     *out = (fli_eval){.model = m};
     fl_status s = fli_model_batch(ctx, m, fli_piece_of(m), &out->batch);
     if (s) return s;
-    out->scratch = fli_alloc(ctx, fli_model_scratch(m, fli_piece_of(m)), 1);
-    out->part = fli_alloc(ctx, m->space.n, m->space.ops->size);
+    out->scratch = fli_alloc_unset(ctx, fli_model_scratch(m, fli_piece_of(m)), 1);
+    out->part = fli_alloc_unset(ctx, m->space.n, m->space.ops->size);
     if (rows_bytes(m)) out->rows = fli_alloc(ctx, rows_bytes(m), 1);
     if (out->scratch && out->part && (out->rows || !rows_bytes(m))) return FL_OK;
     fli_eval_fini(out);

@@ -1,6 +1,6 @@
 /* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method,
  * every row of metrics, whatever the order of answers, with any number of threads, with clients that are made anew
- * from their state before every ask, and with turns that are dropped and asked for again. */
+ * from their state before every ask, with turns that are dropped and asked for again, and with uploads in a file. */
 #include "halves.h"
 #include "own.h"
 #include "own_methods.h"
@@ -9,7 +9,7 @@
 #include "algo/algo.h"
 #include "base/bytes.h"
 #include "base/digest.h"
-typedef enum { IN_ORDER, BACKWARDS, ANEW, AGAIN, THREADS, WAYS } way;
+typedef enum { IN_ORDER, BACKWARDS, ANEW, AGAIN, THREADS, FROM_A_FILE, WAYS } way;
 
 /* ---- a federation in halves -------------------------------------------------------------------------------- */
 
@@ -175,12 +175,18 @@ static void run_halves(halves *h)
 
 static void agree(fixture *f, const char *assignments)
 {
-    static const char *const names[] = {"in order", "backwards", "with clients made anew", "with turns taken again",
-                                        "by threads"};
+    static const char *const names[] = {"in order",
+                                        "backwards",
+                                        "with clients made anew",
+                                        "with turns taken again",
+                                        "by threads",
+                                        "with uploads in a file"};
     halves h;
+    char filed[1024];
+    snprintf(filed, sizeof filed, "%s;server.memory=1", assignments);
     like_simulated(f, assignments, &h);
     for (now = IN_ORDER; now < WAYS; now++) {
-        open_all(&h, assignments);
+        open_all(&h, now == FROM_A_FILE ? filed : assignments);
         if (!now) assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
         outcome want = outcome_of(h.like);
         run_halves(&h);
@@ -192,6 +198,36 @@ static void agree(fixture *f, const char *assignments)
         close_all(&h);
     }
     fl_run_free(h.like);
+}
+
+/* Uploads that are clipped have the same norm, to the bit, wherever they are. */
+static void clipped(void **state)
+{
+    static const char *const precision[] = {"f32", "f64"};
+    fixture *f = *state;
+    for (int k = 0; k < 4; k++) {
+        static outcome want;
+        halves h;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "model={kind: mlp, hidden: [903]};participation=everyone;rounds=2;precision=%s;"
+                 "server={largest_norm: 0.0125, beyond: clip, memory: %s}",
+                 precision[k / 2], k % 2 ? "1" : "auto");
+        like_simulated(f, text, &h);
+        now = IN_ORDER;
+        open_all(&h, text);
+        carry(&h);
+        outcome got = outcome_of(fl_server_run(h.server));
+        if (k % 2) {
+            assert_true(same(&want, &got));
+            outcome_free(&want);
+            outcome_free(&got);
+        } else {
+            want = got;
+        }
+        close_all(&h);
+        fl_run_free(h.like);
+    }
 }
 
 /* Random changes are drawn by the numbers that samples have, so clients with lower numbers must have the lower ones. */
@@ -415,9 +451,9 @@ static void unknown_method(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings),
-                                       FIXTURE_TEST(augmented),       FIXTURE_TEST(sparse_data),
-                                       FIXTURE_TEST(divergence),      FIXTURE_TEST(own_things),
-                                       FIXTURE_TEST(own_failure),     FIXTURE_TEST(unknown_method)};
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings), FIXTURE_TEST(clipped),
+        FIXTURE_TEST(augmented),       FIXTURE_TEST(sparse_data),    FIXTURE_TEST(divergence),
+        FIXTURE_TEST(own_things),      FIXTURE_TEST(own_failure),    FIXTURE_TEST(unknown_method)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,12 +33,12 @@ static void pass_time(double seconds) { atomic_store(&ahead, atomic_load(&ahead)
 static void (*taken)(void *);
 static void *taken_arg;
 
-fl_status __real_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
-fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+fl_status __real_fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer);
+fl_status __wrap_fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer);
 
-fl_status __wrap_fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+fl_status __wrap_fli_server_answer(fl_server *s, uint32_t client, fli_incoming **answer)
 {
-    fl_status status = __real_fl_server_answer(s, client, answer, n);
+    fl_status status = __real_fli_server_answer(s, client, answer);
     if (taken) taken(taken_arg);
     return status;
 }
@@ -152,22 +152,50 @@ static void begin(stage *d)
     }
 }
 
-static fli_shared_body *ask_of(stage *d, uint32_t i)
+static fli_posted_ask *ask_of(stage *d, uint32_t i)
 {
     double until = fli_clock_now() + 30;
-    fli_shared_body *p;
+    fli_posted_ask *p;
     while (!(p = fli_dispatch_ask(d->dispatch, i)) && fli_clock_now() < until) usleep(1000);
     assert_non_null(p);
     return p;
 }
 
+/* In one piece, as its client has it. */
+static fl_bytes bytes_of(stage *d, uint32_t i, const fli_posted_ask *p)
+{
+    fl_bytes all;
+    fli_ask_packet packet = p->packet;
+    if (packet.body) atomic_fetch_add(&packet.body->users, 1);
+    assert_ok(d->ctx[i], fli_ask_join(d->ctx[i], &packet, &all));
+    return all;
+}
+
+static void work(stage *d, uint32_t i, fl_client *client, const fli_posted_ask *p, fl_bytes *answer)
+{
+    fl_bytes ask = bytes_of(d, i, p);
+    assert_ok(d->ctx[i], fl_client_work(client, ask.data, ask.n, answer));
+    fl_bytes_free(&ask);
+}
+
+/* An answer as it comes in. */
+static fl_status hand_over(stage *d, uint32_t i, const void *bytes, size_t n, char *why, size_t size)
+{
+    fli_incoming *upload;
+    assert_int_equal(fli_server_upload(d->server, n, &upload), FL_OK);
+    assert_int_equal(fli_incoming_add(upload, bytes, n), FL_OK);
+    fl_status s = fli_dispatch_answer(d->dispatch, i, &upload, why, size);
+    fli_incoming_free(upload);
+    return s;
+}
+
 /* The run may have ended meanwhile: then the answer is of no use. */
-static void answer_ask(stage *d, uint32_t i, const fli_shared_body *p)
+static void answer_ask(stage *d, uint32_t i, const fli_posted_ask *p)
 {
     char why[200];
     fl_bytes answer;
-    assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
-    fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
+    work(d, i, d->client[i], p, &answer);
+    fl_status s = hand_over(d, i, answer.data, answer.n, why, sizeof why);
     if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
     fl_bytes_free(&answer);
 }
@@ -177,14 +205,14 @@ static void go_on_without(stage *d, uint32_t mute)
 {
     for (double until = fli_clock_now() + 60; !fli_dispatch_ended(d->dispatch, 0) && fli_clock_now() < until;)
         for (uint32_t i = 0; i < CLIENTS; i++) {
-            fli_shared_body *p = fli_dispatch_ask(d->dispatch, i);
+            fli_posted_ask *p = fli_dispatch_ask(d->dispatch, i);
             if (!p) continue;
             fli_dispatch_heard_from(d->dispatch, i);
             if (i == mute)
                 fli_dispatch_refuse(d->dispatch, i, p->number, "too \"much\"\n for me");
             else
                 answer_ask(d, i, p);
-            fli_shared_body_release(p);
+            fli_posted_ask_release(p);
         }
     assert_true(fli_dispatch_ended(d->dispatch, 0));
 }
@@ -195,11 +223,13 @@ static void go_on(stage *d) { go_on_without(d, CLIENTS); }
 static int answer_if(stage *d, uint32_t i, int turn)
 {
     fli_peeked_ask g = {0};
-    fli_shared_body *p = fli_dispatch_ask(d->dispatch, i);
+    fli_posted_ask *p = fli_dispatch_ask(d->dispatch, i);
     if (!p) return 0;
-    assert_ok(d->ctx[i], fli_peek_ask(d->ctx[i], p->packet.data, p->packet.n, &g));
+    fl_bytes ask = bytes_of(d, i, p);
+    assert_ok(d->ctx[i], fli_peek_ask(d->ctx[i], ask.data, ask.n, &g));
+    fl_bytes_free(&ask);
     if (g.turn == turn) answer_ask(d, i, p);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     return g.turn == turn;
 }
 
@@ -244,17 +274,19 @@ static void waiting(void **state)
     assert_int_equal(atomic_load(&d.woken[0]), 1); /* another one waits in its place */
     begin(&d);
     EVENTUALLY(atomic_load(&d.woken[1]) == 1 && atomic_load(&second) == 1);
-    fli_shared_body *p = ask_of(&d, 0), *again = ask_of(&d, 0);
+    fli_posted_ask *p = ask_of(&d, 0), *again = ask_of(&d, 0);
     assert_ptr_equal(p, again);
     assert_false(fli_dispatch_wait(d.dispatch, 0, 0, 30, &second)); /* there is an ask */
     assert_false(fli_dispatch_wait(d.dispatch, 0, 1, 30, &second)); /* there are terms */
     assert_true(fli_dispatch_wanted(d.dispatch, 0, p->number));
     assert_true(fli_dispatch_wanted(d.dispatch, 0, 0));
     assert_false(fli_dispatch_wanted(d.dispatch, 0, p->number + 1000));
-    fli_shared_body_release(again);
+    fli_posted_ask_release(again);
     go_on(&d);
-    assert_true(p->packet.n > 0); /* who sends it still has it */
-    fli_shared_body_release(p);
+    fl_bytes sent = bytes_of(&d, 0, p); /* who sends it still has it */
+    assert_true(sent.n > sizeof p->packet.front);
+    fl_bytes_free(&sent);
+    fli_posted_ask_release(p);
     assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
     atomic_store(&second, 0);
     assert_true(fli_dispatch_wait(d.dispatch, 3, 0, 30, &second)); /* the result is not safe yet */
@@ -278,16 +310,16 @@ static void answers(void **state)
     fli_net_client seen;
     up(&d, *state, "participation=everyone", 60);
     begin(&d);
-    fli_shared_body *p = ask_of(&d, 2);
+    fli_posted_ask *p = ask_of(&d, 2);
     uint64_t number = p->number;
-    assert_ok(d.ctx[2], fl_client_work(d.client[2], p->packet.data, p->packet.n, &answer));
-    fli_shared_body_release(p);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 3, answer.data, answer.n, why, sizeof why), FL_EMISMATCH);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n - 1, why, sizeof why), FL_EFORMAT);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, 5, why, sizeof why), FL_EFORMAT);
+    work(&d, 2, d.client[2], p, &answer);
+    fli_posted_ask_release(p);
+    assert_int_equal(hand_over(&d, 3, answer.data, answer.n, why, sizeof why), FL_EMISMATCH);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n - 1, why, sizeof why), FL_EFORMAT);
+    assert_int_equal(hand_over(&d, 2, answer.data, 5, why, sizeof why), FL_EFORMAT);
     assert_true(fli_dispatch_wanted(d.dispatch, 2, number));
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
     fli_dispatch_client(d.dispatch, 2, &seen);
     assert_int_equal(seen.answers, 1);
     assert_int_equal(atomic_load(&d.counters.repeated), 1);
@@ -312,7 +344,7 @@ static void another_answer(void **state)
     up(&d, *state, "participation=everyone;metrics={train: false, clients: false}", 60);
     begin(&d);
     EVENTUALLY(turns_out(&d) == CLIENTS);
-    fli_shared_body *p = ask_of(&d, 2);
+    fli_posted_ask *p = ask_of(&d, 2);
     fl_config *cfg = fl_config_new(d.ctx[2]);
     fl_samples wrong = samples_of(&d.t, 3, 1);
     fl_client *twin;
@@ -321,15 +353,15 @@ static void another_answer(void **state)
     assert_ok(d.ctx[2], fl_client_new(cfg, &twin));
     assert_ok(d.t.f->ctx, fl_server_terms(d.server, 2, &terms));
     assert_ok(d.ctx[2], fl_client_accept(twin, terms.data, terms.n));
-    assert_ok(d.ctx[2], fl_client_work(twin, p->packet.data, p->packet.n, &other));
-    assert_ok(d.ctx[2], fl_client_work(d.client[2], p->packet.data, p->packet.n, &answer));
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, other.data, other.n, why, sizeof why), FL_EMISMATCH);
+    work(&d, 2, twin, p, &other);
+    work(&d, 2, d.client[2], p, &answer);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, other.data, other.n, why, sizeof why), FL_EMISMATCH);
     assert_non_null(strstr(why, "has been answered otherwise: the answer that was taken has the digest "));
     assert_true(logged(&d, "event=contradiction client=2 name=somebody number="));
-    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(hand_over(&d, 2, answer.data, answer.n, why, sizeof why), FL_OK);
     assert_int_equal(atomic_load(&d.counters.repeated), 1);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     fl_bytes_free(&terms);
     fl_bytes_free(&answer);
     fl_bytes_free(&other);
@@ -399,13 +431,13 @@ static void refused_and_silent(void **state)
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 0.3);
     begin(&d);
-    fli_shared_body *p = ask_of(&d, 1);
+    fli_posted_ask *p = ask_of(&d, 1);
     assert_int_equal(fli_dispatch_refuse(d.dispatch, 1, p->number, "too much"), FL_OK);
     assert_false(fli_dispatch_wanted(d.dispatch, 1, p->number));
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     p = ask_of(&d, 4);
     uint64_t number = p->number;
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     EVENTUALLY(!fli_dispatch_wanted(d.dispatch, 4, number)); /* nobody has said anything: all are silent */
     assert_true(logged(&d, "event=dropped client=4 name=somebody silence=0"));
     fli_dispatch_client(d.dispatch, 4, &seen);
@@ -425,8 +457,7 @@ static void refused_and_silent(void **state)
 static void answer_badly(stage *d, uint32_t who, int times)
 {
     char why[200];
-    for (int i = 0; i < times; i++)
-        assert_int_equal(fli_dispatch_answer(d->dispatch, who, "no answer", 9, why, sizeof why), FL_EFORMAT);
+    for (int i = 0; i < times; i++) assert_int_equal(hand_over(d, who, "no answer", 9, why, sizeof why), FL_EFORMAT);
 }
 
 /* A client whose answers are none is heard all the time, and would be waited for in vain. */
@@ -436,9 +467,9 @@ static void malformed(void **state)
     fli_net_client seen;
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 60);
     begin(&d);
-    fli_shared_body *p = ask_of(&d, 2);
+    fli_posted_ask *p = ask_of(&d, 2);
     uint64_t number = p->number;
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     answer_badly(&d, 2, 7);
     assert_true(fli_dispatch_wanted(d.dispatch, 2, number));
     answer_badly(&d, 2, 1);
@@ -488,9 +519,9 @@ static void long_turns_are_not_silence(void **state)
     up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=1;metrics={train: false, clients: false}", 1000);
     begin(&d);
     for (uint32_t i = 0; i < CLIENTS; i++) {
-        fli_shared_body *p = ask_of(&d, i);
+        fli_posted_ask *p = ask_of(&d, i);
         number[i] = p->number;
-        fli_shared_body_release(p);
+        fli_posted_ask_release(p);
     }
     for (int again = 0; again < 5; again++) {
         pass_time(900);
@@ -573,9 +604,9 @@ static void late(void **state)
        "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false};server.deadline=0.3",
        60);
     begin(&d);
-    fli_shared_body *p = ask_of(&d, 4);
+    fli_posted_ask *p = ask_of(&d, 4);
     uint64_t number = p->number;
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         int done = i == 4;
         EVENTUALLY((done = done || answer_if(&d, i, 1)));
@@ -592,7 +623,7 @@ static void draining(void **state)
     stage d;
     up(&d, *state, "participation=everyone;rounds=1000", 60);
     begin(&d);
-    fli_shared_body_release(ask_of(&d, 0));
+    fli_posted_ask_release(ask_of(&d, 0));
     fli_dispatch_drain(d.dispatch);
     assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_DRAINING);
     go_on(&d); /* the round under way */

@@ -31,9 +31,9 @@ typedef struct {
 
 /* A client. */
 typedef struct {
-    fli_shared_body *ask; /* NULL: none */
-    uint64_t answered;    /* number of the last ask that was answered, */
-    fli_digest answer;    /* and with what */
+    fli_posted_ask *ask; /* NULL: none */
+    uint64_t answered;   /* number of the last ask that was answered, */
+    fli_digest answer;   /* and with what */
     active_process process;
     double heard, asked; /* 0: never */
     void *waiter;        /* its request that waits; NULL: none does */
@@ -61,20 +61,11 @@ struct fli_dispatch {
     char sentence[SENTENCE];
 };
 
-void fli_shared_body_release(fli_shared_body *p)
+void fli_posted_ask_release(fli_posted_ask *p)
 {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1) return;
-    fl_bytes_free(&p->packet);
+    fli_shared_body_release(p->packet.body);
     free(p);
-}
-
-/* Where a packet has its number, little-endian; 0: it is too short to have one. */
-static uint64_t number_of(const void *packet, size_t n)
-{
-    const unsigned char *b = packet;
-    uint64_t v = 0;
-    for (size_t i = 8; n >= 24 && i-- > 0;) v = v << 8 | b[16 + i];
-    return v;
 }
 
 static const char *name_of(const fli_dispatch *d, uint32_t client)
@@ -143,9 +134,9 @@ int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double second
 /* ---- asks ---------------------------------------------------------------------------------------------------- */
 
 /* Behind the lock. */
-static fli_shared_body *take_ask(slot *s)
+static fli_posted_ask *take_ask(slot *s)
 {
-    fli_shared_body *p = s->ask;
+    fli_posted_ask *p = s->ask;
     s->ask = NULL;
     s->asked = 0;
     s->fetched = 0;
@@ -161,11 +152,11 @@ static void note_late(fli_dispatch *d, uint32_t client)
     report_mishap(d, "dropped", client, "its answer did not come in time");
 }
 
-static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
+static void post(fli_dispatch *d, uint32_t client, fli_posted_ask *p)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *before = take_ask(s);
+    fli_posted_ask *before = take_ask(s);
     int late = before && !s->handed;
     s->counted.dropped += (unsigned)late;
     s->ask = p;
@@ -173,15 +164,15 @@ static void post(fli_dispatch *d, uint32_t client, fli_shared_body *p)
     void *waiter = take_waiting(d, s);
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->asks, 1);
-    fli_shared_body_release(before);
+    fli_posted_ask_release(before);
     if (late) note_late(d, client);
     wake(d, waiter);
 }
 
-fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
+fli_posted_ask *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = d->slots[client].ask;
+    fli_posted_ask *p = d->slots[client].ask;
     if (p) atomic_fetch_add(&p->users, 1);
     if (p) d->slots[client].fetched = 1;
     pthread_mutex_unlock(&d->lock);
@@ -192,7 +183,7 @@ fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     pthread_mutex_lock(&d->lock);
-    const fli_shared_body *p = d->slots[client].ask;
+    const fli_posted_ask *p = d->slots[client].ask;
     int wanted = p && (!number || p->number == number);
     pthread_mutex_unlock(&d->lock);
     return wanted;
@@ -261,18 +252,19 @@ void fli_dispatch_leave(fli_dispatch *d, uint32_t client)
 
 /* ---- answers ------------------------------------------------------------------------------------------------- */
 
-static fli_digest digest_of(const void *answer, size_t n)
+/* Of the beginning: it has the checksum of all, which is right where it matters. */
+static fli_digest digest_of(const unsigned char *front, size_t n)
 {
     fli_hash h;
     fli_hash_init(&h);
-    fli_hash_bytes(&h, answer, n);
+    fli_hash_bytes(&h, front, n);
     return fli_hash_end(&h);
 }
 
 static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer)
 {
     slot *s = &d->slots[client];
-    fli_shared_body *p = NULL;
+    fli_posted_ask *p = NULL;
     double took = 0;
     pthread_mutex_lock(&d->lock);
     s->answered = number;
@@ -284,7 +276,7 @@ static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const
         p = take_ask(s);
     }
     pthread_mutex_unlock(&d->lock);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     atomic_fetch_add(&d->spec.counters->answers, 1);
     fli_net_note(d->spec.log, "answered", "client=%u name=%s number=%llu seconds=%.3f", client, name_of(d, client),
                  (unsigned long long)number, took);
@@ -295,9 +287,9 @@ static void forget_ask(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
+    fli_posted_ask *p = s->ask && s->ask->number == number ? take_ask(s) : NULL;
     pthread_mutex_unlock(&d->lock);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
 }
 
 static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, const char *sentence)
@@ -340,14 +332,15 @@ static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fl
 }
 
 /* While the run has an answer in its hands nobody can tell whether it waits for it. */
-static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, size_t n, const fli_digest *digest)
+static fl_status hand_in(fli_dispatch *d, uint32_t client, fli_incoming **answer, uint64_t number,
+                         const fli_digest *digest)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
     s->handed++;
     pthread_mutex_unlock(&d->lock);
-    fl_status status = fl_server_answer(d->spec.server, client, answer, n);
-    if (!status) note_answer(d, client, number_of(answer, n), digest);
+    fl_status status = fli_server_answer(d->spec.server, client, answer);
+    if (!status) note_answer(d, client, number, digest);
     pthread_mutex_lock(&d->lock);
     s->handed--;
     pthread_mutex_unlock(&d->lock);
@@ -355,11 +348,11 @@ static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, s
 }
 
 /* Counts it; returns the ask that it was one too many for, which is taken back, or NULL. */
-static fli_shared_body *count_malformed(fli_dispatch *d, uint32_t client)
+static fli_posted_ask *count_malformed(fli_dispatch *d, uint32_t client)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
+    fli_posted_ask *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
     pthread_mutex_unlock(&d->lock);
     return p;
 }
@@ -372,9 +365,9 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
     fli_net_say_bounded(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
                         fli_net_quote(sentence, word, sizeof word));
     report_mishap(d, "malformed", client, sentence);
-    fli_shared_body *p = count_malformed(d, client);
+    fli_posted_ask *p = count_malformed(d, client);
     if (!p) return;
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     fli_snprintf(why, sizeof why, "%d of its answers to one ask were malformed, the last one: %s", MALFORMED_MOST,
                  fli_net_quote(sentence, word, sizeof word));
     fl_status s = fl_server_drop(d->spec.server, client, why);
@@ -388,12 +381,13 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
     report_mishap(d, "dropped", client, why);
 }
 
-fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
-                              size_t size)
+fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, fli_incoming **answer, char *sentence, size_t size)
 {
-    uint64_t number = number_of(answer, n);
-    fli_digest digest = digest_of(answer, n);
-    fl_status s = hand_in(d, client, answer, n, &digest);
+    size_t n;
+    const unsigned char *front = fli_incoming_front(*answer, &n);
+    uint64_t number = fli_packet_number(front, n);
+    fli_digest digest = digest_of(front, n);
+    fl_status s = hand_in(d, client, answer, number, &digest);
     if (!s) return FL_OK;
     fli_snprintf(sentence, size, "%s", fl_server_error(d->spec.server));
     if (s == FL_EMISMATCH && was_taken(d, client, number, &digest, sentence, size)) return FL_OK;
@@ -456,11 +450,11 @@ static void drop(fli_dispatch *d, uint32_t client)
     fli_snprintf(why, sizeof why, "nothing was heard of it for %.0f s", d->spec.silence);
     fl_status status = fl_server_drop(d->spec.server, client, why);
     pthread_mutex_lock(&d->lock);
-    fli_shared_body *p = status == FL_EREFUSED ? NULL : take_ask(s);
+    fli_posted_ask *p = status == FL_EREFUSED ? NULL : take_ask(s);
     if (status == FL_EREFUSED) s->heard = fli_clock_now(); /* it is waited for; say so again after as long a time */
     if (!status) s->counted.dropped++;
     pthread_mutex_unlock(&d->lock);
-    fli_shared_body_release(p);
+    fli_posted_ask_release(p);
     if (!status) atomic_fetch_add(&d->spec.counters->dropped, 1);
     if (status && status != FL_EREFUSED) return;
     fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
@@ -482,7 +476,7 @@ static void forget_unwanted(fli_dispatch *d)
         int unwanted = s->ask && !s->awaited && !s->handed;
         s->awaited = 0;
         if (!unwanted) continue;
-        fli_shared_body_release(take_ask(s));
+        fli_posted_ask_release(take_ask(s));
         s->counted.dropped++;
         d->listed[n++] = (uint32_t)i;
     }
@@ -506,7 +500,7 @@ static void end(fli_dispatch *d, fl_status status, const char *sentence, int pau
     d->status = status;
     d->phase = paused ? FLI_NET_PAUSED : FLI_NET_SAVING;
     fli_snprintf(d->sentence, sizeof d->sentence, "%s", sentence);
-    for (size_t i = 0; i < d->spec.clients; i++) fli_shared_body_release(take_ask(&d->slots[i]));
+    for (size_t i = 0; i < d->spec.clients; i++) fli_posted_ask_release(take_ask(&d->slots[i]));
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
 }
@@ -542,18 +536,19 @@ static void note_end(fli_dispatch *d, fl_status s)
 static void post_next_ask(fli_dispatch *d)
 {
     uint32_t client;
-    fl_bytes packet;
-    fl_status s = fl_server_next(d->spec.server, TICK, &client, &packet);
+    int found;
+    fli_ask_packet packet;
+    fl_status s = fli_server_next(d->spec.server, TICK, &client, &found, &packet);
     if (s) note_end(d, s);
-    if (s || !packet.n) return;
-    fli_shared_body *p = calloc(1, sizeof *p);
+    if (s || !found) return;
+    fli_posted_ask *p = calloc(1, sizeof *p);
     if (!p) {
-        fl_bytes_free(&packet);
+        fli_shared_body_release(packet.body);
         fl_server_lost(d->spec.server, client, "out of memory for what it is asked");
         return;
     }
     p->packet = packet;
-    p->number = number_of(packet.data, packet.n);
+    p->number = fli_packet_number(packet.front, sizeof packet.front);
     atomic_init(&p->users, 1);
     post(d, client, p);
 }
@@ -696,7 +691,7 @@ void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
 
 static void free_parts(fli_dispatch *d)
 {
-    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_shared_body_release(d->slots[i].ask);
+    for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_posted_ask_release(d->slots[i].ask);
     fli_free(d->slots);
     fli_free(d->woken);
     fli_free(d->listed);

@@ -14,6 +14,8 @@
 #include "net/common/log.h"
 #include "net/server/state.h"
 
+#include "half/server.h"
+
 #include "fedloom_halves.h"
 
 typedef struct fli_dispatch fli_dispatch;
@@ -62,13 +64,13 @@ size_t fli_dispatch_unacknowledged(fli_dispatch *d, uint32_t *first);
 
 /* ---- for connections ----------------------------------------------------------------------------------------- */
 
-/* An ask as it is sent; given back by fli_shared_body_release, also while it is out of date. */
+/* An ask as it is sent; given back by fli_posted_ask_release, also while it is out of date. */
 typedef struct {
-    fl_bytes packet;
+    fli_ask_packet packet;
     uint64_t number;
     atomic_uint users;
-} fli_shared_body;
-void fli_shared_body_release(fli_shared_body *p); /* NULL is fine */
+} fli_posted_ask;
+void fli_posted_ask_release(fli_posted_ask *p); /* NULL is fine */
 
 /* Which process acts as a client. The order matters: from FLI_CLAIM_LIVE on it may not. */
 typedef enum {
@@ -91,15 +93,14 @@ void fli_dispatch_leave(fli_dispatch *d, uint32_t client);
 /* A client is there. */
 void fli_dispatch_heard_from(fli_dispatch *d, uint32_t client);
 /* The ask that waits for this client; NULL: none does. */
-fli_shared_body *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
+fli_posted_ask *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
 /* `waiter` is woken when there is an ask for the client (or, with `terms`, when the run has begun), when it is over,
  * when another connection waits for the same client, and after this many seconds. 0: there is news already; `waiter`
  * is not woken. */
 int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *waiter);
 
-/* As fl_server_answer; the same answer again is taken again, another one to the same ask is not: FL_EMISMATCH. */
-fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
-                              size_t size);
+/* As fli_server_answer; the same answer again is taken again, another one to the same ask is not: FL_EMISMATCH. */
+fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, fli_incoming **answer, char *sentence, size_t size);
 /* The client will not answer that ask. FL_EMISMATCH: that is not what it was asked. 0: it will not have the terms, and
  * goes; that is noted, and it is waited for like any client that is away. */
 fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason);

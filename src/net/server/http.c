@@ -280,6 +280,7 @@ struct fli_http {
     uint16_t port;
     unsigned room;
     atomic_uchar *uploads; /* bodies under way, by client */
+    atomic_size_t bodies;  /* bytes of bodies under way but uploads */
 };
 
 /* A request under way; the public part first. */
@@ -290,6 +291,7 @@ typedef struct {
     const fli_page *page;
     unsigned char *body;
     size_t length, arrived; /* of the body */
+    size_t reserved;        /* of all bodies' room */
     double begun, until;
     int held;     /* it has waited, or does */
     int uploads;  /* it counts among the client's bodies */
@@ -348,13 +350,21 @@ static int set_headers(struct MHD_Response *m, const fli_reply *reply)
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
+/* Both pieces are sent from where they are. */
+static struct MHD_Response *make_response(const fli_reply *reply)
+{
+    struct MHD_IoVec piece[2] = {{reply->front, reply->front_n}, {reply->body, reply->n}};
+    if (reply->front) return MHD_create_response_from_iovec(piece, reply->n ? 2 : 1, reply->release, reply->owner);
+    if (reply->release)
+        return MHD_create_response_from_buffer_with_free_callback_cls(reply->n, (void *)reply->body, reply->release,
+                                                                      reply->owner);
+    return MHD_create_response_from_buffer(reply->n, (void *)reply->body, MHD_RESPMEM_PERSISTENT);
+}
+
 static enum MHD_Result send_reply(request *r, const fli_reply *reply)
 {
     enum MHD_Result ok = MHD_NO;
-    struct MHD_Response *m =
-        reply->release ? MHD_create_response_from_buffer_with_free_callback_cls(reply->n, (void *)reply->body,
-                                                                                reply->release, reply->owner)
-                       : MHD_create_response_from_buffer(reply->n, (void *)reply->body, MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *m = make_response(reply);
     r->answered = 1;
     if (!m && reply->release) reply->release(reply->owner);
     if (m && set_headers(m, reply)) ok = MHD_queue_response(r->connection, reply->code, m);
@@ -362,7 +372,7 @@ static enum MHD_Result send_reply(request *r, const fli_reply *reply)
     MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)IDLE_SECONDS);
     if (!ok) return ok;
     fli_net_counters *c = r->http->spec.counters;
-    atomic_fetch_add(&c->bytes_out, reply->n);
+    atomic_fetch_add(&c->bytes_out, reply->front_n + reply->n);
     fli_net_tally_add(&c->replies, r->page ? (size_t)(r->page - r->http->spec.pages) : FLI_NET_PAGES, reply->code);
     return ok;
 }
@@ -539,19 +549,22 @@ static fli_reply come_back(const request *r, const char *sentence)
 static fli_reply reserve(request *r)
 {
     fli_http *h = r->http;
-    atomic_uint_fast64_t *all = &h->spec.counters->body_bytes;
-    if (atomic_fetch_add(all, r->length) + r->length > h->spec.bodies) {
-        atomic_fetch_sub(all, r->length);
+    int uploads = (r->page->traits & FLI_PAGE_UPLOAD) != 0; /* which have room, in memory or on the disk, or not */
+    if (!uploads && atomic_fetch_add(&h->bodies, r->length) + r->length > h->spec.bodies) {
+        atomic_fetch_sub(&h->bodies, r->length);
         r->length = 0;
         return come_back(r, "there is no room for more bodies just now");
     }
+    r->reserved = uploads ? 0 : r->length;
+    atomic_fetch_add(&h->spec.counters->body_bytes, r->length);
     if (r->shown.client != FLI_NO_CLIENT) {
         r->uploads = 1;
         if (atomic_fetch_add(&h->uploads[r->shown.client], 1) >= UPLOADS)
             return come_back(r, "this client is sending too much at the same time");
     }
-    if (!(r->body = malloc(r->length + 1))) return come_back(r, "there is no memory for this body just now");
-    return (fli_reply){0};
+    if (uploads) r->shown.upload = h->spec.upload(h->spec.arg, r->length);
+    if (!r->shown.upload && (!uploads || r->length <= FLI_NET_SMALL_BODY)) r->body = malloc(r->length + 1);
+    return r->body || r->shown.upload ? (fli_reply){0} : come_back(r, "there is no memory for this body just now");
 }
 
 /* Rejects duplicate Content-Length headers: a proxy could use the other one (request smuggling). */
@@ -592,7 +605,10 @@ static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
     const fli_http_spec *o = &r->http->spec;
     double seconds = fli_clock_now() - r->begun;
     if (*n > r->length - r->arrived) return MHD_NO;
-    memcpy(r->body + r->arrived, piece, *n);
+    if (r->body)
+        memcpy(r->body + r->arrived, piece, *n);
+    else if (fli_incoming_add(r->shown.upload, piece, *n))
+        return MHD_NO;
     r->arrived += *n;
     atomic_fetch_add(&o->counters->bytes_in, *n);
     *n = 0;
@@ -662,6 +678,8 @@ static void completed(void *http, struct MHD_Connection *c, void **state, enum M
     if (!r) return;
     if (r->uploads) atomic_fetch_sub(&h->uploads[r->shown.client], 1);
     atomic_fetch_sub(&h->spec.counters->body_bytes, r->length);
+    atomic_fetch_sub(&h->bodies, r->reserved);
+    fli_incoming_free(r->shown.upload);
     free(r->body);
     free(r);
     *state = NULL;

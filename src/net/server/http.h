@@ -10,6 +10,7 @@
 #include "net/common/protocol.h"
 #include "net/server/roster.h"
 #include "net/server/state.h"
+#include "remote/incoming.h"
 
 #include <sys/socket.h>
 
@@ -25,12 +26,15 @@ typedef struct {
     char address[FLI_ADDRESS_TEXT];  /* and from where */
     const unsigned char *body;
     size_t n;
-    double wait; /* seconds that it may still wait; 0: it must be answered now */
+    fli_incoming *upload; /* instead, where there was room for one; a page that keeps it sets it to NULL */
+    double wait;          /* seconds that it may still wait; 0: it must be answered now */
 } fli_http_request;
 
 typedef struct {
-    unsigned code;    /* 0: the request waits (fli_http_hold), and its page is asked again when it is woken */
-    const char *type; /* of the body; NULL: there is none */
+    unsigned code;     /* 0: the request waits (fli_http_hold), and its page is asked again when it is woken */
+    const char *type;  /* of the body; NULL: there is none */
+    const void *front; /* what comes before the body; NULL: nothing does */
+    size_t front_n;
     const void *body;
     size_t n;
     void (*release)(void *owner); /* once it is sent */
@@ -54,7 +58,8 @@ enum {
     FLI_PAGE_LOOK = 2,   /* for people and programs that look on, and for nobody else: they need not say a version, nor,
                           * over plain HTTP, a name */
     FLI_PAGE_BOTH = 4,   /* and for clients, all the same */
-    FLI_PAGE_ACTS = 8    /* a client takes part by it, one process at a time */
+    FLI_PAGE_ACTS = 8,   /* a client takes part by it, one process at a time */
+    FLI_PAGE_UPLOAD = 16 /* its body is an upload */
 };
 
 typedef struct {
@@ -84,7 +89,9 @@ typedef struct {
      * worth trying again. */
     const char *(*claim)(void *arg, uint32_t client, const fli_http_request *r, double *again, char *sentence,
                          size_t n);
-    size_t bodies;        /* most bytes of bodies under way, of all clients */
+    /* Room for an upload; NULL: there is none now. */
+    fli_incoming *(*upload)(void *arg, size_t n);
+    size_t bodies;        /* most bytes of bodies under way but uploads, of all clients */
     size_t slowest;       /* bytes per second of long bodies: fli_http_due */
     unsigned per_address; /* most connections of one address; 0: any number */
     const fli_net_log *log;

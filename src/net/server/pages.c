@@ -663,19 +663,21 @@ static fli_reply page_terms(void *arg, fli_http_request *r)
     return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(context, r, 1) : send_terms(context, r);
 }
 
-static void release_body(void *body) { fli_shared_body_release(body); }
+static void release_body(void *body) { fli_posted_ask_release(body); }
 
 static fli_reply page_ask(void *arg, fli_http_request *r)
 {
     fli_page_context *context = arg;
     fli_net_phase phase = fli_dispatch_phase(context->dispatch);
     if (phase == FLI_NET_OVER) return run_over_reply(context);
-    fli_shared_body *p = fli_dispatch_ask(context->dispatch, r->client);
+    fli_posted_ask *p = fli_dispatch_ask(context->dispatch, r->client);
     if (!p) return none_yet(context, r, 0);
     return (fli_reply){.code = MHD_HTTP_OK,
                        .type = FLI_NET_PACKET,
-                       .body = p->packet.data,
-                       .n = p->packet.n,
+                       .front = p->packet.front,
+                       .front_n = sizeof p->packet.front,
+                       .body = p->packet.body ? p->packet.body->bytes.data : NULL,
+                       .n = p->packet.body ? p->packet.body->bytes.n : 0,
                        .release = release_body,
                        .owner = p};
 }
@@ -697,7 +699,12 @@ static fli_reply page_answer(void *arg, fli_http_request *r)
 {
     fli_page_context *context = arg;
     char sentence[400];
-    fl_status s = fli_dispatch_answer(context->dispatch, r->client, r->body, r->n, sentence, sizeof sentence);
+    fl_status s = r->upload ? FL_OK : fli_server_upload(context->server, r->n, &r->upload);
+    if (!s && r->body) s = fli_incoming_add(r->upload, r->body, r->n); /* before the run had begun, or nothing at all */
+    if (s)
+        fli_snprintf(sentence, sizeof sentence, "%s", fl_server_error(context->server));
+    else
+        s = fli_dispatch_answer(context->dispatch, r->client, &r->upload, sentence, sizeof sentence);
     if (!s) return fli_reply_json(strdup("{\"taken\": true}\n"));
     fli_reply reply = fli_reply_error(code_of(s), "%s", sentence);
     if (reply.code == MHD_HTTP_SERVICE_UNAVAILABLE) reply.retry = 2;
@@ -764,6 +771,13 @@ static fli_reply page_alive(void *arg, fli_http_request *r)
     return fli_reply_json(strdup(wanted ? "{\"wanted\": true}\n" : "{\"wanted\": false}\n"));
 }
 
+fli_incoming *fli_page_upload(void *arg, size_t n)
+{
+    fli_incoming *upload;
+    const fli_page_context *context = arg;
+    return fli_server_upload(context->server, n, &upload) ? NULL : upload;
+}
+
 /* ==== the table =================================================================================================== */
 
 static size_t small_body(void *context)
@@ -784,7 +798,7 @@ const fli_page fli_pages[] = {
     {"POST", FLI_NET_JOIN, FLI_PAGE_ACTS, small_body, page_join},
     {"GET", FLI_NET_TERMS, FLI_PAGE_JOINED, NULL, page_terms},
     {"GET", FLI_NET_ASK, FLI_PAGE_JOINED, NULL, page_ask},
-    {"POST", FLI_NET_ANSWER, FLI_PAGE_JOINED, answer_body, page_answer},
+    {"POST", FLI_NET_ANSWER, FLI_PAGE_JOINED | FLI_PAGE_UPLOAD, answer_body, page_answer},
     {"POST", FLI_NET_REFUSE, FLI_PAGE_JOINED, small_body, page_refuse},
     {"POST", FLI_NET_ALIVE, FLI_PAGE_JOINED, small_body, page_alive},
     {"GET", FLI_NET_STATUS, FLI_PAGE_LOOK, NULL, page_status},

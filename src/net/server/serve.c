@@ -376,6 +376,7 @@ static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struc
                           .find = find,
                           .heard = heard_from,
                           .claim = fli_page_claim,
+                          .upload = fli_page_upload,
                           .bodies = o->bodies ? o->bodies : (size_t)1 << 30,
                           .slowest = o->slowest ? o->slowest : (size_t)64 << 10,
                           .per_address = o->per_address,

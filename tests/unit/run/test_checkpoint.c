@@ -28,6 +28,8 @@ static void checksums(void **state)
         uint32_t crc = fli_crc32c_more(fli_crc32c_more(0, bytes, cut), bytes + cut, n - cut);
         assert_int_equal(crc, fli_crc32c(bytes, n));
         assert_int_equal(crc, fli_crc32c_by_tables(0, bytes, n)); /* what processors without the instruction do */
+        uint32_t rest = fli_crc32c(bytes + cut, n - cut);
+        assert_int_equal(crc, fli_crc32c_joined(fli_crc32c(bytes, cut), rest, n - cut));
     }
 }
 
