@@ -184,7 +184,8 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
 }
 
 /* Clients that are other programs may all be cut off, or unable to go on: a run that went on without them would end
- * with the model of long ago, as if all were well. A last round to which chance invites nobody would be the same again. */
+ * with the model of long ago, as if all were well. A last round to which chance invites no client would be the same
+ * again. */
 static fl_status check_empty(const fl_run *run, size_t invited)
 {
     enum { MOST = 10 };
