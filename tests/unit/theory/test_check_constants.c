@@ -306,14 +306,48 @@ static void decay_counts_at_the_start(void **state)
     free(said);
 }
 
+/* The rounds until eps that [DR] Theorem A.1 promises to a small network with this regulariser. */
+static double rounds_with(fixture *f, const char *regularizer)
+{
+    char yaml[1200];
+    double eps, most;
+    snprintf(yaml, sizeof yaml,
+             "precision: f64\ndata: {kind: blobs, samples: 60}\npartition: {kind: iid, clients: 3}\n"
+             "model: {kind: mlp, hidden: [3]}\nparticipation: everyone\nlocal: {lr: 0.01}\nregularizer: %s\n"
+             "algorithm: {kind: feddr, alpha: 1, eta: 0.002, init: exact, solver: accurate, relative: 0.001}\n",
+             regularizer);
+    char *said = checked_yaml(f, yaml);
+    const char *line = strstr(said, "a priori    [DR] Theorem A.1: rounds until");
+    if (!line) fail_msg("%s", said);
+    line = strchr(strchr(line, '\n') + 1, '\n');
+    if (sscanf(line, "%lf %lf", &eps, &most) != 2) fail_msg("%s", said);
+    free(said);
+    return most;
+}
+
+/* They go by F at the start, so they grow with what the regulariser is at a model that is not 0. */
+static void the_regulariser_counts_at_the_start(void **state)
+{
+    double none = rounds_with(*state, "none"), some = rounds_with(*state, "{kind: l1, weight: 0.1}");
+    double more = rounds_with(*state, "{kind: l1, weight: 1}");
+    assert_true(some > 1.05 * none); /* the numbers are printed with four digits */
+    assert_near(more - none, 10 * (some - none), 0.05 * (more - none));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(all_samples_count),          FIXTURE_TEST(all_terms_count),
-        FIXTURE_TEST(start_models_count),         FIXTURE_TEST(gammas_that_differ),
-        FIXTURE_TEST(cohorts_that_are_not_drawn), FIXTURE_TEST(rounds_that_end_early),
-        FIXTURE_TEST(decay_of_mini_batches),      FIXTURE_TEST(some_of_many_clients),
-        FIXTURE_TEST(rounds_are_promised),        FIXTURE_TEST(decay_counts_at_the_start),
+        FIXTURE_TEST(all_samples_count),
+        FIXTURE_TEST(all_terms_count),
+        FIXTURE_TEST(start_models_count),
+        FIXTURE_TEST(gammas_that_differ),
+        FIXTURE_TEST(cohorts_that_are_not_drawn),
+        FIXTURE_TEST(rounds_that_end_early),
+        FIXTURE_TEST(decay_of_mini_batches),
+        FIXTURE_TEST(some_of_many_clients),
+        FIXTURE_TEST(rounds_are_promised),
+        FIXTURE_TEST(decay_counts_at_the_start),
+        FIXTURE_TEST(the_regulariser_counts_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
