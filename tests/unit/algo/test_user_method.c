@@ -357,7 +357,8 @@ static void mistakes(void **state)
     WRONG("FL_AT_FIRST", m.down = PARTS({"x", 0, 0}, {"x0", FL_PART_START}));
     WRONG("cannot be kept", m.server_scalars = 1, m.down = PARTS({"x", 0, 0}, {"r", FL_PART_NUMBER, 0, FL_PART_KEEP}));
     WRONG("asynchronous methods have none", m.buffer = 1, m.down = PARTS({"x", 0, 0, FL_PART_KEEP}));
-    WRONG("a phase that there is not", m.down = PARTS({"x", 0, 0, 0, FL_IN_PHASE(1)}));
+    WRONG("a phase that there is not: phases are numbered from 0, and there is 1",
+          m.down = PARTS({"x", 0, 0, 0, FL_IN_PHASE(1)}));
     WRONG("does not warm up", m.down = PARTS({"x", 0, 0, 0, FL_IN_WARM_UP}));
     WRONG("which means nothing", m.down = PARTS({"x", 0, 0, 0, 0x40000000u}));
     WRONG("FL_PART_VALUE or FL_PART_CHANGE", m.up = PARTS({"u", 0, 0}));

@@ -608,6 +608,40 @@ static void draws_panels(void **state)
     fli_text_fini(&t);
 }
 
+/* Hollow when tried with few seeds, larger when tried with all; the legend has dots, too. */
+static void dots_go_by_seeds(void **state)
+{
+    const fli_panel_dot dots[] = {{0.1, 0.5, 0, FLI_DOT_PLAIN}, {0.2, 0.6, 1, FLI_DOT_PLAIN},
+                                  {0.3, 0.7, 1, FLI_DOT_PLAIN}, {0.4, 0.8, 2, FLI_DOT_PLAIN},
+                                  {0.5, 0.9, 2, FLI_DOT_PLAIN}, {0.6, 0.4, 2, FLI_DOT_PLAIN}};
+    const fli_panel panel = {.title = "x", .x_title = "x", .from = 0, .to = 1, .dots = dots, .count = 6};
+    const fli_panel empty = {.title = "x"};
+    const size_t seeds[] = {1, 2, 3};
+    const fli_panels none = {.title = "t",
+                             .y = y_named("train-loss"),
+                             .y_title = "",
+                             .columns = 1,
+                             .panels = &empty,
+                             .count = 1,
+                             .seeds = seeds,
+                             .rungs = 3};
+    fli_panels all = none;
+    size_t hollow[2], small[2], large[2];
+    all.panels = &panel;
+    for (int k = 0; k < 2; k++) {
+        fli_text t;
+        fli_text_init(&t, *state);
+        assert_int_equal(fli_panels_svg(&t, k ? &all : &none), FL_OK);
+        hollow[k] = occurrences(fli_text_get(&t), "r=\"3.0\" fill=\"#fff\"");
+        small[k] = occurrences(fli_text_get(&t), "r=\"3.0\"") - hollow[k];
+        large[k] = occurrences(fli_text_get(&t), "r=\"4.0\"");
+        fli_text_fini(&t);
+    }
+    assert_int_equal(hollow[1] - hollow[0], 1);
+    assert_int_equal(small[1] - small[0], 2);
+    assert_int_equal(large[1] - large[0], 3);
+}
+
 static void escapes(void **state)
 {
     fli_text t;
@@ -1164,6 +1198,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(thins_long_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(thinning_keeps_what_is_least, setup, teardown),
         cmocka_unit_test_setup_teardown(draws_panels, setup, teardown),
+        cmocka_unit_test_setup_teardown(dots_go_by_seeds, setup, teardown),
         cmocka_unit_test_setup_teardown(escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(charts_escape, setup, teardown),
         cmocka_unit_test_setup_teardown(page_escapes, setup, teardown),
