@@ -182,6 +182,33 @@ static void what_cannot_be_written_leaves_the_old(void **state)
     fli_client_store_close(k);
 }
 
+/* A folder's number is its own from the first start on; what cannot be a number is drawn again. */
+static void the_instance_stays(void **state)
+{
+    static const char *const damaged[] = {"", "0123456789abcde\n", "0123456789abcdeg\n", "0123456789abcdef0\n"};
+    context *c = *state;
+    fli_client_store *k = open_store(c);
+    uint64_t first = 0, number = 0;
+    assert_ok(c->ctx, fli_client_store_instance(k, &first));
+    assert_int_equal(mode_of("instance"), 0600);
+    fli_client_store_close(k);
+    k = open_store(c);
+    assert_ok(c->ctx, fli_client_store_instance(k, &number));
+    assert_true(number == first && number);
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        FILE *f = fopen(in_folder("instance"), "wb");
+        uint64_t again = 0;
+        assert_non_null(f);
+        fputs(damaged[i], f);
+        fclose(f);
+        assert_ok(c->ctx, fli_client_store_instance(k, &number));
+        assert_true(number != first && number && number != 0x0123456789abcdef && number != 0x0123456789abcde);
+        assert_ok(c->ctx, fli_client_store_instance(k, &again));
+        assert_true(again == number);
+    }
+    fli_client_store_close(k);
+}
+
 #define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -193,6 +220,7 @@ int main(void)
         KEEP_TEST(one_process_at_a_time),
         KEEP_TEST(damage_is_noticed),
         KEEP_TEST(what_cannot_be_written_leaves_the_old),
+        KEEP_TEST(the_instance_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
