@@ -157,6 +157,22 @@ static void dropped_as_simulated(void **state)
     }
 }
 
+/* Only who was asked can be dropped. */
+static fate drop_another(const halves *h, const fli_ask *ask)
+{
+    assert_fails(h->f->ctx, fl_server_drop(h->server, (uint32_t)(ask->client + 1) % 6, "it is slow"), FL_EMISMATCH,
+                 "no answer of it is awaited");
+    return ANSWER;
+}
+
+static void nobody_waits_for_it(void **state)
+{
+    halves h;
+    begin(*state, PLAIN ";participation={kind: uniform, count: 1};rounds=3", &h);
+    assert_int_equal(carry(&h, drop_another), FL_EDONE);
+    end(&h);
+}
+
 /* ---- waiting ----------------------------------------------------------------------------------------------- */
 
 static fate client_3_is_gone(const halves *h, const fl_ask *ask)
@@ -233,6 +249,9 @@ static void empty_rounds(void **state)
     begin(*state, PLAIN ";rounds=20", &h); /* eight are the last ones */
     assert_fails(h.f->ctx, carry(&h, at_times), FL_EIO,
                  "round 20: no answer has come that counts, and it is the last one, so the run does not end");
+    end(&h);
+    begin(*state, PLAIN ";participation={kind: bernoulli, probability: 1e-9};rounds=3", &h); /* nobody is asked */
+    assert_fails(h.f->ctx, carry(&h, answer_all), FL_EIO, "round 3: in 3 rounds in a row no answer has come");
     end(&h);
     begin(*state, PLAIN ";rounds=12", &h);
     assert_int_equal(carry(&h, at_times), FL_EDONE);
@@ -483,10 +502,13 @@ static void blown_up(void **state)
 {
     halves h;
     fl_status refused;
+    double others;
     begin(*state, PLAIN ";rounds=3;model.weight_decay=10", &h);
     assert_fails(h.f->ctx, send_number(&h, NULL, 3e38f, 0, &refused), FL_EDIVERGED,
                  "the longest upload came from client 1, in round 1: its norm is 3e+38, and the longest of all others");
     assert_int_equal(refused, FL_OK);
+    const char *last = strstr(fl_server_error(h.server), "of all others ");
+    assert_true(last && sscanf(last, "of all others %lf", &others) == 1 && others > 0 && others < 1e3);
     end(&h);
 }
 
@@ -928,6 +950,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(dropped_as_simulated),
+        FIXTURE_TEST(nobody_waits_for_it),
         FIXTURE_TEST(deadline),
         FIXTURE_TEST(wait_for),
         FIXTURE_TEST(quorum),
