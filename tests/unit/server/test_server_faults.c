@@ -158,7 +158,7 @@ static void dropped_as_simulated(void **state)
 }
 
 /* Only who was asked can be dropped. */
-static fate drop_another(const halves *h, const fli_ask *ask)
+static fate drop_another(const halves *h, const fl_ask *ask)
 {
     assert_fails(h->f->ctx, fl_server_drop(h->server, (uint32_t)(ask->client + 1) % 6, "it is slow"), FL_EMISMATCH,
                  "no answer of it is awaited");
