@@ -298,7 +298,7 @@ arrivals() { # METHOD
 
 little_room() {
     step 'a server that may not write large files'
-    settings "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 6' 'metrics: {every: 6}'
+    settings "$large" "$short" 'algorithm: scaffold' "$together" 'rounds: 6' 'metrics: {every: 6}'
     # files of 200 KB at most, and no signal for it
     printf '#!/usr/bin/env bash\ntrap "" XFSZ\nulimit -f 200\nexec "%s" "$@"\n' "$program" >tight
     chmod +x tight
