@@ -88,6 +88,21 @@ static void a_failing_client(void **state)
     assert_string_equal(said[0], said[1]);
 }
 
+/* A step of the server's that is too long is noticed in the round itself, whichever slice it is in. */
+static void slices_that_are_not_finite(void **state)
+{
+    fixture *f = *state;
+    for (size_t k = 0; k < 2; k++) {
+        fl_run *run =
+            run_new(f, base, "model=softmax;participation=everyone;algorithm={kind: fedavg, server_lr: 1e40}");
+        fli_exec_spec spec = *fli_exec_spec_of(run->exec);
+        spec.slice = k ? 3 : SIZE_MAX;
+        run_anew(f, run, &spec);
+        assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "round 1: the global model is no longer finite");
+        fl_run_free(run);
+    }
+}
+
 /* ---- methods that break the rule are found ---------------------------------------------------------------- */
 
 static const fl_method *honest(void)
@@ -128,9 +143,8 @@ static void inner_products_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_algorithm),
-        FIXTURE_TEST(with_a_regulariser),
-        FIXTURE_TEST(a_failing_client),
+        FIXTURE_TEST(every_algorithm),          FIXTURE_TEST(with_a_regulariser),
+        FIXTURE_TEST(a_failing_client),         FIXTURE_TEST(slices_that_are_not_finite),
         FIXTURE_TEST(inner_products_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

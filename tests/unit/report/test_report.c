@@ -709,6 +709,8 @@ static void page_holds_everything(void **state)
     assert_non_null(strstr(html, "<dt>data</dt><dd>digits &amp; more</dd>"));
     assert_non_null(strstr(html, "<dd>fedloom compare &lt;x&gt;</dd>"));
     assert_non_null(strstr(html, "The first 2 of 50 clients"));
+    assert_non_null(strstr(html, "<rect class=\"heat\" x=\"0\" width=\"10\""));
+    assert_non_null(strstr(html, "<rect class=\"heat\" x=\"10\" width=\"10\""));
     assert_non_null(strstr(html, "\"counts\":[5,0,1,9]"));
     assert_non_null(strstr(html, "seeds 7, 8<"));
     assert_non_null(strstr(html, ">4 runs<"));

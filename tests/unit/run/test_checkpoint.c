@@ -294,6 +294,9 @@ static void other_kernels(void **state)
     fl_ctx_on_log(f->ctx, keep_line, note);
     assert_ok(f->ctx, fl_run_resume(cfg, &run));
     assert_non_null(strstr(note, "was begun with kernels for an abacus and goes on with those for "));
+    assert_ok(f->ctx, fl_run_checkpoint(run));
+    fl_run_free(run);
+    assert_ok(f->ctx, fl_run_resume(cfg, &run)); /* these are known by now */
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     assert_ok(f->ctx, fl_run_save(run));
     fl_run_free(run);
