@@ -642,7 +642,10 @@ for _ in $(seq 32); do cat rows.gz; done >rows.csv.gz
 printf 'data: {kind: csv, train: rows.csv.gz, header: false, task: classification}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >rows.yaml
 for c in run compare; do
     "$program" $c rows.yaml --set rounds=1 --output rows >out 2>err </dev/null &
-    for _ in $(seq 1200); do grep -qE '^SigCgt:.*[4-7c-f][0-9a-f]{3}$' /proc/$!/status 2>/dev/null && break || sleep 0.05; done
+    for _ in $(seq 1200); do # until it is no copy of this shell any more, which catches TERM as well
+        [ ! "/proc/$!/exe" -ef "/proc/$$/exe" ] && grep -qE '^SigCgt:.*[4-7c-f][0-9a-f]{3}$' "/proc/$!/status" 2>/dev/null && break
+        sleep 0.05
+    done
     [ $c = run ] || for _ in $(seq 1200); do [ -d rows ] && break || sleep 0.05; done
     kill -TERM $!
     leaves $!
