@@ -202,7 +202,7 @@ typedef struct {
     int full; /* derivatives are over all samples of a level instead of mini-batches */
 } fl_levels;
 
-/* What a client is to solve:  minimise f_i(z) + <shift, z> + rho/2 ||z - anchor||^2  from `start`, by so many steps,
+/* What a client is to solve:  minimise f_i(z) + <shift, z> + rho/2 ||z - anchor||^2  from `start`, in `steps` steps,
  * or to an accuracy. Vectors are borrowed: usually the broadcast model, or the client's own state. The solvers "gram"
  * and "diagonal" read start, rho, shift and steps alone: shift is the multiplier, which changes with every step, and
  * steps = 0 stands for the limit of many; rho = 0: nothing is solved, only the curvature is wanted. */

@@ -31,7 +31,7 @@ enum {
 
 enum { FLI_MOST_PHASES = 1 << 20 }; /* of a round */
 
-/* An ask's little-endian form. Reading refuses nothing: whoever reads it from outside checks it. */
+/* An ask's little-endian form. Reading refuses nothing: the reader of outside bytes checks them. */
 enum { FLI_ASK_BYTES = 6 * 8 + 6 * 4 };
 void fli_ask_write(const fl_ask *a, unsigned char *out);
 void fli_ask_read(const unsigned char *in, fl_ask *a);

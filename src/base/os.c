@@ -52,7 +52,7 @@ int fli_fd_high(int fd)
 
 int fli_fd_open(const char *path, int flags, mode_t mode) { return fli_fd_high(open(path, flags | O_CLOEXEC, mode)); }
 
-/* It never had a name or, where the file system knows no such thing, loses it at once. Nobody else can come to write to
+/* It never had a name or, where the file system knows no such thing, loses it at once. No other process can write to
  * it: programs that are started from here do not inherit it, and what is printed cannot land in it. */
 int fli_fd_unnamed(const char *folder)
 {

@@ -40,7 +40,7 @@ void fli_load_piece(const fl_space *s, void *v, size_t bytes, fli_loader *in);
 
 /* ==== messages and exchanges =============================================================================== */
 
-/* Memory of whoever brings a message, in which its vectors lie until it is given back. */
+/* Memory of the carrier of a message, in which its vectors lie until it is given back. */
 typedef struct fli_lent {
     void (*release)(struct fli_lent *l);
     /* These bytes, which may lie elsewhere, were read, and will not be soon again; NULL: that does not matter. */
@@ -55,7 +55,7 @@ typedef struct {
     const void *const *history; /* down, for a client: see fl_turn.history */
     uint64_t serial;            /* down: two messages of one serial are the same; 0: nothing is said of it */
     fli_place *place;           /* of the vectors, where fli_message_init has made them */
-    size_t borrows;             /* so many vectors, each NULL until it is lent or needed */
+    size_t borrows;             /* number of vectors, each NULL until it is lent or needed */
     fli_lent *lent;
     void *own; /* what was allocated for vectors that could not be lent */
 } fli_message;
@@ -99,7 +99,7 @@ void fli_save_vectors(const fl_space *s, void *const *vectors, size_t count, fli
 void fli_load_vectors(const fl_space *s, void *const *vectors, size_t count, fli_loader *in);
 void fli_save_reals(const double *v, size_t count, fli_saver *out);
 void fli_load_reals(double *v, size_t count, fli_loader *in);
-/* Of a message so many vectors and numbers, sent or not, behind their counts. */
+/* This many vectors and numbers of a message, sent or not, behind their counts. */
 void fli_save_message(const fl_space *s, const fli_message *m, size_t vectors, size_t numbers, fli_saver *out);
 void fli_load_message(const fl_space *s, fli_message *m, size_t vectors, size_t numbers, fli_loader *in);
 

@@ -73,7 +73,7 @@ static uint64_t version_of(const unsigned char *in, size_t n)
 }
 
 /* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. `known`: its checksum, as it
- * is; NULL: nobody has computed it. */
+ * is; NULL: it is not known. */
 static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, const uint32_t *known,
                                fli_packet *out)
 {
