@@ -163,8 +163,8 @@ typedef struct {
     double mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by held-out samples */
 } fl_pair;
 
-/* What is done in a turn on a two-level problem, and its z. Vectors are whole, and what is said of a block leaves the
- * other one alone. */
+/* What is done in a turn on a two-level problem, and its z. Vectors are whole; work on one
+ * block leaves the other as it was. */
 typedef enum {
     /* y, v and x together: the weighted sums (q_x, q_y) of the directions; v = q_v, norm = ||grad_y f_i|| at the first
      * step */

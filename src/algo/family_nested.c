@@ -64,7 +64,7 @@ void fli_nested_check(const void *params, const fl_facts *f, fl_conditions *out)
         fl_requirement(out, "convexity", "g_i is strongly convex in y: bilevel.l2 > 0", f, f->sure_convexity > 0);
     fl_assumption(out, "neumann", "the series has as many terms as its theorem asks for: too few leave a bias");
     fl_assumption(out, "Assumption A", "no g_i becomes more curved in y than L_i, measured at the start model");
-    fl_assumption(out, "step sizes", "lr_in and lr_out are small enough for constants that nobody can measure here");
+    fl_assumption(out, "step sizes", "lr_in and lr_out are small enough for constants that are not measured here");
 }
 
 void fli_nested_fix(const void *params, const fl_facts *worst, fl_fixes *out)

@@ -492,7 +492,7 @@ static fl_status check_table(fl_ctx *ctx, const fl_method *m, int up)
 
 /* ---- parameters ------------------------------------------------------------------------------------------ */
 
-/* What is wrong with a default is said as it would be of a value in a file. */
+/* A wrong default is reported as a wrong value in a file is. */
 static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *key)
 {
     fli_arena arena;

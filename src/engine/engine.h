@@ -42,7 +42,7 @@ fl_status fli_exec_status(const fli_exec *e);
 
 typedef struct {
     size_t round;
-    uint32_t flags; /* FLI_ASK_HAS_BODY and _REPLY, of all clients that are asked, as is */
+    uint32_t flags; /* FLI_ASK_HAS_BODY and _REPLY, of all clients that are asked */
     int warm_up;    /* before the first round */
     const fl_ask
         *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */

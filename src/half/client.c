@@ -642,7 +642,7 @@ static const char *untimely(const fl_client *c, const fli_client_place *at, cons
     const fl_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) {
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;
-        return potential && !c->setup.measure_potential ? "nobody said that its potential would be measured" : NULL;
+        return potential && !c->setup.measure_potential ? "its terms do not say that the potential is measured" : NULL;
     }
     if (e->number <= at->last) return "it has taken that turn, or a later one";
     if (fli_algo_shows_start(a) && !at->turns && !(ask->flags & FLI_ASK_FIRST)) return "it lacks the start model";

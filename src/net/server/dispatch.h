@@ -64,7 +64,7 @@ size_t fli_dispatch_unacknowledged(fli_dispatch *d, uint32_t *first);
 
 /* ---- for connections ----------------------------------------------------------------------------------------- */
 
-/* An ask as it is sent; given back by fli_posted_ask_release, also while it is out of date. */
+/* An ask that was sent; given back by fli_posted_ask_release, also when it is out of date. */
 typedef struct {
     fli_ask_packet packet;
     uint64_t number;
