@@ -187,7 +187,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     if (wrong)
         return fli_fail(l->ctx, FL_EFORMAT, "client %u: it is asked for something impossible: %s", x->ask.client,
                         wrong);
-    fli_wire_of(m, l->setup.fed->classes, l->setup.algo, l->setup.params, &d->own.ask, &d->parts);
+    fli_wire_of(&l->setup, &d->own.ask, &d->parts);
     size_t bytes = fli_wire_down(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
     fl_status s = wire ? map_region(l, d) : FL_ENOMEM;
