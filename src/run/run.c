@@ -271,7 +271,6 @@ void fl_run_free(fl_run *run)
     fli_free(run->target_round);
     fli_folder_unlock(run);
     fli_free(run->checkpoints.folder);
-    fli_free(run->command);
     fli_free(run);
 }
 

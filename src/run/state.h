@@ -83,9 +83,6 @@ struct fl_run {
     int stop_agreed;           /* a stop was requested at any rank */
     fli_saving saving;
     fli_checkpoints checkpoints;
-    /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
-    fl_status (*page)(fli_text *t, const fl_run *run);
-    char *command;     /* what the page says that the run was made with; NULL: nothing */
     char kernels[256]; /* from fli_run_computed_with; several if it was resumed on another machine */
 };
 
