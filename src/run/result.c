@@ -180,8 +180,8 @@ static void idle_csv(fli_text *t, const fl_run *run)
 {
     const fli_plan *p = &run->plan;
     fli_text_add(t, "rank,clients,samples,seconds_at_work,seconds_idle\n");
-    for (uint32_t i = 0; run->times_spent && i < p->ranks.count; i++) {
-        const fli_time_spent *s = &run->times_spent[i];
+    for (uint32_t i = 0; run->rank_times.of && i < p->ranks.count; i++) {
+        const fli_time_spent *s = &run->rank_times.of[i];
         fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->rank_owner.of[i].clients, p->rank_owner.of[i].samples,
                       s->seconds - s->waited, s->waited);
     }
@@ -197,7 +197,7 @@ static void result_json(fli_text *t, const fl_run *run)
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, fl_run_name(run));
     fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
-                  fl_stop_text(run->stopped));
+                  fl_stop_text(run->stop.why));
     if (run->plan.settled) {
         fli_text_add(t, "  \"settled\": ");
         fli_text_json(t, run->plan.settled);
@@ -326,7 +326,7 @@ static fl_status write_manifest(fl_run *run, int with_page)
     m.has_data = 1;
     m.data = run->plan.data;
     m.kernels = run->kernels;
-    m.stopped_by = fl_stop_text(run->stopped);
+    m.stopped_by = fl_stop_text(run->stop.why);
     m.rounds = run->round;
     m.planned = fl_run_rounds(run);
     fl_status s = FL_OK;
@@ -432,7 +432,7 @@ fl_status fli_result_save(fl_run *run, const fli_text *page)
     if (s) return s;
     if (!(s = write_files(run, page))) s = fli_folder_publish(run);
     if (s) return fli_result_give_up(run, s);
-    if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = remove_checkpoints(run);
+    if (run->stop.why != FL_STOP_NONE && run->stop.why != FL_STOP_ASKED) s = remove_checkpoints(run);
     fli_folder_unlock(run);
     return s;
 }

@@ -72,7 +72,7 @@ static fl_status make_page(const fl_run *run, const char *command, fli_arena *a,
                      .goal = fli_metric_goal(&settings->metrics),
                      .targets = &settings->metrics.targets,
                      .command = command,
-                     .stopped = run->stopped == FL_STOP_ASKED ? stopped : NULL,
+                     .stopped = run->stop.why == FL_STOP_ASKED ? stopped : NULL,
                      .ended = time(NULL)};
     fli_snprintf(stopped, sizeof stopped, "after round %zu of %zu", run->round, fl_run_rounds(run));
     fl_status status = describe_run(run->ctx, a, fl_run_algorithm(run), settings, &method, &trial);
