@@ -166,8 +166,7 @@ static fl_status use_cache(loopback *l, delivery *d)
     d->own.down = &d->inbox;
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!l->caches[client]) {
-        fl_status s =
-            fli_broadcast_cache_new(l->ctx, l->setup.model, NULL, l->setup.algo, l->setup.params, &l->caches[client]);
+        fl_status s = fli_broadcast_cache_new(l->ctx, &l->setup, NULL, &l->caches[client]);
         if (s || !l->caches[client]) return s; /* nothing is kept */
     }
     d->own.down = fli_broadcast_cache_view(l->caches[client]);

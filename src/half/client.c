@@ -211,7 +211,7 @@ static fl_status load_kept(fl_client *c, fli_loader *in, kept *k)
 {
     fl_status s = FL_OK;
     if (fli_load_count(in, 1)) {
-        s = fli_broadcast_cache_new(c->ctx, c->setup.model, NULL, c->setup.algo, c->setup.params, &k->broadcast_cache);
+        s = fli_broadcast_cache_new(c->ctx, &c->setup, NULL, &k->broadcast_cache);
         if (!s && !k->broadcast_cache)
             s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
         if (!s) s = fli_broadcast_cache_load(k->broadcast_cache, in);
@@ -649,8 +649,7 @@ static const char *untimely(const fl_client *c, const fli_client_place *at, cons
 static fl_status complete_broadcast(fl_client *c, fli_received_ask *e)
 {
     if (!c->broadcast_cache) {
-        fl_status s =
-            fli_broadcast_cache_new(c->ctx, c->setup.model, NULL, c->setup.algo, c->setup.params, &c->broadcast_cache);
+        fl_status s = fli_broadcast_cache_new(c->ctx, &c->setup, NULL, &c->broadcast_cache);
         if (s || !c->broadcast_cache) return s; /* nothing is kept */
     }
     fl_status s = fli_broadcast_cache_take(c->broadcast_cache, &e->x.ask, &e->inbox);
