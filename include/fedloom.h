@@ -234,9 +234,9 @@ void fl_run_stop(fl_run *run);
 fl_status fl_run_prepare_save(fl_run *run, int replace);
 /* Writes the result folder named by `output`: all of it, or nothing. */
 fl_status fl_run_save(fl_run *run);
-/* From now on fl_run_save also writes report.html, a page about the run as a comparison has one. `command` is what the
- * page says that it was made with; NULL: nothing. */
-fl_status fl_run_with_report(fl_run *run, const char *command);
+/* The same with report.html, a page about the run as a comparison has one. `command` is what the page says that it was
+ * made with; NULL: nothing. */
+fl_status fl_run_save_with_report(fl_run *run, const char *command);
 /* Writes the metrics so far as an event file for TensorBoard, into a folder that is the run's own. */
 fl_status fl_run_events(fl_run *run, const char *folder);
 /* Another result folder than the configuration's `output`. Not for runs that write checkpoints: these are beside it. */

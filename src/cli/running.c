@@ -499,7 +499,7 @@ static void note_checkpoint(void *arg, const fl_checkpoint *c)
 }
 
 /* Ends with a checkpoint, or with a result. */
-static fl_status finish(fl_run *run, progress *p)
+static fl_status finish(fl_run *run, const char *command_line, progress *p)
 {
     char starter[RANKS_COMMAND_LEN];
     int asked = fl_run_stopped_by(run) == FL_STOP_ASKED;
@@ -509,7 +509,7 @@ static fl_status finish(fl_run *run, progress *p)
                 ranks_command(starter), fl_run_output(run));
         return FL_OK;
     }
-    fl_status s = fl_run_save(run);
+    fl_status s = fl_run_save_with_report(run, command_line);
     if (!s && !p->quiet) say("results and report.html are in %s", fl_run_output(run));
     return s;
 }
@@ -543,7 +543,6 @@ fl_status run_and_save(fl_run *run, const run_options *how, progress *p, run_tab
     observed_run w = {.run = run, .progress = p};
     int save = *fl_run_output(run) != 0;
     fl_status s = save ? fl_run_prepare_save(run, how->force) : FL_OK;
-    if (!s && save) s = fl_run_with_report(run, how->command_line);
     if (s) return s;
     prepare_exit_note(run, fl_run_round(run), fl_run_checkpointed(run));
     fl_run_on_checkpoint(run, note_checkpoint, &w);
@@ -553,7 +552,7 @@ fl_status run_and_save(fl_run *run, const run_options *how, progress *p, run_tab
     progress_end(p, run);
     if (!run_table_add(sum, run)) say("out of memory: %s is missing in the table", fl_run_name(run));
     if (fl_run_stopped_by(run) == FL_STOP_ASKED) interrupt_agreed();
-    if (!s && save) s = finish(run, p);
+    if (!s && save) s = finish(run, how->command_line, p);
     if (!s && how->tensorboard) s = write_events(run, how->tensorboard);
     if (!s) exit_note_forget();
     return s;

@@ -1,15 +1,13 @@
 #include "client/broadcast_cache.h"
 
-#include "message/exchange.h"
+#include "message/codec.h"
 
 #include <math.h>
 
 struct fli_broadcast_cache {
     fl_ctx *ctx;
-    const fl_method *algo;
-    const void *params;
+    const fli_setup *setup;
     fl_space space;
-    size_t upper;
     fli_message kept; /* vectors that are never kept stay unused */
     void **table;     /* of the view */
     fli_message view;
@@ -39,17 +37,15 @@ static int keeps_any(const fl_method *a)
     return 0;
 }
 
-fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fl_method *a,
-                                  const void *params, fli_broadcast_cache **out)
+fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_setup *setup, fli_place *place, fli_broadcast_cache **out)
 {
     *out = NULL;
-    if (!keeps_any(a)) return FL_OK;
+    if (!keeps_any(setup->algo)) return FL_OK;
     fli_broadcast_cache *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
-    *c = (fli_broadcast_cache){.ctx = ctx, .algo = a, .params = params, .space = model->space};
+    *c = (fli_broadcast_cache){.ctx = ctx, .setup = setup, .space = setup->model->space};
     c->space.place = place;
-    c->upper = fli_model_upper(model);
-    c->vectors = fli_parts_vectors(a->down);
+    c->vectors = fli_parts_vectors(setup->algo->down);
     fl_status s = fli_message_init(ctx, &c->space, c->vectors, 0, &c->kept);
     if (!s && !(c->table = fli_alloc(ctx, c->vectors, sizeof *c->table))) s = FL_ENOMEM;
     if (s) {
@@ -71,13 +67,12 @@ void fli_broadcast_cache_free(fli_broadcast_cache *c)
 }
 
 /* Writes a part into what is kept. */
-static void keep(fli_broadcast_cache *c, const fl_part *p, const fli_message *down)
+static void keep(fli_broadcast_cache *c, const fli_sent_part *p, const fli_message *down)
 {
-    const fli_ops *ops = c->space.ops;
+    const fli_model *m = c->setup->model;
     fl_space range = c->space;
-    size_t first;
-    range.n = fli_part_range(p, c->space.n, c->upper, &first);
-    fli_copy(&range, fli_cat(ops, down->vec[p->at], first), fli_at(ops, c->kept.vec[p->at], first));
+    range.n = p->count;
+    fli_copy(&range, fli_sent_place(p, m, down, NULL), fli_sent_place(p, m, &c->kept, NULL));
 }
 
 /* What the vector is now, for later phases that ask what it was in this one. */
@@ -105,16 +100,19 @@ static void forget(fli_broadcast_cache *c)
 
 fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fl_ask *ask, const fli_message *down)
 {
-    unsigned moment = fli_algo_moment(c->algo, c->params, ask);
+    const fl_method *a = c->setup->algo;
+    const void *params = c->setup->params;
     if (c->serial && c->serial == down->serial) return FL_OK;
-    if (fli_algo_redraws(c->algo, c->params, ask->phase, ask->phases)) forget(c);
-    for (const fl_part *p = c->algo->down; p->name; p++) {
-        if (!keeps(p) || !fli_part_sent(p, moment)) continue;
-        keep(c, p, down);
+    if (fli_algo_redraws(a, params, ask->phase, ask->phases)) forget(c);
+    for (fli_sent_parts w = fli_parts_walk(a->down, fli_algo_moment(a, params, ask), c->setup->model, NULL);
+         fli_parts_next(&w);) {
+        const fl_part *p = w.is.part;
+        if (!keeps(p)) continue;
+        keep(c, &w.is, down);
         fl_status s = p->use == FL_PART_KEEP_EACH ? keep_history(c, p, ask->phase) : FL_OK;
         if (s) return s;
     }
-    for (size_t v = 0; v < c->vectors; v++) c->table[v] = keeps_vector(c->algo, v) ? c->kept.vec[v] : down->vec[v];
+    for (size_t v = 0; v < c->vectors; v++) c->table[v] = keeps_vector(a, v) ? c->kept.vec[v] : down->vec[v];
     c->view = (fli_message){.vec = c->table,
                             .num = down->num,
                             .start = down->start,

@@ -4,13 +4,13 @@
 #define FLI_CLIENT_BROADCAST_CACHE_H
 
 #include "message/exchange.h"
+#include "message/setup.h"
 
 typedef struct fli_broadcast_cache fli_broadcast_cache;
 
 /* What is kept has its place with the messages' vectors; NULL: plain memory. *out is NULL for methods whose clients
  * keep nothing. */
-fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fl_method *a,
-                                  const void *params, fli_broadcast_cache **out);
+fl_status fli_broadcast_cache_new(fl_ctx *ctx, const fli_setup *setup, fli_place *place, fli_broadcast_cache **out);
 void fli_broadcast_cache_free(fli_broadcast_cache *c);
 /* Takes what a message brings with that ask. The same message again changes nothing. */
 fl_status fli_broadcast_cache_take(fli_broadcast_cache *c, const fl_ask *ask, const fli_message *down);

@@ -66,7 +66,7 @@ double fli_ask_seconds(const fli_ask_params *a, const fli_card *card, const fl_a
     fl_epochs e = epochs_of(a, card);
     size_t cost = fli_algo_cost(a->setup->algo, a->setup->params, &a->setup->solvers, ask, &e);
     fli_wire w;
-    fli_wire_of(a->setup->model, a->setup->classes, a->setup->algo, a->setup->params, ask, &w);
+    fli_wire_of(a->setup, ask, &w);
     return fli_system_turn(a->system, (size_t)ask->stream, ask->client, cost,
                            (double)fli_wire_down(&w, a->setup->model, ask),
                            (double)fli_wire_up(&w, a->setup->model, ask));

@@ -290,22 +290,17 @@ fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n)
 
 fli_carried_by fli_exec_carried_by(const fli_exec *e) { return (fli_carried_by){e->executor, e->clients}; }
 
-static void wire_of(const fli_exec *e, const fl_ask *ask, fli_wire *out)
-{
-    fli_wire_of(e->setup->model, e->setup->fed->classes, e->setup->algo, e->setup->params, ask, out);
-}
-
 size_t fli_exec_bytes_down(const fli_exec *e, const fl_ask *ask)
 {
     fli_wire w;
-    wire_of(e, ask, &w);
+    fli_wire_of(e->setup, ask, &w);
     return fli_wire_down(&w, e->setup->model, ask);
 }
 
 size_t fli_exec_bytes_up(const fli_exec *e, const fl_ask *ask)
 {
     fli_wire w;
-    wire_of(e, ask, &w);
+    fli_wire_of(e->setup, ask, &w);
     return fli_wire_up(&w, e->setup->model, ask);
 }
 

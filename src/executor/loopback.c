@@ -166,8 +166,7 @@ static fl_status use_cache(loopback *l, delivery *d)
     d->own.down = &d->inbox;
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!l->caches[client]) {
-        fl_status s =
-            fli_broadcast_cache_new(l->ctx, l->setup.model, NULL, l->setup.algo, l->setup.params, &l->caches[client]);
+        fl_status s = fli_broadcast_cache_new(l->ctx, &l->setup, NULL, &l->caches[client]);
         if (s || !l->caches[client]) return s; /* nothing is kept */
     }
     d->own.down = fli_broadcast_cache_view(l->caches[client]);
@@ -187,7 +186,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     if (wrong)
         return fli_fail(l->ctx, FL_EFORMAT, "client %u: it is asked for something impossible: %s", x->ask.client,
                         wrong);
-    fli_wire_of(m, l->setup.fed->classes, l->setup.algo, l->setup.params, &d->own.ask, &d->parts);
+    fli_wire_of(&l->setup, &d->own.ask, &d->parts);
     size_t bytes = fli_wire_down(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
     fl_status s = wire ? map_region(l, d) : FL_ENOMEM;

@@ -129,7 +129,7 @@ static fl_status rank_async_send(fli_rank_async *f, fli_exchange *x)
 
 static size_t up_bytes(const fli_rank_async *f, const fli_exchange *x, fli_wire *w)
 {
-    fli_wire_of(f->spec.setup->model, f->spec.setup->classes, f->spec.setup->algo, f->spec.setup->params, &x->ask, w);
+    fli_wire_of(f->spec.setup, &x->ask, w);
     return fli_wire_bytes(w->up, w->moment, f->spec.setup->model);
 }
 
@@ -417,17 +417,12 @@ static fli_entries packed_at(const ranks_executor *s, uint32_t rank)
     return s->vectors_apart ? (fli_entries){0, 0} : range_at(s, rank);
 }
 
-static void wire_of(const ranks_executor *s, const fli_exchange *x, fli_wire *out)
-{
-    fli_wire_of(s->setup->model, s->setup->classes, s->setup->algo, s->setup->params, &x->ask, out);
-}
-
 /* Bytes that an exchange has in a batch for a rank. */
 static size_t exchange_bytes(const ranks_executor *s, const fli_exchange *x, uint32_t to)
 {
     fli_wire w;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FLI_OUTCOME_BYTES;
-    wire_of(s, x, &w);
+    fli_wire_of(s->setup, &x->ask, &w);
     return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->setup->model, packed_at(s, to));
 }
 
@@ -444,7 +439,7 @@ static size_t batch_bytes(const ranks_executor *s, const batch *p, uint32_t to)
 static size_t turns_per_batch(const ranks_executor *s)
 {
     fli_wire w;
-    wire_of(s, s->list[0], &w);
+    fli_wire_of(s->setup, &s->list[0]->ask, &w);
     size_t bytes = FLI_OUTCOME_BYTES + fli_wire_up(&w, s->setup->model, &s->list[0]->ask);
     if (s->filled && s->filled->ranges) bytes = bytes / s->setup->ranks->count + 1;
     return BATCH_BYTES / bytes ? BATCH_BYTES / bytes : 1;
@@ -533,7 +528,7 @@ static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
         const fli_exchange *x = exchange_at(s, way->p->first + i);
         fli_wire w;
         if (!(x->ask.flags & FLI_ASK_REPLY)) continue;
-        wire_of(s, x, &w);
+        fli_wire_of(s->setup, &x->ask, &w);
         status = fli_wire_slice_pieces(w.up, w.moment, s->setup->model, range_at(s, to), &x->up, visit, way);
     }
     return status;
@@ -559,7 +554,7 @@ static unsigned char *pack(const ranks_executor *s, const batch *p, uint32_t to,
         const fli_exchange *x = exchange_at(s, p->first + i);
         size_t bytes = exchange_bytes(s, x, to);
         fli_wire w;
-        wire_of(s, x, &w);
+        fli_wire_of(s->setup, &x->ask, &w);
         fli_outcome_write(x, out);
         if (!x->status && bytes > FLI_OUTCOME_BYTES)
             fli_wire_slice_write(w.up, w.moment, s->setup->model, packed_at(s, to), &x->up, out + FLI_OUTCOME_BYTES);
@@ -598,7 +593,7 @@ static fl_status unpack(ranks_executor *s, const batch *p)
         fli_exchange *x = s->list[place];
         size_t bytes = exchange_bytes(s, x, s->setup->ranks->rank);
         fli_wire w;
-        wire_of(s, x, &w);
+        fli_wire_of(s->setup, &x->ask, &w);
         x->why.text[0] = 0;
         if (fli_outcome_read(in, x)) status = FL_ESYSTEM;
         if (!x->status && bytes > FLI_OUTCOME_BYTES)

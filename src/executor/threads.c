@@ -40,8 +40,7 @@ static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_wor
     if (!t) return FL_ENOMEM;
     *t = (threads){.ctx = ctx, .workers = workers, .fed = spec->setup->fed};
     t->site = spec->site;
-    fl_status s = fli_broadcast_cache_new(ctx, spec->setup->model, spec->site ? spec->site->place : NULL,
-                                          spec->setup->algo, spec->setup->params, &t->cache);
+    fl_status s = fli_broadcast_cache_new(ctx, spec->setup, spec->site ? spec->site->place : NULL, &t->cache);
     if (!s) s = fli_clients_new(ctx, spec, workers->threads, workers->evals, &t->clients);
     if (s)
         close_threads(t);

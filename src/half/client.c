@@ -211,7 +211,7 @@ static fl_status load_kept(fl_client *c, fli_loader *in, kept *k)
 {
     fl_status s = FL_OK;
     if (fli_load_count(in, 1)) {
-        s = fli_broadcast_cache_new(c->ctx, c->setup.model, NULL, c->setup.algo, c->setup.params, &k->broadcast_cache);
+        s = fli_broadcast_cache_new(c->ctx, &c->setup, NULL, &k->broadcast_cache);
         if (!s && !k->broadcast_cache)
             s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
         if (!s) s = fli_broadcast_cache_load(k->broadcast_cache, in);
@@ -591,12 +591,6 @@ static fl_status apply_terms(fl_client *c, const fli_terms *t)
     if (s) return s;
     c->number = t->client;
     c->setup.fed = c->fed;
-    c->setup.classes = c->fed->classes;
-    c->protocol.model = c->setup.model;
-    c->protocol.algo = c->setup.algo;
-    c->protocol.params = c->setup.params;
-    c->protocol.classes = c->fed->classes;
-    c->protocol.clients = c->setup.clients;
     s = fli_eval_init(c->ctx, c->setup.model, &c->eval);
     return s ? s : fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &c->clients);
 }
@@ -613,7 +607,7 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     if (c->terms) return fli_fail(c->ctx, FL_EMISMATCH, "this client has accepted other terms already");
     s = fli_terms_read(c->ctx, p.body, p.body_bytes, &t);
     if (!s && t.client != p.client) s = fli_fail(c->ctx, FL_EFORMAT, "these terms are for two clients");
-    c->protocol.run = p.run;
+    c->protocol = (fli_protocol){&c->setup, p.run};
     if (!s) s = may_join(c, &t);
     if (!s) s = apply_terms(c, &t);
     if (!s && !(c->terms = fli_alloc(c->ctx, n, 1))) s = FL_ENOMEM;
@@ -628,7 +622,7 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
 size_t fl_client_ask_bytes(const fl_client *c)
 {
     uint64_t most = c->limits.most.bytes;
-    size_t bytes = c->terms ? fli_ask_bytes(&c->protocol) : 0;
+    size_t bytes = c->terms ? fli_ask_bytes(&c->setup) : 0;
     return most && most < bytes ? (size_t)most : bytes;
 }
 
@@ -655,8 +649,7 @@ static const char *untimely(const fl_client *c, const fli_client_place *at, cons
 static fl_status complete_broadcast(fl_client *c, fli_received_ask *e)
 {
     if (!c->broadcast_cache) {
-        fl_status s =
-            fli_broadcast_cache_new(c->ctx, c->setup.model, NULL, c->setup.algo, c->setup.params, &c->broadcast_cache);
+        fl_status s = fli_broadcast_cache_new(c->ctx, &c->setup, NULL, &c->broadcast_cache);
         if (s || !c->broadcast_cache) return s; /* nothing is kept */
     }
     fl_status s = fli_broadcast_cache_take(c->broadcast_cache, &e->x.ask, &e->inbox);

@@ -176,14 +176,14 @@ static void figures_parts(const fl_ask *ask, size_t numbers, size_t cells, fl_pa
     *up = (fl_part){NULL};
 }
 
-void fli_wire_of(const fli_model *m, size_t classes, const fl_method *a, const void *params, const fl_ask *ask,
-                 fli_wire *out)
+void fli_wire_of(const fli_setup *s, const fl_ask *ask, fli_wire *out)
 {
-    out->moment = fli_algo_moment(a, params, ask);
+    const fl_method *a = s->algo;
+    out->moment = fli_algo_moment(a, s->params, ask);
     out->down = a->down;
     out->up = a->up;
     if (ask->kind == FLI_ASK_TURN) return;
-    figures_parts(ask, fli_parts_numbers(a->down), fli_figures_cells(m, classes), out->room[0], out->room[1]);
+    figures_parts(ask, fli_parts_numbers(a->down), fli_figures_cells(s->model, s->classes), out->room[0], out->room[1]);
     out->down = out->room[0];
     out->up = out->room[1];
 }

@@ -5,6 +5,7 @@
 #define FLI_MESSAGE_CODEC_H
 
 #include "message/exchange.h"
+#include "message/setup.h"
 
 /* A range of the entries of vectors. */
 typedef struct {
@@ -68,8 +69,7 @@ typedef struct {
     unsigned moment;
     fl_part room[2][FLI_FIGURES_PARTS];
 } fli_wire;
-void fli_wire_of(const fli_model *m, size_t classes, const fl_method *a, const void *params, const fl_ask *ask,
-                 fli_wire *out);
+void fli_wire_of(const fli_setup *s, const fl_ask *ask, fli_wire *out);
 /* Bytes of an exchange: nothing goes down without FLI_ASK_HAS_BODY, and nothing comes up without FLI_ASK_REPLY. */
 size_t fli_wire_down(const fli_wire *w, const fli_model *m, const fl_ask *ask);
 size_t fli_wire_up(const fli_wire *w, const fli_model *m, const fl_ask *ask);

@@ -226,38 +226,51 @@ typedef struct {
     void *ahead;                         /* likewise, where second blocks would go next */
 } lane;
 
-struct fli_measure {
-    fl_ctx *ctx;
-    fli_exec *exec;
-    const fli_model *model;
-    const fl_space *space; /* of x, gradients and messages */
-    const fli_metrics_settings *what;
-    const fli_ask_params *ask_params;
-    const fli_async *async;      /* NULL: there are rounds */
-    const fli_dataset *test;     /* the server's; NULL: none */
-    size_t tests, test_first;    /* samples of all of it, and the first that is here */
-    const fl_ranks *ranks;       /* that measure together; NULL: this process alone */
-    size_t clients, classes;     /* of the federation */
-    uint32_t flags;              /* what clients are asked for */
-    double *weights;             /* with which they count at two levels, where that is not p_i; NULL: it is */
-    double smoothness;           /* the largest L_i; NaN: not known */
-    size_t count;                /* clients asked */
-    size_t came;                 /* of them those that have answered */
+/* The server's test set. */
+typedef struct {
+    const fli_dataset *samples; /* that are here; NULL: there is none */
+    uint32_t *all;              /* 0, 1, ... over them */
+    size_t n, first;            /* samples of all of it, and the first that is here */
+} test_set;
+
+/* What the clients that are asked have answered. */
+typedef struct {
+    uint32_t flags;              /* what they are asked for */
+    size_t count;                /* of them */
+    size_t came;                 /* those that have answered */
     fli_client_figures *figures; /* count, in use: came */
     unsigned char *answered;     /* count: whether it has answered */
     double *accuracies, *own;    /* count each: sorted */
-    uint32_t *all;               /* 0, 1, ... over the test set */
-    lane lanes[LANES];
-    size_t cells;  /* clusters x classes; 0: no clusters to measure */
-    double *table; /* cells; whole numbers, so that sums do not depend on the order */
-    const void *x; /* under measurement */
-    int taken;
-    fli_exchange exchanges[BLOCK]; /* the block under way */
+    size_t cells;                /* clusters x classes; 0: no clusters to measure */
+    double *table;               /* cells; whole numbers, so that sums do not depend on the order */
+} asked_clients;
+
+/* The exchanges under way. */
+typedef struct {
+    fli_exchange exchanges[BLOCK];
     fli_exchange *list[BLOCK];
     size_t rooms; /* those that have memory */
+} client_block;
+
+struct fli_measure {
+    fl_ctx *ctx;
+    fli_exec *exec;
+    const fli_setup *setup;
+    const fl_space *space; /* of x, gradients and messages */
+    const fli_metrics_settings *what;
+    const fli_ask_params *ask_params;
+    const fli_async *async; /* NULL: there are rounds */
+    test_set test;
+    double *weights;   /* of clients at two levels, where that is not p_i; NULL: it is */
+    double smoothness; /* the largest L_i; NaN: not known */
+    asked_clients asked;
+    client_block block;
+    lane lanes[LANES];
+    const void *x; /* under measurement */
+    int taken;
 };
 
-static int classifies(const fli_measure *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
+static int classifies(const fli_measure *m) { return m->setup->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
 /* What clients must be asked for, by the metrics that are wanted; 0: nothing, also where the test set is all that is
  * wanted, which is the server's. */
@@ -265,11 +278,11 @@ static uint32_t asked_for(const fli_measure *m)
 {
     uint32_t flags = 0;
     for (size_t k = 0; fli_metrics[k]; k++)
-        if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->model)) flags |= fli_metrics[k]->asks;
-    if (!m->cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
-    if (!m->ask_params->setup->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
-    if (!m->ask_params->setup->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
-    return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
+        if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->setup->model)) flags |= fli_metrics[k]->asks;
+    if (!m->asked.cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
+    if (!m->setup->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
+    if (!m->setup->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
+    return flags == FLI_FIGURES_TEST && m->test.samples ? 0 : flags;
 }
 
 static int gradients(const fli_metrics_settings *what) { return what->gradient || what->gradient_mapping; }
@@ -278,11 +291,12 @@ static size_t block(const fli_metrics_settings *what) { return gradients(what) ?
 
 static fl_status rooms_new(fli_measure *m)
 {
-    size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->cells;
-    size_t vectors = m->flags & FLI_FIGURES_AHEAD ? 2 : gradients(m->what) ? 1 : 0;
-    for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
-        if (fli_message_init(m->ctx, m->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
-        m->list[m->rooms] = &m->exchanges[m->rooms];
+    size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->asked.cells;
+    size_t vectors = m->asked.flags & FLI_FIGURES_AHEAD ? 2 : gradients(m->what) ? 1 : 0;
+    for (; m->block.rooms < block(m->what) && m->block.rooms < m->asked.count; m->block.rooms++) {
+        if (fli_message_init(m->ctx, m->space, vectors, numbers, &m->block.exchanges[m->block.rooms].up))
+            return FL_ENOMEM;
+        m->block.list[m->block.rooms] = &m->block.exchanges[m->block.rooms];
     }
     return FL_OK;
 }
@@ -298,9 +312,9 @@ static fl_status weights_new(fli_measure *m)
     const fli_ask_params *a = m->ask_params;
     double sum = 0, first = 0;
     int differ = 0;
-    if (!wants_levels(m->what, m->model) || !a->setup->algo->levels.work) return FL_OK;
-    if (!(m->weights = fli_alloc(m->ctx, m->clients, sizeof *m->weights))) return FL_ENOMEM;
-    for (size_t i = 0; i < m->clients; i++) {
+    if (!wants_levels(m->what, m->setup->model) || !a->setup->algo->levels.work) return FL_OK;
+    if (!(m->weights = fli_alloc(m->ctx, m->setup->clients, sizeof *m->weights))) return FL_ENOMEM;
+    for (size_t i = 0; i < m->setup->clients; i++) {
         fli_card card = fli_exec_card(m->exec, (uint32_t)i);
         fli_algo_enter(a->setup->algo);
         double work = fli_ask_work(a, &card, (uint32_t)i);
@@ -310,7 +324,7 @@ static fl_status weights_new(fli_measure *m)
         m->weights[i] = fli_server_state_weight(fli_exec_server_state(m->exec), i) * work;
         sum += m->weights[i];
     }
-    for (size_t i = 0; i < m->clients; i++) m->weights[i] /= sum;
+    for (size_t i = 0; i < m->setup->clients; i++) m->weights[i] /= sum;
     if (differ) return FL_OK;
     fli_free(m->weights);
     m->weights = NULL;
@@ -323,7 +337,7 @@ static fl_status lanes_new(fli_measure *m)
     for (size_t l = 0; l < LANES; l++) {
         lane *of = &m->lanes[l];
         if (gradients(m->what) && !(of->gradient = fli_vector_alloc(m->ctx, m->space, bytes))) return FL_ENOMEM;
-        int ahead = (m->flags & FLI_FIGURES_AHEAD) != 0;
+        int ahead = (m->asked.flags & FLI_FIGURES_AHEAD) != 0;
         if (ahead && !(of->ahead = fli_vector_alloc(m->ctx, m->space, bytes))) return FL_ENOMEM;
     }
     return FL_OK;
@@ -331,17 +345,19 @@ static fl_status lanes_new(fli_measure *m)
 
 static fl_status buffers_new(fli_measure *m)
 {
-    size_t tested = m->test ? m->test->n : 0;
-    m->count = m->flags ? m->clients : 0;
-    if (m->count > (size_t)m->what->max_clients) m->count = (size_t)m->what->max_clients;
-    m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
-    m->accuracies = fli_alloc(m->ctx, m->count, sizeof *m->accuracies);
-    m->own = fli_alloc(m->ctx, m->count, sizeof *m->own);
-    m->answered = fli_alloc(m->ctx, m->count, sizeof *m->answered);
-    m->all = fli_alloc(m->ctx, tested, sizeof *m->all);
-    m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
-    if (!m->figures || !m->accuracies || !m->own || !m->answered || !m->all || !m->table) return FL_ENOMEM;
-    for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
+    size_t tested = m->test.samples ? m->test.samples->n : 0;
+    m->asked.count = m->asked.flags ? m->setup->clients : 0;
+    if (m->asked.count > (size_t)m->what->max_clients) m->asked.count = (size_t)m->what->max_clients;
+    m->asked.figures = fli_alloc(m->ctx, m->asked.count, sizeof *m->asked.figures);
+    m->asked.accuracies = fli_alloc(m->ctx, m->asked.count, sizeof *m->asked.accuracies);
+    m->asked.own = fli_alloc(m->ctx, m->asked.count, sizeof *m->asked.own);
+    m->asked.answered = fli_alloc(m->ctx, m->asked.count, sizeof *m->asked.answered);
+    m->test.all = fli_alloc(m->ctx, tested, sizeof *m->test.all);
+    m->asked.table = fli_alloc(m->ctx, m->asked.cells, sizeof *m->asked.table);
+    if (!m->asked.figures || !m->asked.accuracies || !m->asked.own || !m->asked.answered || !m->test.all ||
+        !m->asked.table)
+        return FL_ENOMEM;
+    for (size_t i = 0; i < tested; i++) m->test.all[i] = (uint32_t)i;
     fl_status s = lanes_new(m);
     if (!s) s = weights_new(m);
     return s ? s : rooms_new(m);
@@ -357,26 +373,22 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
     return levels + mapping + (gradients(what) ? (double)vectors * (double)fli_bytes(&model->space) : 0);
 }
 
-fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, const fli_ask_params *ask_params, fli_measure **out)
+fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_metrics_settings *what,
+                          const fli_ask_params *ask_params, fli_measure **out)
 {
     fli_measure *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
     m->ctx = ctx;
     m->exec = exec;
-    m->model = model;
+    m->setup = fli_exec_setup(exec);
     m->space = fli_exec_space(exec);
     m->what = what;
     m->ask_params = ask_params;
-    m->test = fed->test;
-    m->tests = fed->tests;
-    m->test_first = fed->test_first;
-    m->ranks = fli_exec_setup(exec)->ranks;
-    m->clients = fed->clients;
-    m->classes = fed->classes;
-    m->cells = what->train ? fli_figures_cells(model, fed->classes) : 0;
+    const fli_fed *fed = m->setup->fed;
+    m->test = (test_set){.samples = fed->test, .n = fed->tests, .first = fed->test_first};
+    m->asked.cells = what->train ? fli_figures_cells(m->setup->model, m->setup->classes) : 0;
     m->smoothness = NAN;
-    m->flags = asked_for(m);
+    m->asked.flags = asked_for(m);
     fl_status s = buffers_new(m);
     if (s)
         fli_measure_free(m);
@@ -395,14 +407,14 @@ void fli_measure_free(fli_measure *m)
         fli_vector_free(m->space, m->lanes[l].gradient);
         fli_vector_free(m->space, m->lanes[l].ahead);
     }
-    for (size_t i = 0; i < m->rooms; i++) fli_message_fini(&m->exchanges[i].up);
-    fli_free(m->figures);
-    fli_free(m->accuracies);
-    fli_free(m->own);
-    fli_free(m->answered);
+    for (size_t i = 0; i < m->block.rooms; i++) fli_message_fini(&m->block.exchanges[i].up);
+    fli_free(m->asked.figures);
+    fli_free(m->asked.accuracies);
+    fli_free(m->asked.own);
+    fli_free(m->asked.answered);
     fli_free(m->weights);
-    fli_free(m->all);
-    fli_free(m->table);
+    fli_free(m->test.all);
+    fli_free(m->asked.table);
     fli_free(m);
 }
 
@@ -411,7 +423,7 @@ void fli_measure_free(fli_measure *m)
 /* The federation's client that is number `at` of those measured. */
 static uint32_t client_at(const fli_measure *m, size_t at)
 {
-    return (uint32_t)((unsigned __int128)at * m->clients / m->count);
+    return (uint32_t)((unsigned __int128)at * m->setup->clients / m->asked.count);
 }
 
 /* What clients.csv says of a client. */
@@ -435,28 +447,28 @@ static void describe(const fli_measure *m, fli_client_figures *f)
 /* Client `at` of those measured; lanes are runs of them. */
 static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
 {
-    fli_client_figures *f = &m->figures[at];
-    size_t place = at * LANES / m->count;
-    while (at >= fli_lane_begin(place + 1, m->count)) place++;
-    m->answered[at] = 1;
+    fli_client_figures *f = &m->asked.figures[at];
+    size_t place = at * LANES / m->asked.count;
+    while (at >= fli_lane_begin(place + 1, m->asked.count)) place++;
+    m->asked.answered[at] = 1;
     *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
     memcpy(f->num, x->up.num, sizeof f->num);
-    if (m->flags & FLI_FIGURES_POTENTIAL)
+    if (m->asked.flags & FLI_FIGURES_POTENTIAL)
         memcpy(f->potential, x->up.num + FLI_FIGURES_POTENTIAL_AT, sizeof f->potential);
     describe(m, f);
     const lane *of = &m->lanes[place];
     int trained = ((unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN) != 0;
     if (of->gradient && trained) fli_axpy(m->space, x->ask.weight, x->up.vec[0], of->gradient);
     if (of->ahead && trained) fli_axpy(m->space, x->ask.weight, x->up.vec[1], of->ahead);
-    for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++)
-        m->table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
+    for (size_t i = 0; m->asked.flags & FLI_FIGURES_CLUSTERS && i < m->asked.cells; i++)
+        m->asked.table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
 }
 
 /* A client that is ahead of the server may have to know what the server has of it, and a client in its first turn where
  * that began. */
 static void tell_away(const fli_measure *m, fl_ask *ask)
 {
-    int starts = fli_algo_shows_start(m->ask_params->setup->algo);
+    int starts = fli_algo_shows_start(m->setup->algo);
     if (m->async && fli_async_away(m->async, ask->client, &ask->stream))
         ask->flags |= FLI_ASK_AWAY | (starts ? FLI_ASK_FIRST : 0);
 }
@@ -465,35 +477,35 @@ static void tell_away(const fli_measure *m, fl_ask *ask)
 static fl_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *counts)
 {
     fl_ask ask = {.client = client};
-    if (m->flags & FLI_FIGURES_POTENTIAL) {
+    if (m->asked.flags & FLI_FIGURES_POTENTIAL) {
         fli_card card = fli_exec_card(m->exec, client);
         ask = fli_ask_for(m->ask_params, &card, (size_t)counts->round, (size_t)counts->round, client);
     }
     ask.kind = FLI_ASK_FIGURES;
-    ask.flags = m->flags | FLI_ASK_HAS_BODY | FLI_ASK_REPLY;
+    ask.flags = m->asked.flags | FLI_ASK_HAS_BODY | FLI_ASK_REPLY;
     fli_server_state_address(fli_exec_server_state(m->exec), &ask);
-    if (m->flags & FLI_FIGURES_POTENTIAL) tell_away(m, &ask);
+    if (m->asked.flags & FLI_FIGURES_POTENTIAL) tell_away(m, &ask);
     return ask;
 }
 
 static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first, size_t count, fli_counts *counts)
 {
     for (size_t i = 0; i < count; i++) {
-        fli_exchange *x = m->list[i];
+        fli_exchange *x = m->block.list[i];
         x->ask = ask_of(m, client_at(m, first + i), counts);
         x->down = down;
         counts->evaluation_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
     }
-    fl_status s = fli_exec_gather(m->exec, m->list, count);
+    fl_status s = fli_exec_gather(m->exec, m->block.list, count);
     if (s) return s;
     for (size_t i = 0; i < count; i++) {
-        if (m->exchanges[i].status) continue; /* it is left out */
-        counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &m->exchanges[i].ask);
-        const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
+        if (m->block.exchanges[i].status) continue; /* it is left out */
+        counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &m->block.exchanges[i].ask);
+        const char *wrong = fli_figures_wrong(m->block.exchanges[i].up.num);
         if (wrong)
-            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", m->exchanges[i].ask.client,
-                            wrong);
-        absorb(m, first + i, &m->exchanges[i]);
+            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s",
+                            m->block.exchanges[i].ask.client, wrong);
+        absorb(m, first + i, &m->block.exchanges[i]);
     }
     return FL_OK;
 }
@@ -503,16 +515,17 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
     fl_status s = FL_OK;
     void *x = (void *)m->x; /* the vectors of a message down are only read */
     fli_server_state *server = fli_exec_server_state(m->exec);
-    if (m->flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_server_state_start(server);
+    if (m->asked.flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_server_state_start(server);
     const fli_message *now = fli_server_state_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
-    memset(m->table, 0, m->cells * sizeof *m->table);
-    memset(m->answered, 0, m->count);
-    for (size_t at = 0; !s && at < m->count; at += m->rooms)
-        s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);
-    m->came = 0;
-    for (size_t at = 0; at < m->count; at++)
-        if (m->answered[at]) m->figures[m->came++] = m->figures[at];
+    memset(m->asked.table, 0, m->asked.cells * sizeof *m->asked.table);
+    memset(m->asked.answered, 0, m->asked.count);
+    for (size_t at = 0; !s && at < m->asked.count; at += m->block.rooms)
+        s = ask_block(m, &down, at, m->asked.count - at < m->block.rooms ? m->asked.count - at : m->block.rooms,
+                      counts);
+    m->asked.came = 0;
+    for (size_t at = 0; at < m->asked.count; at++)
+        if (m->asked.answered[at]) m->asked.figures[m->asked.came++] = m->asked.figures[at];
     return s;
 }
 
@@ -520,16 +533,16 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 
 static size_t first_lane(const fli_measure *m, uint32_t rank)
 {
-    return fli_lane_of_rank(rank, m->ranks ? m->ranks->count : 1);
+    return fli_lane_of_rank(rank, m->setup->ranks ? m->setup->ranks->count : 1);
 }
 
-static uint32_t own_rank(const fli_measure *m) { return m->ranks ? m->ranks->rank : 0; }
+static uint32_t own_rank(const fli_measure *m) { return m->setup->ranks ? m->setup->ranks->rank : 0; }
 
 /* What a lane of this rank looks at. */
 static fli_peek peek_of(const fli_measure *m, size_t item)
 {
-    size_t from = fli_lane_begin(item, m->tests), to = fli_lane_begin(item + 1, m->tests);
-    return (fli_peek){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
+    size_t from = fli_lane_begin(item, m->test.n), to = fli_lane_begin(item + 1, m->test.n);
+    return (fli_peek){m->test.samples, m->test.all + (from - m->test.first), to - from, m->x, NULL, 1};
 }
 
 /* What the lanes will look at, said before where that helps. */
@@ -555,7 +568,8 @@ static void test_lane(void *arg, size_t item, size_t worker)
     if (!at.n) return;
     fli_eval *eval = &fli_exec_workers(m->exec)->evals[worker];
     double loss = fli_eval_loss(eval, at.ds, at.idx, at.n, at.x, NULL, &hits);
-    (void)fli_model_status(m->ctx, m->model, " on the test set"); /* this thread knows; it is asked for again below */
+    (void)fli_model_status(m->ctx, m->setup->model,
+                           " on the test set"); /* this thread knows; it is asked for again below */
     l->test_n = (double)at.n;
     l->test_loss = l->test_n * loss;
     l->test_hits = (double)hits;
@@ -565,15 +579,15 @@ static void test_lane(void *arg, size_t item, size_t worker)
 static fl_status share_lanes(fli_measure *m)
 {
     double found[LANES][3];
-    if (!m->ranks) return FL_OK;
-    size_t *at = fli_alloc(m->ctx, m->ranks->count + 1, sizeof *at);
+    if (!m->setup->ranks) return FL_OK;
+    size_t *at = fli_alloc(m->ctx, m->setup->ranks->count + 1, sizeof *at);
     if (!at) return FL_ENOMEM;
-    for (uint32_t r = 0; r <= m->ranks->count; r++) at[r] = first_lane(m, r) * sizeof *found;
+    for (uint32_t r = 0; r <= m->setup->ranks->count; r++) at[r] = first_lane(m, r) * sizeof *found;
     for (size_t i = 0; i < LANES; i++) {
         const lane *l = &m->lanes[i];
         memcpy(found[i], (double[]){l->test_loss, l->test_hits, l->test_n}, sizeof *found);
     }
-    fl_status s = fli_ranks_gather(m->ctx, m->ranks, found, at);
+    fl_status s = fli_ranks_gather(m->ctx, m->setup->ranks, found, at);
     for (size_t i = 0; i < LANES; i++) {
         lane *l = &m->lanes[i];
         *l = (lane){found[i][0], found[i][1], found[i][2], l->gradient, l->ahead};
@@ -586,12 +600,12 @@ static fl_status measure_test(fli_measure *m)
 {
     fli_workers *workers = fli_exec_workers(m->exec);
     const fli_device_eval *there = workers->evals[0].elsewhere;
-    if (!m->what->test || !m->test) return FL_OK;
+    if (!m->what->test || !m->test.samples) return FL_OK;
     if (there) foresee(m, there);
     fli_pool_run(workers->pool, first_lane(m, own_rank(m) + 1) - first_lane(m, own_rank(m)), test_lane, m);
     if (there) there->foresee(there->arg, NULL, 0);
-    fl_status s = fli_model_status(m->ctx, m->model, " on the test set");
-    s = fli_ranks_agree(m->ctx, m->ranks, s);
+    fl_status s = fli_model_status(m->ctx, m->setup->model, " on the test set");
+    s = fli_ranks_agree(m->ctx, m->setup->ranks, s);
     return s ? s : share_lanes(m);
 }
 
@@ -610,8 +624,8 @@ static double own_accuracy(const fli_client_figures *f) { return f->own_accuracy
 static fli_sorted sort(const fli_measure *m, figure_fn *get, double *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->came; i++)
-        if (!isnan(get(&m->figures[i]))) out[n++] = get(&m->figures[i]);
+    for (size_t i = 0; i < m->asked.came; i++)
+        if (!isnan(get(&m->asked.figures[i]))) out[n++] = get(&m->asked.figures[i]);
     qsort(out, n, sizeof *out, ascending);
     return (fli_sorted){out, n};
 }
@@ -636,20 +650,20 @@ static fli_measurement gather(fli_measure *m)
     fli_measurement moment = {
         .ctx = m->ctx,
         .exec = m->exec,
-        .model = m->model,
+        .model = m->setup->model,
         .space = m->space,
         .what = m->what,
         .x = m->x,
-        .clients = m->figures,
-        .count = m->came,
+        .clients = m->asked.figures,
+        .count = m->asked.came,
         .test_loss = t.test_loss,
         .test_hits = t.test_hits,
         .test_n = t.test_n,
-        .accuracies = sort(m, accuracy, m->accuracies),
-        .own_accuracies = sort(m, own_accuracy, m->own),
-        .table = m->table,
-        .clusters = m->cells ? m->cells / m->classes : 0,
-        .classes = m->classes,
+        .accuracies = sort(m, accuracy, m->asked.accuracies),
+        .own_accuracies = sort(m, own_accuracy, m->asked.own),
+        .table = m->asked.table,
+        .clusters = m->asked.cells ? m->asked.cells / m->setup->classes : 0,
+        .classes = m->setup->classes,
     };
     if (t.gradient) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.gradient);
     if (t.ahead) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.ahead);
@@ -663,12 +677,12 @@ static fli_measurement gather(fli_measure *m)
  * count, which are mostly the same. */
 static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
 {
-    const fl_method *a = fli_exec_setup(m->exec)->algo;
+    const fl_method *a = m->setup->algo;
     const void *v = a->levels.v ? fli_exec_server(m->exec)[a->levels.v - 1] : NULL;
     fli_levels_solved by_p = {NAN, NAN, NAN, NAN}, by_work;
     fl_status s = FL_OK;
     *out = (fli_level_figures){NAN, NAN, NAN, NAN, NAN};
-    if (!wants_levels(m->what, m->model)) return FL_OK;
+    if (!wants_levels(m->what, m->setup->model)) return FL_OK;
     if (m->what->hypergradient || !m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, NULL, counts, &by_p);
     by_work = by_p;
     if (!s && m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, m->weights, counts, &by_work);
@@ -701,8 +715,8 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl
 
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out)
 {
-    *out = m->figures;
-    return m->taken && (m->what->clients || m->what->local) ? m->came : 0;
+    *out = m->asked.figures;
+    return m->taken && (m->what->clients || m->what->local) ? m->asked.came : 0;
 }
 
-int fli_measure_heard(const fli_measure *m) { return m->came || !m->count; }
+int fli_measure_heard(const fli_measure *m) { return m->asked.came || !m->asked.count; }

@@ -37,8 +37,8 @@ fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const vo
 
 typedef struct fli_measure fli_measure;
 
-fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, const fli_ask_params *ask_params, fli_measure **out);
+fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_metrics_settings *what,
+                          const fli_ask_params *ask_params, fli_measure **out);
 void fli_measure_free(fli_measure *m);
 /* Of an asynchronous method, whose clients may be ahead of the server: those that are will be told. */
 void fli_measure_follow(fli_measure *m, const fli_async *a);

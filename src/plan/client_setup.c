@@ -181,6 +181,7 @@ fl_status fli_client_setup_make(fl_ctx *ctx, const fli_terms *t, const char *sol
     out->sgd = fli_settings_sgd(&m->settings);
     out->seed = t->seed;
     out->clients = (size_t)t->clients;
+    out->classes = (size_t)t->classes;
     out->measure_potential = m->settings.metrics.potential && out->algo->theory.potential.name;
     *made = m;
     return FL_OK;

@@ -98,23 +98,23 @@ static fl_status admit_figures(const fl_part *part, const double *v, fli_exchang
     return FL_OK;
 }
 
-fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange *x)
+fl_status fli_admit(const fli_admission *a, const fli_setup *setup, fli_exchange *x)
 {
     fli_wire w;
     fl_status s = FL_OK;
     x->norm = 0;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FL_OK;
-    fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
-    for (fli_sent_parts at = fli_parts_walk(w.up, w.moment, p->model, NULL); !s && fli_parts_next(&at);) {
+    fli_wire_of(setup, &x->ask, &w);
+    for (fli_sent_parts at = fli_parts_walk(w.up, w.moment, setup->model, NULL); !s && fli_parts_next(&at);) {
         const fl_part *part = at.is.part;
-        fl_space space = p->model->space;
+        fl_space space = setup->model->space;
         space.n = at.is.count;
         if (part->what == FL_PART_NUMBER && x->ask.kind == FLI_ASK_TURN)
             s = admit_numbers(part, x->up.num + part->at, at.is.count, x);
         else if (part->what == FL_PART_NUMBER)
             s = x->ask.kind == FLI_ASK_FIGURES ? admit_figures(part, x->up.num, x) : FL_OK;
         else
-            s = admit_vector(a, part, &space, fli_sent_place(&at.is, p->model, &x->up, NULL),
+            s = admit_vector(a, part, &space, fli_sent_place(&at.is, setup->model, &x->up, NULL),
                              x->ask.kind == FLI_ASK_TURN, x);
     }
     return s;

@@ -30,6 +30,6 @@ size_t fli_admission_least(const fli_admission *a, size_t n);
 /* Looks at what an answer has brought, and brings a vector down to the bound where that is the rule. FL_OK: it is let
  * in. FL_EDIVERGED: something in it is not finite, or a loss is far beyond all that can be. FL_EREFUSED: a vector is
  * beyond the bound. x->why then says what is wrong, with the part and the value. */
-fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange *x);
+fl_status fli_admit(const fli_admission *a, const fli_setup *setup, fli_exchange *x);
 
 #endif

@@ -243,27 +243,22 @@ static fl_status read_parts(fl_ctx *ctx, const char *what, const fl_part *parts,
 }
 
 /* Of a packet with such a head, and with either all of these parts or `other` bytes behind it. */
-static size_t most_bytes(const fli_protocol *p, const fl_part *parts, size_t head, size_t other)
+static size_t most_bytes(const fli_setup *s, const fl_part *parts, size_t head, size_t other)
 {
     enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
     size_t all = 0;
     for (; parts && parts->name; parts++)
-        all += parts->what == FL_PART_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&p->model->space);
+        all += parts->what == FL_PART_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&s->model->space);
     return HEADER + head + MOST_PARTS * OF_A_NAME + (all > other ? all : other);
 }
 
 /* ---- asks ------------------------------------------------------------------------------------------------ */
 
-static void parts_of(const fli_protocol *p, const fl_ask *ask, fli_wire *out)
-{
-    fli_wire_of(p->model, p->classes, p->algo, p->params, ask, out);
-}
-
-size_t fli_ask_bytes(const fli_protocol *p)
+size_t fli_ask_bytes(const fli_setup *s)
 {
     size_t figures =
-        FLI_FIGURES_PARTS * fli_bytes(&p->model->space) + fli_parts_numbers(p->algo->down) * sizeof(double);
-    return most_bytes(p, p->algo->down, FLI_ASK_BYTES, figures);
+        FLI_FIGURES_PARTS * fli_bytes(&s->model->space) + fli_parts_numbers(s->algo->down) * sizeof(double);
+    return most_bytes(s, s->algo->down, FLI_ASK_BYTES, figures);
 }
 
 void fli_shared_body_release(fli_shared_body *b)
@@ -273,14 +268,14 @@ void fli_shared_body_release(fli_shared_body *b)
     fli_free(b);
 }
 
-fl_status fli_ask_body(fl_ctx *ctx, const fli_protocol *p, const fli_exchange *x, fli_shared_body **out)
+fl_status fli_ask_body(fl_ctx *ctx, const fli_setup *setup, const fli_exchange *x, fli_shared_body **out)
 {
     fli_wire w;
     fli_shared_body *b = *out = fli_alloc(ctx, 1, sizeof *b);
     if (!b) return FL_ENOMEM;
     atomic_init(&b->users, 1);
-    parts_of(p, &x->ask, &w);
-    fl_status s = pack_parts(ctx, w.down, w.moment, p->model, x->down, 0, &b->bytes);
+    fli_wire_of(setup, &x->ask, &w);
+    fl_status s = pack_parts(ctx, w.down, w.moment, setup->model, x->down, 0, &b->bytes);
     if (!s) b->checksum = fli_crc32c(b->bytes.data, b->bytes.n);
     if (!s) return FL_OK;
     fli_shared_body_release(b);
@@ -292,7 +287,7 @@ void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, con
 {
     unsigned char head[FLI_ASK_BYTES];
     const fli_shared_body *b = out->body;
-    fl_ask sent = fli_algo_tell(p->algo, &x->ask);
+    fl_ask sent = fli_algo_tell(p->setup->algo, &x->ask);
     fli_ask_write(&sent, head);
     fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, NULL, sizeof head, 0};
     packet.body_bytes = b ? b->bytes.n : 0;
@@ -320,18 +315,18 @@ static uint32_t most_phases(const fl_method *a)
 }
 
 /* What a client would otherwise trip over. */
-static const char *impossible(const fli_protocol *p, uint32_t client, const fli_packet *packet, fl_ask *ask)
+static const char *impossible(const fli_setup *s, uint32_t client, const fli_packet *packet, fl_ask *ask)
 {
     if (packet->head_bytes != FLI_ASK_BYTES) return "its head has another length";
     fli_ask_read(packet->head, ask);
     if (packet->client != client || ask->client != client) return "it is for another client";
-    const char *wrong = fli_ask_wrong(ask, p->clients);
+    const char *wrong = fli_ask_wrong(ask, s->clients);
     if (wrong) return wrong;
     if (!(ask->flags & FLI_ASK_HAS_BODY) && packet->body_bytes) return "it brings something and says that it does not";
     if (ask->kind != FLI_ASK_TURN && (ask->phase || ask->phases > 1)) return "it is no turn, and has phases";
-    if (ask->phases > most_phases(p->algo)) return "its round has too many phases";
+    if (ask->phases > most_phases(s->algo)) return "its round has too many phases";
     if (ask->kind != FLI_ASK_TURN && !(ask->flags & FLI_ASK_HAS_BODY)) return "it brings no model";
-    if (ask->kind == FLI_ASK_LEVELS && !p->model->bilevel) return "it is about two levels, of which there is one";
+    if (ask->kind == FLI_ASK_LEVELS && !s->model->bilevel) return "it is about two levels, of which there is one";
     return NULL;
 }
 
@@ -348,22 +343,23 @@ static fl_status blank(fl_ctx *ctx, const fl_space *space, const fl_part *parts,
 fl_status fli_received_ask_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n,
                                 fli_received_ask *e)
 {
-    const fl_space *space = &p->model->space;
+    const fli_setup *setup = p->setup;
+    const fl_space *space = &setup->model->space;
     fli_packet packet;
     memset(e, 0, sizeof *e);
     fl_status s = fli_packet_read(ctx, FLI_PACKET_ASK, in, n, &packet);
     if (s) return s;
     if (!fli_digest_same(&packet.run, &p->run)) return fli_fail(ctx, FL_EFORMAT, "this ask is of another run");
-    const char *wrong = impossible(p, client, &packet, &e->x.ask);
+    const char *wrong = impossible(setup, client, &packet, &e->x.ask);
     if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", client, wrong);
     e->number = packet.number;
     e->settled = packet.settled;
-    parts_of(p, &e->x.ask, &e->parts);
+    fli_wire_of(setup, &e->x.ask, &e->parts);
     s = blank(ctx, space, e->parts.down, &e->inbox);
     if (!s) s = blank(ctx, space, e->parts.up, &e->x.up);
     if (!s && !(e->start = fli_alloc(ctx, 1, fli_bytes(space)))) s = FL_ENOMEM;
     if (!s && e->x.ask.flags & FLI_ASK_HAS_BODY)
-        s = read_parts(ctx, "the ask", e->parts.down, e->parts.moment, p->model, &packet, &e->inbox, e->start);
+        s = read_parts(ctx, "the ask", e->parts.down, e->parts.moment, setup->model, &packet, &e->inbox, e->start);
     e->x.down = &e->inbox;
     return s;
 }
@@ -378,11 +374,11 @@ void fli_received_ask_fini(fli_received_ask *e)
 
 /* ---- answers --------------------------------------------------------------------------------------------- */
 
-size_t fli_answer_bytes(const fli_protocol *p)
+size_t fli_answer_bytes(const fli_setup *s)
 {
-    size_t figures = 2 * fli_bytes(&p->model->space) +
-                     (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(p->model, p->classes)) * sizeof(double);
-    return most_bytes(p, p->algo->up, FLI_OUTCOME_BYTES + sizeof(fl_failure), figures);
+    size_t figures = 2 * fli_bytes(&s->model->space) +
+                     (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(s->model, s->classes)) * sizeof(double);
+    return most_bytes(s, s->algo->up, FLI_OUTCOME_BYTES + sizeof(fl_failure), figures);
 }
 
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out)
@@ -397,7 +393,7 @@ fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received
         FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, NULL, FLI_OUTCOME_BYTES + text, 0};
     if (!replies) return fli_packet_write(ctx, &packet, out);
     size_t before = HEADER + packet.head_bytes;
-    fl_status s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, before, out);
+    fl_status s = pack_parts(ctx, e->parts.up, e->parts.moment, p->setup->model, &e->x.up, before, out);
     if (s) return s;
     packet.body_bytes = out->n - before;
     seal(&packet, fli_crc32c(out->data + before, packet.body_bytes), out->data);
@@ -433,7 +429,8 @@ static const char *losses_wrong(const fli_model *m, const double *num, char *sen
     return NULL;
 }
 
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_lent *lent, fli_exchange *x)
+fl_status fli_answer_read(fl_ctx *ctx, const fli_setup *setup, const fli_packet *packet, fli_lent *lent,
+                          fli_exchange *x)
 {
     fli_exchange came = {0};
     fli_wire w;
@@ -446,8 +443,8 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
         return fli_fail(ctx, FL_EFORMAT, "client %u: its answer brings something that nobody asked for",
                         packet->client);
     if (reply) {
-        parts_of(p, &x->ask, &w);
-        fl_status s = read_parts(ctx, "the answer", w.up, w.moment, p->model, packet, &x->up, NULL);
+        fli_wire_of(setup, &x->ask, &w);
+        fl_status s = read_parts(ctx, "the answer", w.up, w.moment, setup->model, packet, &x->up, NULL);
         if (s) {
             fli_message_return(&x->up);
             return s;
@@ -455,7 +452,7 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
         char sentence[200];
         const char *wrong = x->ask.kind == FLI_ASK_FIGURES ? fli_figures_wrong(x->up.num) : NULL;
         if (!wrong && x->ask.kind == FLI_ASK_FIGURES)
-            wrong = losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
+            wrong = losses_wrong(setup->model, x->up.num, sentence, sizeof sentence);
         if (wrong) {
             fli_message_return(&x->up);
             return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);

@@ -48,13 +48,9 @@ uint64_t fli_packet_number(const void *beginning, size_t n);
 
 /* ---- asks and answers ---------------------------------------------------------------------------------- */
 
-/* What both sides know: how a message of theirs is made. */
+/* What both sides know: how a message of theirs is made, and which run it belongs to. */
 typedef struct {
-    const fli_model *model;
-    const fl_method *algo;
-    const void *params;
-    size_t classes;
-    size_t clients; /* N */
+    const fli_setup *setup;
     fli_digest run;
 } fli_protocol;
 
@@ -74,9 +70,9 @@ typedef struct {
 } fli_ask_packet;
 
 /* The largest number of bytes of an ask of any kind. */
-size_t fli_ask_bytes(const fli_protocol *p);
+size_t fli_ask_bytes(const fli_setup *s);
 /* What an ask with FLI_ASK_HAS_BODY sends down, with one user. */
-fl_status fli_ask_body(fl_ctx *ctx, const fli_protocol *p, const fli_exchange *x, fli_shared_body **out);
+fl_status fli_ask_body(fl_ctx *ctx, const fli_setup *setup, const fli_exchange *x, fli_shared_body **out);
 /* In front of out->body. */
 void fli_ask_front(const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
                    fli_ask_packet *out);
@@ -96,12 +92,12 @@ fl_status fli_received_ask_read(fl_ctx *ctx, const fli_protocol *p, uint32_t cli
 void fli_received_ask_fini(fli_received_ask *e);
 
 /* The largest number of bytes of an answer of any kind. */
-size_t fli_answer_bytes(const fli_protocol *p);
+size_t fli_answer_bytes(const fli_setup *s);
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_received_ask *e, fl_bytes *out);
 /* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
  * made printable. Where the exchange borrows, its vectors stay in the packet's memory, `lent`, which is its own from
  * then on: x->up.lent is set. */
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_lent *lent,
+fl_status fli_answer_read(fl_ctx *ctx, const fli_setup *setup, const fli_packet *packet, fli_lent *lent,
                           fli_exchange *x);
 
 #endif

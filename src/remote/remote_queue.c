@@ -181,11 +181,7 @@ static fl_status begin_run(fl_ctx *ctx, fli_remote_queue *q, const fli_clients_s
 {
     q->ctx = ctx;
     q->spec = *spec;
-    q->protocol = (fli_protocol){.model = spec->setup->model,
-                                 .algo = spec->setup->algo,
-                                 .params = spec->setup->params,
-                                 .classes = spec->setup->fed->classes,
-                                 .clients = spec->setup->clients};
+    q->protocol = (fli_protocol){.setup = spec->setup};
     fl_status s = identify(q);
     if (s) return s;
     fli_free(q->taken);
@@ -213,7 +209,7 @@ fl_status fli_remote_queue_terms(fli_remote_queue *q, fl_ctx *ctx, uint32_t clie
     return s;
 }
 
-size_t fli_remote_queue_answer_bytes(const fli_remote_queue *q) { return fli_answer_bytes(&q->protocol); }
+size_t fli_remote_queue_answer_bytes(const fli_remote_queue *q) { return fli_answer_bytes(q->spec.setup); }
 
 /* ---- carriers -------------------------------------------------------------------------------------------- */
 
@@ -287,12 +283,12 @@ static fl_status body_of(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, 
     fl_status s = FL_OK;
     *out = NULL;
     if (!(ask->flags & FLI_ASK_HAS_BODY)) return FL_OK;
-    if (!a->batch->number) return fli_ask_body(ctx, &q->protocol, a->x, out);
+    if (!a->batch->number) return fli_ask_body(ctx, q->spec.setup, a->x, out);
     kept_body is = {a->batch->number,
                     a->x->down,
                     ask->kind,
                     ask->flags,
-                    fli_algo_moment(q->protocol.algo, q->protocol.params, ask),
+                    fli_algo_moment(q->spec.setup->algo, q->spec.setup->params, ask),
                     NULL};
     pthread_mutex_lock(&q->packing);
     for (size_t i = 0; !is.body && i < KEPT; i++) {
@@ -301,7 +297,7 @@ static fl_status body_of(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, 
             k->moment == is.moment)
             is.body = k->body;
     }
-    if (!is.body && !(s = fli_ask_body(ctx, &q->protocol, a->x, &is.body))) {
+    if (!is.body && !(s = fli_ask_body(ctx, q->spec.setup, a->x, &is.body))) {
         kept_body *place = &q->kept[q->kept_next++ % KEPT];
         fli_shared_body_release(place->body);
         *place = is;
@@ -417,9 +413,9 @@ fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t cli
     if (p.client != client)
         return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is of client %u", client, p.client);
     if ((s = claim_ask(q, ctx, client, p.number, &a))) return s;
-    s = fli_answer_read(ctx, &q->protocol, &p, fli_incoming_lent(*answer), a->x);
+    s = fli_answer_read(ctx, q->spec.setup, &p, fli_incoming_lent(*answer), a->x);
     if (a->x->up.lent) *answer = NULL;
-    int refused = !s && !a->x->status && (a->x->status = fli_admit(&q->rules, &q->protocol, a->x));
+    int refused = !s && !a->x->status && (a->x->status = fli_admit(&q->rules, q->spec.setup, a->x));
     if (refused) fli_message_return(&a->x->up);
     const fli_on_filled *filled = a->batch->filled;
     if (!s && filled && !a->x->status) filled->tell(filled->arg, a->place);

@@ -136,8 +136,8 @@ static void save_progress(const fl_run *run, fli_saver *out)
     fli_columns c = fli_columns_of(run->plan.model);
     fli_save_part(out, "progress");
     fli_save_count(out, run->round);
-    fli_save_count(out, run->empty);
-    fli_save_count(out, run->empty_row);
+    fli_save_count(out, run->empty.count);
+    fli_save_count(out, run->empty.in_a_row);
     fli_save_count(out, run->warm_up_done != 0);
     fli_save_count(out, run->broadcast_is_new != 0);
     fli_save_real(out, run->arrivals.count);
@@ -204,8 +204,8 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     fli_columns c = fli_columns_of(run->plan.model);
     fli_load_part(in, "progress");
     run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings.top.rounds);
-    run->empty = (size_t)fli_load_count(in, run->round);
-    run->empty_row = (size_t)fli_load_count(in, run->empty);
+    run->empty.count = (size_t)fli_load_count(in, run->round);
+    run->empty.in_a_row = (size_t)fli_load_count(in, run->empty.count);
     run->warm_up_done = (int)fli_load_count(in, 1);
     run->broadcast_is_new = (int)fli_load_count(in, 1);
     run->arrivals.count = fli_load_real(in);

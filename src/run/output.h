@@ -1,10 +1,11 @@
 /* All that a run leaves on disk, and what may already be there: result folders and their manifests, checkpoints.
- * Sections name the file that has the functions; those that take a fl_run are for run/ and half/ alone. */
+ * Sections name the file that has the functions; those that take a fl_run are for run/, half/ and study/ alone. */
 #ifndef FLI_RUN_OUTPUT_H
 #define FLI_RUN_OUTPUT_H
 
 #include "base/ctx.h"
 #include "base/digest.h"
+#include "base/text.h"
 #include "config/settings.h"
 #include "run/state.h"
 
@@ -87,6 +88,10 @@ void fli_folder_discard(fl_run *run);
 
 /* Whether a file of that name is part of a result. */
 int fli_result_is_ours(const char *name);
+/* Rank 0: fl_run_save, with a page about the run that a layer above has made; NULL: without one. */
+fl_status fli_result_save(fl_run *run, const fli_text *page);
+/* Rank 0: there is no result; what is half-written goes, and the metrics are kept. Returns `why`. */
+fl_status fli_result_give_up(fl_run *run, fl_status why);
 /* Reads a result's manifest and holds the folder to it: FL_OK if all is there, and is what was written. */
 fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m);
 

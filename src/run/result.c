@@ -180,8 +180,8 @@ static void idle_csv(fli_text *t, const fl_run *run)
 {
     const fli_plan *p = &run->plan;
     fli_text_add(t, "rank,clients,samples,seconds_at_work,seconds_idle\n");
-    for (uint32_t i = 0; run->times_spent && i < p->ranks.count; i++) {
-        const fli_time_spent *s = &run->times_spent[i];
+    for (uint32_t i = 0; run->rank_times.of && i < p->ranks.count; i++) {
+        const fli_time_spent *s = &run->rank_times.of[i];
         fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->rank_owner.of[i].clients, p->rank_owner.of[i].samples,
                       s->seconds - s->waited, s->waited);
     }
@@ -197,7 +197,7 @@ static void result_json(fli_text *t, const fl_run *run)
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, fl_run_name(run));
     fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
-                  fl_stop_text(run->stopped));
+                  fl_stop_text(run->stop.why));
     if (run->plan.settled) {
         fli_text_add(t, "  \"settled\": ");
         fli_text_json(t, run->plan.settled);
@@ -262,13 +262,7 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
     return s;
 }
 
-static void report_html(fli_text *t, const fl_run *run)
-{
-    if (run->page(t, run)) t->failed = 1;
-}
-
 static int of_ranks(const fl_run *run) { return fli_ranked(&run->plan.ranks); }
-static int with_page(const fl_run *run) { return run->page != NULL; }
 
 /* The text files of a result: one line each. */
 static const struct {
@@ -276,32 +270,36 @@ static const struct {
     void (*write)(fli_text *t, const fl_run *run);
     int (*wanted)(const fl_run *run); /* NULL: every result has it */
 } files[] = {
-    {"config.yaml", config_yaml, NULL},      {"metrics.csv", metrics_csv, NULL}, {"metrics.jsonl", metrics_jsonl, NULL},
-    {"clients.csv", clients_csv, NULL},      {"result.json", result_json, NULL}, {"ranks.csv", idle_csv, of_ranks},
-    {"report.html", report_html, with_page},
+    {"config.yaml", config_yaml, NULL}, {"metrics.csv", metrics_csv, NULL}, {"metrics.jsonl", metrics_jsonl, NULL},
+    {"clients.csv", clients_csv, NULL}, {"result.json", result_json, NULL}, {"ranks.csv", idle_csv, of_ranks},
 };
 enum { FILES = sizeof files / sizeof *files };
 
 static int is_written(const fl_run *run, size_t file) { return !files[file].wanted || files[file].wanted(run); }
 
-static const char model_name[] = "model.safetensors";
+static const char model_name[] = "model.safetensors", page_name[] = "report.html";
 
-static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_text *, const fl_run *))
+static fl_status write_text(fl_run *run, const char *name, const fli_text *text)
 {
-    fli_text text;
     fli_writer out;
     char *path = fli_strf(run->ctx, "%s/%s", run->saving.partial, name);
-    if (!path) return FL_ENOMEM;
-    fli_text_init(&text, run->ctx);
-    write(&text, run);
-    fl_status s = fli_text_ok(&text);
-    if (!s) s = fli_writer_open(run->ctx, path, &out);
+    fl_status s = path ? fli_writer_open(run->ctx, path, &out) : FL_ENOMEM;
     if (!s) {
-        fli_writer_text(&out, fli_text_get(&text));
+        fli_writer_text(&out, fli_text_get(text));
         s = fli_writer_close(&out);
     }
-    fli_text_fini(&text);
     fli_free(path);
+    return s;
+}
+
+static fl_status write_file(fl_run *run, size_t file)
+{
+    fli_text text;
+    fli_text_init(&text, run->ctx);
+    files[file].write(&text, run);
+    fl_status s = fli_text_ok(&text);
+    if (!s) s = write_text(run, files[file].name, &text);
+    fli_text_fini(&text);
     return s;
 }
 
@@ -318,22 +316,23 @@ int fli_result_is_ours(const char *name)
 {
     for (size_t i = 0; i < FILES; i++)
         if (!strcmp(files[i].name, name)) return 1;
-    return !strcmp(name, model_name) || !strcmp(name, FLI_MANIFEST_NAME);
+    return !strcmp(name, model_name) || !strcmp(name, page_name) || !strcmp(name, FLI_MANIFEST_NAME);
 }
 
-static fl_status write_manifest(fl_run *run)
+static fl_status write_manifest(fl_run *run, int with_page)
 {
     fli_manifest m;
     fli_manifest_init(&m, run->ctx);
     m.has_data = 1;
     m.data = run->plan.data;
     m.kernels = run->kernels;
-    m.stopped_by = fl_stop_text(run->stopped);
+    m.stopped_by = fl_stop_text(run->stop.why);
     m.rounds = run->round;
     m.planned = fl_run_rounds(run);
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < FILES; i++)
         if (is_written(run, i)) s = fli_manifest_add(&m, run->saving.partial, files[i].name);
+    if (!s && with_page) s = fli_manifest_add(&m, run->saving.partial, page_name);
     if (!s && run->plan.settings.top.output_model) s = fli_manifest_add(&m, run->saving.partial, model_name);
     if (!s) s = fli_manifest_write(&m, run->saving.partial);
     fli_manifest_fini(&m);
@@ -394,13 +393,14 @@ fl_status fli_result_keep_metrics(fl_run *run, fl_status why)
 
 /* ---- saving ------------------------------------------------------------------------------------------------ */
 
-static fl_status write_files(fl_run *run)
+static fl_status write_files(fl_run *run, const fli_text *page)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < FILES; i++)
-        if (is_written(run, i)) s = write_text(run, files[i].name, files[i].write);
+        if (is_written(run, i)) s = write_file(run, i);
+    if (!s && page) s = write_text(run, page_name, page);
     if (!s && run->plan.settings.top.output_model) s = write_model(run);
-    return s ? s : write_manifest(run);
+    return s ? s : write_manifest(run, page != NULL);
 }
 
 fl_status fl_run_save_model(fl_run *run, const char *path)
@@ -418,18 +418,21 @@ static fl_status remove_checkpoints(fl_run *run)
     return fli_checkpoint_clear(run->ctx, fl_run_output(run));
 }
 
-static fl_status save_here(fl_run *run)
+fl_status fli_result_give_up(fl_run *run, fl_status why)
+{
+    fli_folder_discard(run); /* which also makes room where the disk is full */
+    fli_result_keep_metrics(run, why);
+    if (!run->checkpoints.ready) fli_folder_unlock(run);
+    return why;
+}
+
+fl_status fli_result_save(fl_run *run, const fli_text *page)
 {
     fl_status s = run->saving.partial ? FL_OK : fl_run_prepare_save(run, 0);
     if (s) return s;
-    if (!(s = write_files(run))) s = fli_folder_publish(run);
-    if (s) {
-        fli_folder_discard(run); /* which also makes room where the disk is full */
-        fli_result_keep_metrics(run, s);
-        if (!run->checkpoints.ready) fli_folder_unlock(run);
-        return s;
-    }
-    if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = remove_checkpoints(run);
+    if (!(s = write_files(run, page))) s = fli_folder_publish(run);
+    if (s) return fli_result_give_up(run, s);
+    if (run->stop.why != FL_STOP_NONE && run->stop.why != FL_STOP_ASKED) s = remove_checkpoints(run);
     fli_folder_unlock(run);
     return s;
 }
@@ -437,6 +440,6 @@ static fl_status save_here(fl_run *run)
 fl_status fl_run_save(fl_run *run)
 {
     fli_clear(run->ctx);
-    fl_status s = fli_ranks_first(&run->plan.ranks) ? save_here(run) : FL_OK;
+    fl_status s = fli_ranks_first(&run->plan.ranks) ? fli_result_save(run, NULL) : FL_OK;
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }

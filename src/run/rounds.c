@@ -174,10 +174,10 @@ static fl_status warm_up(fl_run *run)
 /* The first round without clients is logged; how many there were is logged when the run ends. */
 static void note_empty(fl_run *run, size_t invited, size_t came)
 {
-    if (came) run->empty_row = 0;
+    if (came) run->empty.in_a_row = 0;
     if (came || bystanders(run)) return;
-    run->empty_row++;
-    if (!run->empty++)
+    run->empty.in_a_row++;
+    if (!run->empty.count++)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "round %zu: %s, so the model stays as it is; the end of the run says how often", run->round + 1,
                 invited ? "nobody answers in time" : "nobody takes part");
@@ -190,15 +190,15 @@ static fl_status check_empty(const fl_run *run, size_t invited)
 {
     enum { MOST = 10 };
     size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
-    if (!run->plan.setup.remote_queue || !run->empty_row) return FL_OK;
+    if (!run->plan.setup.remote_queue || !run->empty.in_a_row) return FL_OK;
     if (invited && run->round == rounds)
         return fli_fail(run->ctx, FL_EIO,
                         "round %zu: no answer has come that counts, and it is the last one, so the run does not end",
                         run->round);
-    if (run->empty_row < most) return FL_OK;
+    if (run->empty.in_a_row < most) return FL_OK;
     return fli_fail(run->ctx, FL_EIO,
                     "round %zu: in %zu rounds in a row no answer has come that counts, so the run does not go on",
-                    run->round, run->empty_row);
+                    run->round, run->empty.in_a_row);
 }
 
 /* What cohorts are drawn by. */
@@ -328,7 +328,7 @@ static fl_status run_arrivals(fl_run *run)
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
     static const atomic_int never = 0;
     int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks stop together as well */
-    fl_status status = fli_async_run(run->async, until, whole ? &never : &run->stop_requested);
+    fl_status status = fli_async_run(run->async, until, whole ? &never : &run->stop.requested);
     if (status) return status;
     count_arrivals(run, fli_clock_now() - begin);
     size_t before = run->round;
@@ -507,15 +507,15 @@ static double waited(const fl_run *run)
 
 static void idle_begin(fl_run *run)
 {
-    run->time_spent.seconds -= fli_clock_now();
-    run->time_spent.waited -= waited(run);
+    run->rank_times.own.seconds -= fli_clock_now();
+    run->rank_times.own.waited -= waited(run);
 }
 
 /* Before the run goes forward, and after. */
 static void idle_end(fl_run *run)
 {
-    run->time_spent.seconds += fli_clock_now();
-    run->time_spent.waited += waited(run);
+    run->rank_times.own.seconds += fli_clock_now();
+    run->rank_times.own.waited += waited(run);
 }
 
 static double idle_share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
@@ -527,7 +527,7 @@ static fl_status gather(fl_run *run, fli_time_spent *all)
     size_t *at = fli_alloc(run->ctx, r->count + 1, sizeof *at);
     if (!at) return FL_ENOMEM;
     for (uint32_t i = 0; i <= r->count; i++) at[i] = i * sizeof *all;
-    all[r->rank] = run->time_spent;
+    all[r->rank] = run->rank_times.own;
     fl_status s = fli_ranks_gather(run->ctx, r, all, at);
     fli_free(at);
     return s;
@@ -538,7 +538,7 @@ static fl_status idle_take(fl_run *run)
 {
     const fl_ranks *r = &run->plan.ranks;
     if (!fli_ranked(r)) return FL_OK;
-    if (!run->times_spent && !(run->times_spent = fli_alloc(run->ctx, r->count, sizeof *run->times_spent)))
+    if (!run->rank_times.of && !(run->rank_times.of = fli_alloc(run->ctx, r->count, sizeof *run->rank_times.of)))
         return FL_ENOMEM;
     fli_time_spent *now = fli_alloc(run->ctx, r->count, sizeof *now);
     fl_status s = now ? gather(run, now) : FL_ENOMEM;
@@ -547,12 +547,12 @@ static fl_status idle_take(fl_run *run)
         sum += idle_share(&now[i]);
         most = fmax(most, idle_share(&now[i]));
         passed += now[i].seconds;
-        run->times_spent[i].seconds += now[i].seconds;
-        run->times_spent[i].waited += now[i].waited;
+        run->rank_times.of[i].seconds += now[i].seconds;
+        run->rank_times.of[i].waited += now[i].waited;
     }
     run->counts.idle = passed > 0 ? sum / r->count : NAN;
     run->counts.idle_most = passed > 0 ? most : NAN;
-    run->time_spent = (fli_time_spent){0};
+    run->rank_times.own = (fli_time_spent){0};
     fli_free(now);
     return s;
 }
@@ -562,13 +562,13 @@ static void idle_report(const fl_run *run)
 {
     uint32_t count = run->plan.ranks.count, worst = 0;
     double sum = 0;
-    if (!run->times_spent) return;
+    if (!run->rank_times.of) return;
     for (uint32_t i = 0; i < count; i++) {
-        sum += idle_share(&run->times_spent[i]);
-        if (idle_share(&run->times_spent[i]) > idle_share(&run->times_spent[worst])) worst = i;
+        sum += idle_share(&run->rank_times.of[i]);
+        if (idle_share(&run->rank_times.of[i]) > idle_share(&run->rank_times.of[worst])) worst = i;
     }
     fli_log(run->ctx, FL_LOG_INFO, "%u ranks: idle %.1f%% of the time, rank %u the most, %.1f%%", count,
-            100 * sum / count, worst, 100 * idle_share(&run->times_spent[worst]));
+            100 * sum / count, worst, 100 * idle_share(&run->rank_times.of[worst]));
 }
 
 /* ==== measuring and stopping ============================================================================= */
@@ -660,10 +660,10 @@ static fl_status report_state(const fl_run *run)
 
 static void report_missed(const fl_run *run)
 {
-    if (run->empty)
+    if (run->empty.count)
         fli_log(run->ctx, FL_LOG_WARNING,
-                "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
-                run->round);
+                "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was",
+                run->empty.count, run->round);
     size_t uploads, missed = fli_server_state_missed(fli_exec_server_state(run->exec), &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
@@ -678,9 +678,9 @@ static void report_missed(const fl_run *run)
 static fl_status agree_on_stop(fl_run *run)
 {
     const fl_ranks *ranks = &run->plan.ranks;
-    double most[] = {run->stop_requested, fli_ranks_first(ranks) ? run->counts.seconds : 0};
+    double most[] = {run->stop.requested, fli_ranks_first(ranks) ? run->counts.seconds : 0};
     fl_status s = fli_ranks_most(run->ctx, ranks, most, 2);
-    run->stop_agreed = most[0] > 0;
+    run->stop.agreed = most[0] > 0;
     run->counts.seconds = most[1];
     return s;
 }
@@ -715,7 +715,7 @@ static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void
     size_t every = (size_t)run->plan.settings.metrics.every;
     fl_status s = agree_on_stop(run);
     if (s) return s;
-    int before = run->stop_agreed;
+    int before = run->stop.agreed;
     fl_stop stop = stop_now(run, before);
     int due = stop != FL_STOP_NONE || run->round % every == 0;
     s = write_if_due(run, before); /* before a row that only the stop asks for */
@@ -725,11 +725,11 @@ static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void
     if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
     run->counts.round = (double)run->round;
     fli_row_count(&run->now, &run->counts);
-    run->stopped = stop;
+    run->stop.why = stop;
     if (observer) observer(arg, run, &run->now, due);
     if ((s = agree_on_stop(run))) return s;
-    *asked = run->stop_agreed; /* by the observer, or while measuring */
-    if (stop == FL_STOP_NONE && *asked && due) run->stopped = FL_STOP_ASKED;
+    *asked = run->stop.agreed; /* by the observer, or while measuring */
+    if (stop == FL_STOP_NONE && *asked && due) run->stop.why = FL_STOP_ASKED;
     return FL_OK;
 }
 
@@ -743,7 +743,7 @@ static fl_status finish(fl_run *run)
     if (s) return s;
     idle_report(run);
     /* asked to stop by the observer: this round's row is taken, and will be taken again */
-    return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? write_if_due(run, 1) : FL_OK;
+    return run->stop.why == FL_STOP_ASKED && run->round % every == 0 ? write_if_due(run, 1) : FL_OK;
 }
 
 /* A stop that is asked for where no row was due is looked at again, with a row. */
@@ -751,8 +751,8 @@ static fl_status complete_round(fl_run *run, fl_observer_fn *observer, void *arg
 {
     int asked = 0;
     fl_status s = complete_round_once(run, observer, arg, &asked);
-    if (!s && run->stopped == FL_STOP_NONE && asked) s = complete_round_once(run, observer, arg, &asked);
-    return s || run->stopped == FL_STOP_NONE ? s : finish(run);
+    if (!s && run->stop.why == FL_STOP_NONE && asked) s = complete_round_once(run, observer, arg, &asked);
+    return s || run->stop.why == FL_STOP_NONE ? s : finish(run);
 }
 
 /* What comes before the first round, and after a checkpoint. */
@@ -775,7 +775,7 @@ static fl_status begin_run(fl_run *run, fl_observer_fn *observer, void *arg)
 /* A round, unless a stop was requested. */
 static fl_status next_round(fl_run *run, fl_observer_fn *observer, void *arg)
 {
-    int asked = fli_ranked(&run->plan.ranks) ? run->stop_agreed : run->stop_requested;
+    int asked = fli_ranked(&run->plan.ranks) ? run->stop.agreed : run->stop.requested;
     fl_status s = FL_OK;
     if (!asked) {
         idle_begin(run);
@@ -792,7 +792,7 @@ static fl_status run_rounds(fl_run *run, size_t most, fl_observer_fn *observer, 
     if (run->failed)
         return fli_fail(run->ctx, run->failed, "the run has failed in round %zu, and cannot go on", run->round + 1);
     fl_status s = begin_run(run, observer, arg);
-    while (!s && most-- && run->stopped == FL_STOP_NONE) s = next_round(run, observer, arg);
+    while (!s && most-- && run->stop.why == FL_STOP_NONE) s = next_round(run, observer, arg);
     if (run->started) run->failed = s;
     if (s != FL_EDIVERGED) return s;
     s = fli_result_keep_metrics(run, explain_divergence(run)); /* which is rank 0's business, and all say the same */
@@ -807,6 +807,6 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
 fl_status fl_run_step(fl_run *run, int *more)
 {
     fl_status s = run_rounds(run, 1, NULL, NULL);
-    if (more) *more = !s && run->stopped == FL_STOP_NONE;
+    if (more) *more = !s && run->stop.why == FL_STOP_NONE;
     return s;
 }

@@ -95,7 +95,7 @@ int fl_run_checkpointed(const fl_run *run) { return run->checkpoints.newest && r
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
 double fl_run_memory(const fl_run *run) { return run->plan.memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
-fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
+fl_stop fl_run_stopped_by(const fl_run *run) { return run->stop.why; }
 
 const char *fl_stop_text(fl_stop stop)
 {
@@ -210,9 +210,7 @@ static fl_status set_up(fl_run *run)
     fli_run_computed_with(run, run->kernels);
     if (!status) status = fli_run_same_kernels(run->ctx, &p->ranks, run->kernels);
     if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
-    if (!status)
-        status =
-            fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &p->ask_params, &run->measure);
+    if (!status) status = fli_measure_new(run->ctx, run->exec, &p->settings.metrics, &p->ask_params, &run->measure);
     if (status) return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
     if (!run->target_round) return FL_ENOMEM;
@@ -266,13 +264,12 @@ void fl_run_free(fl_run *run)
     fli_free(run->under_way.cohort);
     fli_free(run->under_way.asks);
     fli_free(run->under_way.durations);
-    fli_free(run->times_spent);
+    fli_free(run->rank_times.of);
     fli_free(run->rows.at);
     fli_free(run->target_round);
     fli_folder_unlock(run);
     fli_free(run->checkpoints.folder);
-    fli_free(run->command);
     fli_free(run);
 }
 
-void fl_run_stop(fl_run *run) { run->stop_requested = 1; }
+void fl_run_stop(fl_run *run) { run->stop.requested = 1; }

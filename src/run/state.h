@@ -16,12 +16,23 @@ typedef struct {
     double seconds, waited;
 } fli_time_spent;
 
+/* Where ranks make a run together: of this one since the last row, and of each up to the last row (NULL: there is none,
+ * or one process). */
+typedef struct {
+    fli_time_spent own, *of;
+} fli_rank_times;
+
 /* The round under way. */
 typedef struct {
     uint32_t *cohort;
     fl_ask *asks;      /* of it; late clients are dropped from these */
     double *durations; /* simulated, and as many again to sort them */
 } fli_round_under_way;
+
+/* Rounds in which no client took part, or all were late. */
+typedef struct {
+    size_t count, in_a_row; /* in_a_row: the last ones */
+} fli_empty_rounds;
 
 /* Of asynchronous methods: uploads since the last row, the sum and the largest of their ages. */
 typedef struct {
@@ -32,6 +43,13 @@ typedef struct {
     fl_row *at;
     size_t count, capacity;
 } fli_rows;
+
+/* The end of a run. */
+typedef struct {
+    fl_stop why;
+    atomic_int requested; /* at this rank */
+    int agreed;           /* it was requested at any rank */
+} fli_stopping;
 
 /* Where results are written. */
 typedef struct {
@@ -59,8 +77,7 @@ struct fl_run {
     fli_measure *measure;
     size_t round; /* finished rounds; of asynchronous methods, server steps */
     fli_round_under_way under_way;
-    size_t empty;         /* rounds in which no client took part, or all were late, */
-    size_t empty_row;     /* and how many of them were the last ones */
+    fli_empty_rounds empty;
     int loss_warned;      /* the warning that the loss is far above its start was logged */
     int started;          /* it has gone forward, or tried to */
     fl_status failed;     /* how that failed; FL_OK: it did not */
@@ -70,22 +87,15 @@ struct fl_run {
     /* asynchronous methods */
     fli_async *async; /* NULL: the run goes in rounds */
     fli_arrivals arrivals;
-    /* where ranks make the run together, see output.h */
-    fli_time_spent time_spent;   /* of this one, since the last row */
-    fli_time_spent *times_spent; /* of each, up to the last row; NULL: there is none, or one process */
+    fli_rank_times rank_times;
     /* what came out */
     fli_counts counts;
     fl_row now; /* what observers see: the counts of this round, what was measured last */
     fli_rows rows;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
-    fl_stop stopped;
-    atomic_int stop_requested; /* at this rank */
-    int stop_agreed;           /* a stop was requested at any rank */
+    fli_stopping stop;
     fli_saving saving;
     fli_checkpoints checkpoints;
-    /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
-    fl_status (*page)(fli_text *t, const fl_run *run);
-    char *command;     /* what the page says that the run was made with; NULL: nothing */
     char kernels[256]; /* from fli_run_computed_with; several if it was resumed on another machine */
 };
 

@@ -154,24 +154,24 @@ static const char *machine(fli_arena *a)
 }
 
 /* A series of the report: the curves of one method at one setting. */
-static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, int with_setting, fli_series *out)
+static fl_status make_series(const fli_results *r, fli_arena *a, const fli_summary *row, fli_series *out)
 {
-    const fli_trial *first = &s->x.trials[row->first];
-    const char *label = s->x.methods[row->method].label;
-    fli_curve *curves = fli_arena_alloc(a, s->x.seeds, sizeof *curves);
-    char *full = with_setting && *first->setting_text ? fli_strf(s->ctx, "%s (%s)", label, first->setting_text)
-                                                      : fli_strdup(s->ctx, label);
+    const fli_trial *first = &r->trials[row->first];
+    const char *label = r->methods[row->method].label;
+    fli_curve *curves = fli_arena_alloc(a, r->seeds, sizeof *curves);
+    char *full =
+        *first->setting_text ? fli_strf(r->ctx, "%s (%s)", label, first->setting_text) : fli_strdup(r->ctx, label);
     if (!curves || !full) {
         fli_free(full);
         return FL_ENOMEM;
     }
     *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config, .row = row->first + 1};
     fli_free(full);
-    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
-        const fli_trial *t = &s->x.trials[i];
-        const fli_outcome *o = &s->outcomes[i];
+    for (size_t i = row->first; i < r->count; i += fli_results_stride(r)) {
+        const fli_trial *t = &r->trials[i];
+        fli_outcome *o = &r->outcomes[i];
         if (!o->count) continue;
-        fli_result_end_load(s, i);
+        fli_result_end_load(r->ctx, t, o);
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);
@@ -180,49 +180,58 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
     return out->label ? FL_OK : FL_ENOMEM;
 }
 
-/* "with 3 of 12 runs done", unless all that was to be run has been. */
-static fl_status stopped_text(fl_study *s, fli_arena *a, const char **out)
+static size_t runs_done(const fli_results *r)
 {
-    size_t done, total = fl_study_runs(s, &done), open = 0;
-    *out = s->stopped;
-    for (size_t i = 0; i < s->x.count; i++) open += s->outcomes[i].state == FLI_TRIAL_OPEN;
-    if (!open || s->stopped) return FL_OK;
-    char *text = fli_strf(s->ctx, "with %zu of %zu runs done", done, total);
+    size_t done = 0;
+    for (size_t i = 0; i < r->count; i++) done += r->outcomes[i].state == FLI_TRIAL_DONE;
+    return done;
+}
+
+/* "with 3 of 12 runs done", unless all that was to be run has been. */
+static fl_status stopped_text(const fli_results *r, fli_arena *a, const char **out)
+{
+    size_t open = 0;
+    *out = r->stopped;
+    for (size_t i = 0; i < r->count; i++) open += r->outcomes[i].state == FLI_TRIAL_OPEN;
+    if (!open || r->stopped) return FL_OK;
+    char *text = fli_strf(r->ctx, "with %zu of %zu runs done", runs_done(r), r->count);
     *out = text ? fli_arena_strdup(a, text) : NULL;
     fli_free(text);
     return *out ? FL_OK : FL_ENOMEM;
 }
 
-fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
+fl_status fli_results_report(const fli_results *r, fli_arena *a, fli_report *out)
 {
     fli_summary *rows;
     size_t count;
-    fl_status status = fli_study_summaries(s, a, &rows, &count);
-    *out = (fli_report){.title = s->x.name, .description = s->x.description, .live = s->live != NULL};
+    const fli_histogram *h = r->histogram;
+    fl_status status = fli_results_summaries(r, a, &rows, &count);
+    *out = (fli_report){.title = r->title, .description = r->description};
     fli_series *series = status ? NULL : fli_arena_alloc(a, count, sizeof *series);
     if (!status && !series) status = FL_ENOMEM;
     for (size_t i = 0; i < count && !status; i++)
-        if (rows[i].best) status = make_series(s, a, &rows[i], 1, &series[out->count++]);
-    if (!status) status = fli_study_grid(s, a, &out->table);
-    if (!status) status = stopped_text(s, a, &out->stopped);
+        if (rows[i].best) status = make_series(r, a, &rows[i], &series[out->count++]);
+    if (!status) status = fli_results_grid(r, a, &out->table);
+    if (!status) status = stopped_text(r, a, &out->stopped);
     out->series = series;
-    out->histogram = s->histogram.count;
-    out->clients = s->histogram.clients;
-    out->classes = s->histogram.classes;
-    out->all_clients = s->histogram.all_clients;
-    out->claims = s->histogram.claims;
-    out->claim_count = s->histogram.claims ? s->histogram.all_clients : 0;
+    out->histogram = h->count;
+    out->clients = h->clients;
+    out->classes = h->classes;
+    out->all_clients = h->all_clients;
+    out->claims = h->claims;
+    out->claim_count = h->claims ? h->all_clients : 0;
     out->machine = machine(a);
-    out->runs_planned = fl_study_runs(s, &out->runs_done);
+    out->runs_planned = r->count;
+    out->runs_done = runs_done(r);
     if (!status && !out->machine) status = FL_ENOMEM;
-    return status ? status : fli_problem_facts(s, a, out);
+    return status ? status : fli_problem_facts(r, a, out);
 }
 
 /* A line below the table of a comparison that was stopped. */
-static fl_status add_stopped(fl_study *s, fli_arena *a, fli_text *t)
+static fl_status add_stopped(const fli_results *r, fli_arena *a, fli_text *t)
 {
     const char *stopped;
-    fl_status status = stopped_text(s, a, &stopped);
+    fl_status status = stopped_text(r, a, &stopped);
     if (!status && stopped) fli_text_addf(t, "\nstopped %s; the same command continues\n", stopped);
     return status;
 }
@@ -275,35 +284,34 @@ static void csv_head(fli_text *t, const file_columns *columns, const fl_reals *t
     fli_text_add(t, "\n");
 }
 
-static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
+static void csv_row(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns,
                     const fl_reals *targets)
 {
     const fl_metric *m;
-    fli_csv_text(t, s->x.methods[row->method].label);
+    fli_csv_text(t, r->methods[row->method].label);
     fli_text_add(t, ",");
-    fli_csv_text(t, s->x.trials[row->first].setting_text);
+    fli_csv_text(t, r->trials[row->first].setting_text);
     fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
     for (size_t k = 0; k < columns->n; k++) csv_stat(t, fli_summary_stat(row, columns->at[k]));
     for (size_t k = 0; k < targets->n; k++) {
         fli_stat to[FL_METRICS_MAX];
-        fli_text_addf(t, ",%zu", fli_study_to_target(s, row, targets->v[k], to));
+        fli_text_addf(t, ",%zu", fli_results_to_target(r, row, targets->v[k], to));
         for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) csv_stat(t, &to[fl_metric_place(m)]);
     }
     fli_text_add(t, "\n");
 }
 
-static void add_csv(fli_text *t, fl_study *s, fli_arena *a)
+static fl_status make_csv(const fli_results *r, fli_arena *a, fli_text *t)
 {
     fli_summary *rows;
     size_t count;
-    const fl_reals *targets = s->targets;
-    if (fli_study_summaries(s, a, &rows, &count)) {
-        t->failed = 1;
-        return;
-    }
+    const fl_reals *targets = r->targets;
+    fl_status status = fli_results_summaries(r, a, &rows, &count);
+    if (status) return status;
     file_columns columns = columns_of(rows, count);
     csv_head(t, &columns, targets);
-    for (size_t i = 0; i < count; i++) csv_row(t, s, &rows[i], &columns, targets);
+    for (size_t i = 0; i < count; i++) csv_row(t, r, &rows[i], &columns, targets);
+    return FL_OK;
 }
 
 static void json_stat(fli_text *t, const fli_stat *st)
@@ -314,14 +322,14 @@ static void json_stat(fli_text *t, const fli_stat *st)
         fli_text_add(t, "null");
 }
 
-static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
+static void json_row(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns,
                      const fl_reals *targets)
 {
     const fl_metric *m;
     fli_text_add(t, "    {\"method\": ");
-    fli_text_json(t, s->x.methods[row->method].label);
+    fli_text_json(t, r->methods[row->method].label);
     fli_text_add(t, ", \"setting\": ");
-    fli_text_json(t, s->x.trials[row->first].setting_text);
+    fli_text_json(t, r->trials[row->first].setting_text);
     fli_text_addf(t, ", \"best\": %s, \"seeds\": %zu, \"failed\": %zu", row->best ? "true" : "false", row->seeds,
                   row->failed);
     for (size_t k = 0; k < columns->n; k++) {
@@ -331,7 +339,7 @@ static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, con
     fli_text_add(t, ",\n     \"targets\": [");
     for (size_t k = 0; k < targets->n; k++) {
         fli_stat to[FL_METRICS_MAX];
-        fli_study_to_target(s, row, targets->v[k], to);
+        fli_results_to_target(r, row, targets->v[k], to);
         fli_text_addf(t, "%s{\"test_accuracy\": %.17g", k ? ", " : "", targets->v[k]);
         for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
             fli_text_addf(t, ", \"%s\": ", m->shown[FL_VIEW_STUDY_FILES].label);
@@ -343,49 +351,44 @@ static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, con
 }
 
 /* As of a run, which ends with its rounds or is stopped: a comparison ends with its runs. */
-static const char *stopped_by(const fl_study *s)
+static const char *stopped_by(const fli_results *r)
 {
-    for (size_t i = 0; i < s->x.count; i++)
-        if (s->outcomes[i].state == FLI_TRIAL_OPEN) return fl_stop_text(s->was_stopped ? FL_STOP_ASKED : FL_STOP_NONE);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->outcomes[i].state == FLI_TRIAL_OPEN) return fl_stop_text(r->was_stopped ? FL_STOP_ASKED : FL_STOP_NONE);
     return "runs";
 }
 
-static void add_json(fli_text *t, fl_study *s, fli_arena *a)
+static fl_status make_json(const fli_results *r, fli_arena *a, fli_text *t)
 {
     fli_summary *rows;
     size_t count;
-    const fl_reals *targets = s->targets;
-    if (fli_study_summaries(s, a, &rows, &count)) {
-        t->failed = 1;
-        return;
-    }
+    const fl_reals *targets = r->targets;
+    fl_status status = fli_results_summaries(r, a, &rows, &count);
+    if (status) return status;
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
-    fli_text_json(t, s->x.name);
-    size_t done, total = fl_study_runs(s, &done);
+    fli_text_json(t, r->title);
     fli_text_addf(t, ",\n  \"stopped_by\": \"%s\",\n  \"runs_planned\": %zu,\n  \"runs_done\": %zu,\n  \"rows\": [\n",
-                  stopped_by(s), total, done);
+                  stopped_by(r), r->count, runs_done(r));
     file_columns columns = columns_of(rows, count);
     for (size_t i = 0; i < count; i++) {
-        json_row(t, s, &rows[i], &columns, targets);
+        json_row(t, r, &rows[i], &columns, targets);
         fli_text_add(t, i + 1 < count ? ",\n" : "\n");
     }
     fli_text_add(t, "  ]\n}\n");
+    return FL_OK;
 }
 
-static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return add_csv(t, s, a), FL_OK; }
-static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return add_json(t, s, a), FL_OK; }
-
 /* The same with a * behind the name of every method's best setting, for tables without a style sheet. */
-static fl_status starred_grid(fl_study *s, fli_arena *a, fli_grid *out)
+static fl_status starred_grid(const fli_results *r, fli_arena *a, fli_grid *out)
 {
-    fl_status status = fli_study_grid(s, a, out);
+    fl_status status = fli_results_grid(r, a, out);
     if (status || !out->chosen) return status;
     const char **cells = fli_arena_alloc(a, out->rows * out->columns, sizeof *cells);
     if (!cells) return FL_ENOMEM;
     memcpy(cells, out->cells, out->rows * out->columns * sizeof *cells);
     for (size_t row = 1; row < out->rows; row++) {
         if (!out->chosen[row - 1]) continue;
-        char *starred = fli_strf(s->ctx, "%s *", cells[row * out->columns]);
+        char *starred = fli_strf(r->ctx, "%s *", cells[row * out->columns]);
         cells[row * out->columns] = starred ? fli_arena_strdup(a, starred) : NULL;
         fli_free(starred);
         if (!cells[row * out->columns]) return FL_ENOMEM;
@@ -422,39 +425,39 @@ static void grid_markdown(fli_text *t, const fli_grid *g)
     }
 }
 
-static fl_status make_markdown(fl_study *s, fli_arena *a, fli_text *t)
+static fl_status make_markdown(const fli_results *r, fli_arena *a, fli_text *t)
 {
     fli_grid g;
-    fl_status status = starred_grid(s, a, &g);
+    fl_status status = starred_grid(r, a, &g);
     if (status) return status;
     grid_markdown(t, &g);
-    return add_stopped(s, a, t);
+    return add_stopped(r, a, t);
 }
 
-static fl_status make_page(fl_study *s, fli_arena *a, fli_text *t)
+fl_status fli_results_page(const fli_results *r, fli_arena *a, fli_text *t)
 {
     fli_report report;
-    need_histogram(s);
-    fl_status status = fli_study_report(s, a, &report);
-    report.live = 0;
+    fl_status status = fli_results_report(r, a, &report);
     return status ? status : fli_page_html(t, &report);
 }
 
 const char *const fli_study_files[] = {"results.csv", "results.md", "results.json", "report.html", NULL};
 enum { FILES = sizeof fli_study_files / sizeof *fli_study_files - 1 };
-static fl_status (*const makers[FILES])(fl_study *s, fli_arena *a, fli_text *t) = {make_csv, make_markdown, make_json,
-                                                                                   make_page};
+typedef fl_status maker(const fli_results *r, fli_arena *a, fli_text *t);
+static maker *const makers[FILES] = {make_csv, make_markdown, make_json, fli_results_page};
 
 fl_status fl_study_write(fl_study *s)
 {
     fli_text texts[FILES];
     fli_clear(s->ctx);
     fl_status status = fli_output_claim_take(&s->claim);
+    if (!status) need_histogram(s);
+    const fli_results r = fli_study_results(s);
     for (size_t i = 0; i < FILES; i++) {
         fli_arena a;
         fli_arena_init(&a, s->ctx);
         fli_text_init(&texts[i], s->ctx);
-        if (!status) status = makers[i](s, &a, &texts[i]);
+        if (!status) status = makers[i](&r, &a, &texts[i]);
         if (!status) status = fli_text_ok(&texts[i]);
         fli_arena_fini(&a);
     }
@@ -472,10 +475,11 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);
     int json = fli_wants_json(s->ctx);
-    fl_status status = json ? make_json(s, &a, &t) : starred_grid(s, &a, &g);
+    const fli_results r = fli_study_results(s);
+    fl_status status = json ? make_json(&r, &a, &t) : starred_grid(&r, &a, &g);
     if (!status && !json) {
         fli_grid_text(&t, &g);
-        status = add_stopped(s, &a, &t);
+        status = add_stopped(&r, &a, &t);
     }
     if (!status) status = fli_text_ok(&t);
     if (!status) out(arg, fli_text_get(&t));
@@ -484,21 +488,21 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     return status;
 }
 
-static int was_measured(const fl_study *s, const fl_metric *m)
+static int was_measured(const fli_results *r, const fl_metric *m)
 {
-    for (size_t i = 0; i < s->x.count; i++)
-        for (size_t k = 0; k < s->outcomes[i].count; k++)
-            if (isfinite(fl_row_value(&s->outcomes[i].rows[k], m))) return 1;
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < r->outcomes[i].count; k++)
+            if (isfinite(fl_row_value(&r->outcomes[i].rows[k], m))) return 1;
     return 0;
 }
 
 static fl_view view_of(int axis) { return axis ? FL_VIEW_CHART : FL_VIEW_AXIS; }
 
-const char *fl_study_quantity(const fl_study *s, int axis, size_t k)
+const char *fli_results_quantity(const fli_results *r, int axis, size_t k)
 {
     const fl_metric *m;
     for (size_t i = 0; (m = fl_metric_shown(view_of(axis), i)); i++)
-        if (was_measured(s, m) && k-- == 0) return m->shown[view_of(axis)].label;
+        if (was_measured(r, m) && k-- == 0) return m->shown[view_of(axis)].label;
     return NULL;
 }
 
@@ -509,7 +513,7 @@ static const char *quantity_name(const void *view, size_t i)
     return m ? m->shown[*(const fl_view *)view].label : NULL;
 }
 
-static const fl_metric *quantity(fl_study *s, int axis, const char *name)
+static const fl_metric *quantity(fl_ctx *ctx, int axis, const char *name)
 {
     char meant[FLI_MEANT_LEN];
     fl_view view = view_of(axis);
@@ -517,33 +521,45 @@ static const fl_metric *quantity(fl_study *s, int axis, const char *name)
     fli_text all;
     for (size_t i = 0; (m = fl_metric_shown(view, i)); i++)
         if (!strcmp(m->shown[view].label, name)) return m;
-    fli_text_init(&all, s->ctx);
+    fli_text_init(&all, ctx);
     for (size_t i = 0; (m = fl_metric_shown(view, i)); i++)
         fli_text_addf(&all, "%s%s", i ? ", " : "", m->shown[view].label);
-    fli_fail(s->ctx, FL_ECONFIG, "%s cannot be on the %c axis%s; these can: %s", name, axis ? 'y' : 'x',
+    fli_fail(ctx, FL_ECONFIG, "%s cannot be on the %c axis%s; these can: %s", name, axis ? 'y' : 'x',
              fli_meant(fl_nearest(name, quantity_name, &view), meant), fli_text_get(&all));
     fli_text_fini(&all);
     return NULL;
 }
 
-fl_status fl_study_plot(fl_study *s, const char *x_name, const char *y_name, fl_text_fn *out, void *arg)
+fl_status fli_results_plot(const fli_results *r, const char *x_name, const char *y_name, fl_text_fn *out, void *arg)
 {
     fli_arena a;
     fli_text t;
     fli_report report;
-    fli_clear(s->ctx);
-    const fl_metric *x = quantity(s, 0, x_name), *y = x ? quantity(s, 1, y_name) : NULL;
+    fli_clear(r->ctx);
+    const fl_metric *x = quantity(r->ctx, 0, x_name), *y = x ? quantity(r->ctx, 1, y_name) : NULL;
     if (!y) return FL_ECONFIG;
-    fli_arena_init(&a, s->ctx);
-    fli_text_init(&t, s->ctx);
-    fl_status status = fli_study_report(s, &a, &report);
+    fli_arena_init(&a, r->ctx);
+    fli_text_init(&t, r->ctx);
+    fl_status status = fli_results_report(r, &a, &report);
     for (int axis = 0; axis < 2 && !status; axis++)
         if (!fli_report_has(&report, axis ? y : x))
-            status = fli_fail(s->ctx, FL_ECONFIG, "%s was not measured in this comparison", axis ? y_name : x_name);
+            status = fli_fail(r->ctx, FL_ECONFIG, "%s was not measured in this comparison", axis ? y_name : x_name);
     if (!status) status = fli_chart_svg(&t, &report, x, y, 0);
     if (!status) status = fli_text_ok(&t);
     if (!status) out(arg, fli_text_get(&t));
     fli_text_fini(&t);
     fli_arena_fini(&a);
     return status;
+}
+
+const char *fl_study_quantity(const fl_study *s, int axis, size_t k)
+{
+    const fli_results r = fli_study_results(s);
+    return fli_results_quantity(&r, axis, k);
+}
+
+fl_status fl_study_plot(fl_study *s, const char *x, const char *y, fl_text_fn *out, void *arg)
+{
+    const fli_results r = fli_study_results(s);
+    return fli_results_plot(&r, x, y, out, arg);
 }

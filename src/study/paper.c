@@ -45,14 +45,14 @@ static int is_target(const char *quantity, double *target)
     return end != quantity + 3 && !*end;
 }
 
-static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const char *quantity)
+static void ours(fli_text *t, const fli_results *r, const fli_summary *row, const char *quantity)
 {
     const fl_metric *m;
     double target;
     if (!row->seeds) return;
     for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_PAPER, k)); k++)
         if (!strcmp(m->shown[FL_VIEW_PAPER].label, quantity)) add_stat(t, m, fli_summary_stat(row, m));
-    if (is_target(quantity, &target)) fli_target_text(t, s, row, target, &fli_metric_round.is);
+    if (is_target(quantity, &target)) fli_target_text(t, r, row, target, &fli_metric_round.is);
 }
 
 /* What the paper has and this comparison has not: a label that was mistyped would be lost in silence. */
@@ -79,7 +79,8 @@ static fl_status fill(fl_study *s, fli_arena *a, const fli_node *figures, fli_gr
     const char *name[MOST];
     size_t n = quantities(figures, name, MOST), count, at = 0;
     fli_summary *rows;
-    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    const fli_results r = fli_study_results(s);
+    fl_status status = fli_results_summaries(&r, a, &rows, &count);
     const char **cells = fli_arena_alloc(a, (count + 1) * (1 + 2 * n), sizeof *cells);
     if (status || !cells) return FL_ENOMEM;
     cells[at++] = "method";
@@ -96,7 +97,7 @@ static fl_status fill(fl_study *s, fli_arena *a, const fli_node *figures, fli_gr
         for (size_t k = 0; k < n; k++) {
             fli_text t;
             fli_text_init(&t, s->ctx);
-            ours(&t, s, &rows[i], name[k]);
+            ours(&t, &r, &rows[i], name[k]);
             cells[at++] = fli_arena_strdup(a, fli_text_get(&t));
             cells[at++] = paper_cell(figures, label, name[k]);
             if (fli_text_ok(&t) || !cells[at - 2]) status = FL_ENOMEM;
@@ -121,7 +122,7 @@ static fl_status print(fl_study *s, fli_arena *a, const fli_node *figures, const
 
 /* ---- as JSON ------------------------------------------------------------------------------------------------- */
 
-static void put_figure(fli_json *j, const fl_study *s, const fli_summary *row, const fli_node *figure)
+static void put_figure(fli_json *j, const fli_results *r, const fli_summary *row, const fli_node *figure)
 {
     const fl_metric *m = NULL;
     fli_stat to[FL_METRICS_MAX];
@@ -130,7 +131,7 @@ static void put_figure(fli_json *j, const fl_study *s, const fli_summary *row, c
     for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_PAPER, k)); k++)
         if (!strcmp(m->shown[FL_VIEW_PAPER].label, figure->key)) stat = fli_summary_stat(row, m);
     if (is_target(figure->key, &target)) {
-        fli_study_to_target(s, row, target, to);
+        fli_results_to_target(r, row, target, to);
         stat = &to[fl_metric_place(&fli_metric_round.is)];
     }
     fli_json_map(j, NULL);
@@ -145,7 +146,8 @@ static fl_status put(fl_study *s, fli_arena *a, const fli_node *figures, const c
     fli_json j;
     fli_summary *rows;
     size_t count = 0;
-    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    const fli_results r = fli_study_results(s);
+    fl_status status = fli_results_summaries(&r, a, &rows, &count);
     fli_json_init(&j, t);
     fli_json_map(&j, NULL);
     fli_json_text(&j, "source", source);
@@ -158,7 +160,7 @@ static fl_status put(fl_study *s, fli_arena *a, const fli_node *figures, const c
         fli_json_text(&j, "method", label);
         fli_json_list(&j, "figures");
         for (const fli_node *f = own && own->type == FLI_NODE_MAP ? own->first : NULL; f; f = f->next)
-            put_figure(&j, s, &rows[i], f);
+            put_figure(&j, &r, &rows[i], f);
         fli_json_end(&j);
         fli_json_end(&j);
     }

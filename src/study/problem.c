@@ -13,7 +13,7 @@
 enum { FACTS_MAX = 16 };
 
 typedef struct {
-    fl_study *s;
+    const fli_results *r;
     fli_arena *arena;
     fli_fact *facts;
     size_t n;
@@ -38,7 +38,7 @@ static void end_line(card *c, const char *name)
 
 static void add_data(card *c, const fli_settings *settings)
 {
-    const fli_histogram *h = &c->s->histogram;
+    const fli_histogram *h = c->r->histogram;
     fli_text *t = &c->text;
     fli_text_addf(t, "%s: %zu training samples%s", settings->source.item.name, h->samples,
                   h->claims ? " (claimed)" : "");
@@ -85,7 +85,7 @@ static void add_choice(fli_text *t, const fli_settings *settings, const char *se
 
 static void add_heterogeneity(card *c, const fli_settings *settings)
 {
-    const fli_histogram *h = &c->s->histogram;
+    const fli_histogram *h = c->r->histogram;
     fli_text *t = &c->text;
     add_choice(t, settings, "partition", &settings->partitioner);
     if (isfinite(h->distance)) {
@@ -114,8 +114,8 @@ static void model_line(card *c, const fli_settings *settings)
 static void parameters_too(card *c)
 {
     size_t found = 0;
-    for (size_t i = 0; i < fli_study_stride(c->s); i++) {
-        size_t n = c->s->outcomes[i].parameters;
+    for (size_t i = 0; i < fli_results_stride(c->r); i++) {
+        size_t n = c->r->outcomes[i].parameters;
         if (n && found && n != found) return;
         if (n) found = n;
     }
@@ -131,15 +131,15 @@ static void cohort_line(card *c, const fli_settings *settings)
 static void numbers_too(card *c)
 {
     double least = INFINITY, most = 0;
-    for (size_t i = 0; i < fli_study_stride(c->s); i++) {
-        const fli_outcome *o = &c->s->outcomes[i];
+    for (size_t i = 0; i < fli_results_stride(c->r); i++) {
+        const fli_outcome *o = &c->r->outcomes[i];
         double cohort = o->count ? fl_row_get(&o->rows[o->count - 1], "cohort") : NAN;
         if (!(cohort > 0)) continue;
         least = fmin(least, cohort);
         most = fmax(most, cohort);
     }
     if (most > 0) fli_text_addf(&c->text, least < most ? "; %g to %g" : "; %g", least, most);
-    if (most > 0) fli_text_addf(&c->text, " of %zu clients in the last round", c->s->histogram.all_clients);
+    if (most > 0) fli_text_addf(&c->text, " of %zu clients in the last round", c->r->histogram->all_clients);
 }
 
 static void work_line(card *c, const fli_settings *settings)
@@ -149,7 +149,7 @@ static void work_line(card *c, const fli_settings *settings)
     for (size_t i = settings->local.work.steps > 0; /* then epochs do not count */ i < sizeof keys / sizeof *keys;
          i++) {
         fli_text value;
-        fli_text_init(&value, c->s->ctx);
+        fli_text_init(&value, c->r->ctx);
         fli_settings_print_key(&value, settings, keys[i]);
         if (value.n && strcmp(fli_text_get(&value), "0"))
             fli_text_addf(&c->text, "%s%s %s", some++ ? ", " : "", keys[i] + 6, fli_text_get(&value));
@@ -169,9 +169,9 @@ static fl_status add_common(card *c, const part *p, const fli_settings *const *s
 {
     char *first = NULL;
     int same = 1;
-    for (size_t i = 0; i < fli_study_stride(c->s) && same; i++) {
+    for (size_t i = 0; i < fli_results_stride(c->r) && same; i++) {
         p->line(c, settings[i]);
-        if (!first && !(first = fli_strdup(c->s->ctx, fli_text_get(&c->text)))) return FL_ENOMEM;
+        if (!first && !(first = fli_strdup(c->r->ctx, fli_text_get(&c->text)))) return FL_ENOMEM;
         same = !strcmp(first, fli_text_get(&c->text));
         c->text.n = 0;
         if (c->text.s) c->text.s[0] = 0;
@@ -186,13 +186,13 @@ static fl_status add_common(card *c, const part *p, const fli_settings *const *s
 /* ---- by whom, when ------------------------------------------------------------------------------------- */
 
 /* When the newest of the runs ended: it stays the same when the page is written again. */
-static time_t newest(const fl_study *s)
+static time_t newest(const fli_results *r)
 {
     time_t last = 0;
-    for (size_t i = 0; i < s->x.count; i++) {
+    for (size_t i = 0; i < r->count; i++) {
         struct stat st;
-        char *path = s->outcomes[i].state == FLI_TRIAL_DONE && s->x.trials[i].folder
-                         ? fli_strf(s->ctx, "%s/" FLI_MANIFEST_NAME, s->x.trials[i].folder)
+        char *path = r->outcomes[i].state == FLI_TRIAL_DONE && r->trials[i].folder
+                         ? fli_strf(r->ctx, "%s/" FLI_MANIFEST_NAME, r->trials[i].folder)
                          : NULL;
         if (path && !stat(path, &st) && st.st_mtime > last) last = st.st_mtime;
         fli_free(path);
@@ -204,8 +204,8 @@ static void add_origin(card *c)
 {
     char date[64];
     struct tm tm;
-    time_t when = c->s->ended ? c->s->ended : newest(c->s);
-    if (c->s->options.command) fli_text_add(&c->text, c->s->options.command);
+    time_t when = c->r->ended ? c->r->ended : newest(c->r);
+    if (c->r->command) fli_text_add(&c->text, c->r->command);
     end_line(c, "command");
     if (when && gmtime_r(&when, &tm) && strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm))
         fli_text_add(&c->text, date);
@@ -217,17 +217,17 @@ static void add_origin(card *c)
 /* ---- all of it ----------------------------------------------------------------------------------------- */
 
 /* The settings of every row of the table, bound. */
-static fl_status bind_all(fl_study *s, fli_arena *a, const fli_settings ***out)
+static fl_status bind_all(const fli_results *r, fli_arena *a, const fli_settings ***out)
 {
     fl_status status = FL_OK;
-    size_t n = fli_study_stride(s);
+    size_t n = fli_results_stride(r);
     const fli_settings **all = fli_arena_alloc(a, n, sizeof *all);
     if (!all) return FL_ENOMEM;
     for (size_t i = 0; i < n && !status; i++) {
-        const fli_trial *t = &s->x.trials[i];
+        const fli_trial *t = &r->trials[i];
         fli_settings *mine = t->settings || !t->cfg ? NULL : fli_arena_alloc(a, 1, sizeof *mine);
         if (!t->settings && t->cfg && !mine) return FL_ENOMEM;
-        if (mine) status = fli_settings_bind(s->ctx, a, t->cfg->root, mine);
+        if (mine) status = fli_settings_bind(r->ctx, a, t->cfg->root, mine);
         all[i] = mine ? mine : t->settings;
     }
     *out = all;
@@ -239,7 +239,7 @@ static fl_status fill(card *c, const fli_settings *const *settings)
     static const part common[] = {
         {"model", model_line, parameters_too}, {"cohort", cohort_line, numbers_too}, {"local work", work_line, NULL}};
     fl_status status = FL_OK;
-    if (c->s->histogram.all_clients) {
+    if (c->r->histogram->all_clients) {
         add_data(c, settings[0]);
         add_heterogeneity(c, settings[0]);
     }
@@ -248,14 +248,14 @@ static fl_status fill(card *c, const fli_settings *const *settings)
     return status ? status : c->failed ? FL_ENOMEM : FL_OK;
 }
 
-fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out)
+fl_status fli_problem_facts(const fli_results *r, fli_arena *a, fli_report *out)
 {
-    card c = {.s = s, .arena = a, .facts = fli_arena_alloc(a, FACTS_MAX, sizeof *c.facts)};
+    card c = {.r = r, .arena = a, .facts = fli_arena_alloc(a, FACTS_MAX, sizeof *c.facts)};
     const fli_settings **settings = NULL;
     if (!c.facts) return FL_ENOMEM;
-    fl_status status = s->x.count ? bind_all(s, a, &settings) : FL_OK;
+    fl_status status = r->count ? bind_all(r, a, &settings) : FL_OK;
     if (status || !settings || !settings[0]) return status;
-    fli_text_init(&c.text, s->ctx);
+    fli_text_init(&c.text, r->ctx);
     status = fill(&c, settings);
     fli_text_fini(&c.text);
     out->facts = c.facts;

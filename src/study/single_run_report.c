@@ -1,82 +1,35 @@
-/* Reports and charts of single runs: one in memory, or result folders. Each becomes a method of a comparison with one
- * seed, all of whose trials are done, and is then written as a comparison is. */
+/* Pages and charts of runs that no comparison has made: of one in memory, or of result folders. Each is a method with
+ * one seed, which is done. */
 #include "base/file.h"
+#include "base/number.h"
 #include "run/output.h"
 #include "study/study.h"
 
 #include <string.h>
 #include <time.h>
 
-/* ---- a comparison without an experiment ---------------------------------------------------------------- */
-
-static fl_status make_study(fl_ctx *ctx, size_t count, fl_study **out)
-{
-    fl_study *s = fli_alloc(ctx, 1, sizeof *s);
-    if (!s) return FL_ENOMEM;
-    s->ctx = ctx;
-    atomic_init(&s->stop_requested, 0);
-    pthread_mutex_init(&s->lock, NULL);
-    fli_arena_init(&s->x.arena, ctx);
-    s->x.ctx = ctx;
-    s->x.name = s->x.description = s->x.output = "";
-    s->x.seeds = 1;
-    s->claim.ctx = ctx;
-    s->x.methods = fli_arena_alloc(&s->x.arena, count, sizeof *s->x.methods);
-    s->x.trials = fli_arena_alloc(&s->x.arena, count, sizeof *s->x.trials);
-    s->outcomes = fli_alloc(ctx, count, sizeof *s->outcomes);
-    if (!s->x.methods || !s->x.trials || !s->outcomes) {
-        fl_study_free(s);
-        return FL_ENOMEM;
-    }
-    s->x.method_count = s->x.count = count;
-    *out = s;
-    return FL_OK;
-}
-
-/* What a run is called, and how it was set. */
-static fl_status add_run(fl_study *s, size_t i, const char *label, const fli_settings *settings)
+/* What a run is called, and how it was set. The arena is for the texts. */
+static fl_status describe_run(fl_ctx *ctx, fli_arena *a, const char *label, const fli_settings *settings, fli_method *m,
+                              fli_trial *t)
 {
     fli_text config;
-    fli_text_init(&config, s->ctx);
+    fli_text_init(&config, ctx);
     fli_settings_print(&config, settings);
-    fli_method *m = &s->x.methods[i];
-    fli_trial *t = &s->x.trials[i];
-    *m = (fli_method){.label = fli_arena_strdup(&s->x.arena, label), .settings = 1};
-    *t = (fli_trial){.method = i, .seed = (uint64_t)settings->top.seed, .setting_text = "", .settings = settings};
-    t->config = fli_arena_strdup(&s->x.arena, fli_text_get(&config));
-    t->rounds = (size_t)settings->top.rounds;
+    *m = (fli_method){.label = fli_arena_strdup(a, label), .settings = 1};
+    *t = (fli_trial){.seed = (uint64_t)settings->top.seed, .setting_text = "", .settings = settings};
+    t->config = fli_arena_strdup(a, fli_text_get(&config));
     int failed = config.failed || !m->label || !t->config;
     fli_text_fini(&config);
-    if (i == 0) {
-        s->goal = fli_metric_goal(&settings->metrics);
-        s->targets = &settings->metrics.targets;
-    }
-    s->outcomes[i].state = FLI_TRIAL_DONE;
     return failed ? FL_ENOMEM : FL_OK;
 }
 
 /* ---- a run in memory ----------------------------------------------------------------------------------- */
 
-static fl_status copy_rows(fl_study *s, const fl_run *run)
-{
-    const fl_row *rows;
-    fli_outcome *o = &s->outcomes[0];
-    size_t n = fl_run_rows(run, &rows);
-    o->rows = fli_alloc(s->ctx, n, sizeof *o->rows);
-    if (!o->rows) return FL_ENOMEM;
-    if (n) memcpy(o->rows, rows, n * sizeof *rows);
-    o->count = o->capacity = n;
-    return FL_OK;
-}
-
-static fl_status copy_clients(fl_study *s, const fl_run *run)
+static fl_status take_clients(const fl_run *run, fli_arena *a, fli_outcome *o)
 {
     const fli_client_figures *f;
-    fli_outcome *o = &s->outcomes[0];
     size_t n = fli_measure_clients(run->measure, &f);
-    o->end_known = 1;
-    o->parameters = fl_run_parameters(run);
-    o->clients = fli_alloc(s->ctx, n, sizeof *o->clients);
+    o->clients = fli_arena_alloc(a, n, sizeof *o->clients);
     if (!o->clients) return FL_ENOMEM;
     for (size_t i = 0; i < n; i++) {
         double own = f[i].own_accuracy;
@@ -87,60 +40,69 @@ static fl_status copy_clients(fl_study *s, const fl_run *run)
 }
 
 /* The clients of a server are the only ones who can count their samples. */
-static fl_status copy_claims(fl_study *s, const fl_run *run)
+static fl_status take_claims(const fl_run *run, fli_arena *a, fli_histogram *h)
 {
     const fli_fed *fed = run->plan.fed;
     if (!run->plan.setup.remote_queue) return FL_OK;
-    size_t *claims = fli_alloc(s->ctx, fed->clients, sizeof *claims);
-    if (!claims) return FL_ENOMEM;
-    for (size_t i = 0; i < fed->clients; i++) claims[i] = fli_fed_size(fed, i);
-    s->histogram.claims = claims;
-    return FL_OK;
+    h->claims = fli_arena_alloc(a, fed->clients, sizeof *h->claims);
+    for (size_t i = 0; h->claims && i < fed->clients; i++) h->claims[i] = fli_fed_size(fed, i);
+    return h->claims ? FL_OK : FL_ENOMEM;
 }
 
-static fl_status fill_study(fl_study *s, const fl_run *run)
+static fl_status make_page(const fl_run *run, const char *command, fli_arena *a, fli_histogram *h, fli_text *t)
 {
-    fl_status status = add_run(s, 0, fl_run_algorithm(run), &run->plan.settings);
-    s->x.name = fl_run_name(run);
-    s->options.command = run->command;
-    s->ended = time(NULL);
-    if (!status && run->stopped == FL_STOP_ASKED) {
-        s->stopped = fli_strf(s->ctx, "after round %zu of %zu", run->round, fl_run_rounds(run));
-        if (!s->stopped) status = FL_ENOMEM;
-    }
-    if (!status) status = copy_rows(s, run);
-    if (!status) status = copy_clients(s, run);
-    if (!status && run->plan.fed) status = fli_label_counts_take(s->ctx, run->plan.fed, &s->histogram);
-    if (!status && run->plan.fed) status = copy_claims(s, run);
-    return status;
+    const fli_settings *settings = &run->plan.settings;
+    char stopped[80];
+    fli_method method;
+    fli_trial trial;
+    fli_outcome outcome = {.state = FLI_TRIAL_DONE,
+                           .rows = run->rows.at,
+                           .count = run->rows.count,
+                           .end_known = 1,
+                           .parameters = fl_run_parameters(run)};
+    fli_results r = {.ctx = run->ctx,
+                     .title = fl_run_name(run),
+                     .description = "",
+                     .methods = &method,
+                     .trials = &trial,
+                     .outcomes = &outcome,
+                     .count = 1,
+                     .seeds = 1,
+                     .histogram = h,
+                     .goal = fli_metric_goal(&settings->metrics),
+                     .targets = &settings->metrics.targets,
+                     .command = command,
+                     .stopped = run->stop.why == FL_STOP_ASKED ? stopped : NULL,
+                     .ended = time(NULL)};
+    fli_snprintf(stopped, sizeof stopped, "after round %zu of %zu", run->round, fl_run_rounds(run));
+    fl_status status = describe_run(run->ctx, a, fl_run_algorithm(run), settings, &method, &trial);
+    if (!status) status = take_clients(run, a, &outcome);
+    if (!status && run->plan.fed) status = fli_label_counts_take(run->ctx, run->plan.fed, h);
+    if (!status && run->plan.fed) status = take_claims(run, a, h);
+    return status ? status : fli_results_page(&r, a, t);
 }
 
-/* What fl_run has as `page`. */
-static fl_status run_page(fli_text *t, const fl_run *run)
+static fl_status save_here(fl_run *run, const char *command)
 {
     fli_arena a;
-    fli_report report;
-    fl_study *s = NULL;
-    fl_status status = make_study(run->ctx, 1, &s);
-    if (status) return status;
+    fli_text page;
+    fli_histogram h = {0};
     fli_arena_init(&a, run->ctx);
-    status = fill_study(s, run);
-    if (!status) status = fli_study_report(s, &a, &report);
-    if (!status) status = fli_page_html(t, &report);
+    fli_text_init(&page, run->ctx);
+    fl_status status = make_page(run, command, &a, &h, &page);
+    if (!status) status = fli_text_ok(&page);
+    status = status ? fli_result_give_up(run, status) : fli_result_save(run, &page);
+    fli_text_fini(&page);
     fli_arena_fini(&a);
-    fl_study_free(s);
+    fli_free(h.count);
     return status;
 }
 
-fl_status fl_run_with_report(fl_run *run, const char *command)
+fl_status fl_run_save_with_report(fl_run *run, const char *command)
 {
     fli_clear(run->ctx);
-    char *copy = command ? fli_strdup(run->ctx, command) : NULL;
-    if (command && !copy) return FL_ENOMEM;
-    fli_free(run->command);
-    run->command = copy;
-    run->page = run_page;
-    return FL_OK;
+    fl_status status = fli_ranks_first(&run->plan.ranks) ? save_here(run, command) : FL_OK;
+    return fli_ranks_agree(run->ctx, &run->plan.ranks, status);
 }
 
 static fl_status write_events(fl_run *run, const char *folder)
@@ -160,34 +122,67 @@ fl_status fl_run_events(fl_run *run, const char *folder)
 
 /* ---- result folders ------------------------------------------------------------------------------------ */
 
+/* Without a histogram: the samples are not loaded. */
 struct fl_curves {
-    fl_study *study;
+    fli_results results;
+    fli_histogram none;
+    fli_arena arena; /* all but rows */
+    fli_method *methods;
+    fli_trial *trials;
 };
 
-static fl_status read_config(fl_study *s, const char *folder, fli_settings *out)
+static fl_status read_config(fl_curves *c, const char *folder, fli_settings *out)
 {
-    fl_config *cfg = fl_config_new(s->ctx);
-    char *path = fli_strf(s->ctx, "%s/config.yaml", folder);
+    fl_ctx *ctx = c->results.ctx;
+    fl_config *cfg = fl_config_new(ctx);
+    char *path = fli_strf(ctx, "%s/config.yaml", folder);
     fl_status status = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
-    if (!status) status = fli_settings_bind(s->ctx, &s->x.arena, cfg->root, out);
+    if (!status) status = fli_settings_bind(ctx, &c->arena, cfg->root, out);
     fli_free(path);
     fl_config_free(cfg);
     return status;
 }
 
-static fl_status read_folder(fl_study *s, size_t i, const char *folder)
+static fl_status read_folder(fl_curves *c, size_t i, const char *folder)
 {
-    fli_settings *settings = fli_arena_alloc(&s->x.arena, 1, sizeof *settings);
-    fli_outcome *o = &s->outcomes[i];
-    char *path = fli_strf(s->ctx, "%s/metrics.jsonl", folder);
+    fl_ctx *ctx = c->results.ctx;
+    fli_settings *settings = fli_arena_alloc(&c->arena, 1, sizeof *settings);
+    fli_outcome *o = &c->results.outcomes[i];
+    char *path = fli_strf(ctx, "%s/metrics.jsonl", folder);
     fl_status status = settings && path ? FL_OK : FL_ENOMEM;
     if (!status && !fli_path_kind(path))
-        status = fli_fail(s->ctx, FL_EIO, "%s: is not the result of a run: there is no metrics.jsonl in it", folder);
-    if (!status) status = read_config(s, folder, settings);
-    if (!status) status = fli_rows_read(s->ctx, path, &o->rows, &o->count);
-    o->capacity = o->count;
+        status = fli_fail(ctx, FL_EIO, "%s: is not the result of a run: there is no metrics.jsonl in it", folder);
+    if (!status) status = read_config(c, folder, settings);
+    if (!status) status = fli_rows_read(ctx, path, &o->rows, &o->count);
     fli_free(path);
-    return status ? status : add_run(s, i, *settings->top.name ? settings->top.name : folder, settings);
+    if (status) return status;
+    o->state = FLI_TRIAL_DONE;
+    if (i == 0) {
+        c->results.goal = fli_metric_goal(&settings->metrics);
+        c->results.targets = &settings->metrics.targets;
+    }
+    status = describe_run(ctx, &c->arena, *settings->top.name ? settings->top.name : folder, settings, &c->methods[i],
+                          &c->trials[i]);
+    c->trials[i].method = i;
+    return status;
+}
+
+static fl_status begin_curves(fl_curves *c, fl_ctx *ctx, size_t count)
+{
+    fli_arena_init(&c->arena, ctx);
+    c->methods = fli_arena_alloc(&c->arena, count, sizeof *c->methods);
+    c->trials = fli_arena_alloc(&c->arena, count, sizeof *c->trials);
+    c->results = (fli_results){.ctx = ctx,
+                               .title = "",
+                               .description = "",
+                               .methods = c->methods,
+                               .trials = c->trials,
+                               .outcomes = fli_arena_alloc(&c->arena, count, sizeof *c->results.outcomes),
+                               .seeds = 1,
+                               .histogram = &c->none};
+    if (!c->methods || !c->trials || !c->results.outcomes) return FL_ENOMEM;
+    c->results.count = count;
+    return FL_OK;
 }
 
 fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, fl_curves **out)
@@ -195,8 +190,8 @@ fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, 
     fli_clear(ctx);
     if (!count) return fli_fail(ctx, FL_ECONFIG, "no result folder was named");
     fl_curves *c = fli_alloc(ctx, 1, sizeof *c);
-    fl_status status = c ? make_study(ctx, count, &c->study) : FL_ENOMEM;
-    for (size_t i = 0; i < count && !status; i++) status = read_folder(c->study, i, folders[i]);
+    fl_status status = c ? begin_curves(c, ctx, count) : FL_ENOMEM;
+    for (size_t i = 0; i < count && !status; i++) status = read_folder(c, i, folders[i]);
     if (status)
         fl_curves_free(c);
     else
@@ -206,13 +201,18 @@ fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, 
 
 void fl_curves_free(fl_curves *c)
 {
-    if (c) fl_study_free(c->study);
+    if (!c) return;
+    for (size_t i = 0; i < c->results.count; i++) fli_free(c->results.outcomes[i].rows);
+    fli_arena_fini(&c->arena);
     fli_free(c);
 }
 
 fl_status fl_curves_plot(fl_curves *c, const char *x, const char *y, fl_text_fn *out, void *arg)
 {
-    return fl_study_plot(c->study, x, y, out, arg);
+    return fli_results_plot(&c->results, x, y, out, arg);
 }
 
-const char *fl_curves_quantity(const fl_curves *c, int axis, size_t k) { return fl_study_quantity(c->study, axis, k); }
+const char *fl_curves_quantity(const fl_curves *c, int axis, size_t k)
+{
+    return fli_results_quantity(&c->results, axis, k);
+}

@@ -376,19 +376,17 @@ static fl_status read_file(fl_ctx *ctx, const char *folder, const char *name, ch
     return status;
 }
 
-void fli_result_end_load(fl_study *s, size_t trial)
+void fli_result_end_load(fl_ctx *ctx, const fli_trial *t, fli_outcome *o)
 {
-    fli_outcome *o = &s->outcomes[trial];
-    const char *folder = s->x.trials[trial].folder;
     char *clients = NULL, *result = NULL;
     size_t n;
-    if (o->end_known || o->state != FLI_TRIAL_DONE || !folder) return;
+    if (o->end_known || o->state != FLI_TRIAL_DONE || !t->folder) return;
     o->end_known = 1;
-    if (!read_file(s->ctx, folder, "clients.csv", &clients, &n)) take_clients(s->ctx, clients, o);
-    if (!read_file(s->ctx, folder, "result.json", &result, &n)) take_parameters(result, n, o);
+    if (!read_file(ctx, t->folder, "clients.csv", &clients, &n)) take_clients(ctx, clients, o);
+    if (!read_file(ctx, t->folder, "result.json", &result, &n)) take_parameters(result, n, o);
     fli_free(clients);
     fli_free(result);
-    fli_clear(s->ctx);
+    fli_clear(ctx);
 }
 
 /* ==== the comparison ======================================================================================== */
@@ -483,12 +481,10 @@ void fl_study_free(fl_study *s)
         pthread_mutex_destroy(&s->shared[k].lock);
     }
     fli_free(s->histogram.count);
-    fli_free(s->histogram.claims);
     fli_free(s->shared);
     fli_free(s->outcomes);
     fli_experiment_fini(&s->x);
     pthread_mutex_destroy(&s->lock);
-    fli_free(s->stopped);
     fli_free(s);
 }
 
@@ -501,4 +497,23 @@ size_t fl_study_runs(const fl_study *s, size_t *done)
     *done = 0;
     for (size_t i = 0; i < s->x.count; i++) *done += s->outcomes[i].state == FLI_TRIAL_DONE;
     return s->x.count;
+}
+
+fli_results fli_study_results(const fl_study *s)
+{
+    return (fli_results){
+        .ctx = s->ctx,
+        .title = s->x.name,
+        .description = s->x.description,
+        .methods = s->x.methods,
+        .trials = s->x.trials,
+        .outcomes = s->outcomes,
+        .count = s->x.count,
+        .seeds = s->x.seeds,
+        .histogram = &s->histogram,
+        .goal = s->goal,
+        .targets = s->targets,
+        .command = s->options.command,
+        .was_stopped = s->was_stopped,
+    };
 }

@@ -1,5 +1,5 @@
-/* A comparison under way: the runs of an experiment, which of them are done, their metrics, and what is made of these.
- * For study/; a run or result folders without a comparison become one, too (single_run_report.c). */
+/* A comparison under way: the runs of an experiment, which of them are done, their metrics; and the tables and pages
+ * that are made of results, those of a comparison, of a single run or of result folders. For study/. */
 #ifndef FLI_STUDY_STUDY_H
 #define FLI_STUDY_STUDY_H
 
@@ -84,6 +84,26 @@ typedef struct {
                          * differences of shares, from 0 (the same) to 1 (nothing in common); NaN: not known */
 } fli_histogram;
 
+/* Runs as tables and pages show them. All borrowed. */
+typedef struct {
+    fl_ctx *ctx;
+    const char *title, *description;
+    const fli_method *methods;
+    const fli_trial *trials; /* seed by seed, as an experiment has them */
+    fli_outcome *outcomes;   /* one per trial */
+    size_t count, seeds;
+    const fli_histogram *histogram;
+    const fli_metric *goal; /* what targets are about; as in the first trial */
+    const fl_reals *targets;
+    const char *command; /* that made them; NULL: not known */
+    int was_stopped;     /* those that are open were not run, on request */
+    const char *stopped; /* of a run without a folder: where it was stopped on request; NULL: it was not */
+    time_t ended;        /* of a run without a folder; 0: trials' folders tell */
+} fli_results;
+
+/* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
+static inline size_t fli_results_stride(const fli_results *r) { return r->count / r->seeds; }
+
 struct fl_study {
     fl_ctx *ctx;
     fli_experiment x;
@@ -97,8 +117,6 @@ struct fl_study {
     fli_output_claim claim;  /* of the output folder */
     fli_live *live;          /* NULL: there is no live page */
     double published;
-    char *stopped;             /* of a run that is no trial: where it was stopped on request; NULL: it was not */
-    time_t ended;              /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
     pthread_mutex_t lock;      /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int stop_requested; /* lock-free, so that a signal handler may set it */
     int was_stopped;           /* what ended the last fl_study_go */
@@ -114,6 +132,9 @@ struct fl_study {
 /* Frees loaded data. */
 void fli_shared_unload(fli_shared *d);
 
+/* What there is. The caller holds the lock while runs are under way. */
+fli_results fli_study_results(const fl_study *s);
+
 /* ---- for the report ----------------------------------------------------------------------------------------- */
 
 /* Counts which client has which labels (output.c); leaves `count` NULL for regression, too many classes to show, or
@@ -121,9 +142,9 @@ void fli_shared_unload(fli_shared *d);
 fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
 /* What the result of a trial that is done says of its clients and its model (study.c). A report does without what
  * cannot be read. */
-void fli_result_end_load(fl_study *s, size_t trial);
-/* What the comparison is about, line by line (problem.c); memory from the arena. */
-fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out);
+void fli_result_end_load(fl_ctx *ctx, const fli_trial *t, fli_outcome *o);
+/* What the runs are about, line by line (problem.c); memory from the arena. */
+fl_status fli_problem_facts(const fli_results *r, fli_arena *a, fli_report *out);
 
 /* ---- finished runs of an earlier call (study.c) ------------------------------------------------------------- */
 
@@ -148,7 +169,7 @@ typedef struct {
     int best;                        /* of its method's settings */
 } fli_summary;
 
-/* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
+/* As fli_results_stride. */
 static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s->x.seeds; }
 /* Values one by one, from zeros; those that are not finite do not count. Mean and deviation are there after finish. */
 void fli_stat_take(fli_stat *st, double v);
@@ -160,22 +181,28 @@ void fli_csv_text(fli_text *t, const char *s);
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */
-fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count);
+fl_status fli_results_summaries(const fli_results *r, fli_arena *a, fli_summary **out, size_t *count);
 /* A metric at the end. */
 const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric);
 /* All metrics where a target was reached first, over the seeds that reached it; in their order, bytes as megabytes.
  * Returns how many did. */
-size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX]);
+size_t fli_results_to_target(const fli_results *r, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX]);
 /* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did; nothing if that cost was not counted. */
-void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, const fl_metric *cost);
+void fli_target_text(fli_text *t, const fli_results *r, const fli_summary *row, double target, const fl_metric *cost);
 /* The table for a reader; memory from the arena. */
-fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
+fl_status fli_results_grid(const fli_results *r, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */
 void fli_grid_text(fli_text *t, const fli_grid *g);
 /* {"mean": ..., "std": ..., "n": ...}; null where there is no value. */
 void fli_stat_json(fli_json *j, const char *key, const fli_stat *st);
 
-/* The report of what there is; memory from the arena. The caller holds the lock while runs are under way. */
-fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out);
+/* ---- for a reader (output.c) -------------------------------------------------------------------------------- */
+
+/* Memory from the arena. */
+fl_status fli_results_report(const fli_results *r, fli_arena *a, fli_report *out);
+fl_status fli_results_page(const fli_results *r, fli_arena *a, fli_text *out);
+/* See fl_study_quantity and fl_study_plot. */
+const char *fli_results_quantity(const fli_results *r, int axis, size_t k);
+fl_status fli_results_plot(const fli_results *r, const char *x, const char *y, fl_text_fn *out, void *arg);
 
 #endif

@@ -34,10 +34,10 @@ const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric
     return &row->at_end[fl_metric_place(metric)];
 }
 
-static void summarise(const fl_study *s, fli_summary *row)
+static void summarise(const fli_results *r, fli_summary *row)
 {
-    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
-        const fli_outcome *o = &s->outcomes[i];
+    for (size_t i = row->first; i < r->count; i += fli_results_stride(r)) {
+        const fli_outcome *o = &r->outcomes[i];
         row->failed += o->state == FLI_TRIAL_FAILED;
         if (o->state != FLI_TRIAL_DONE || !o->count) continue;
         row->seeds++;
@@ -48,9 +48,9 @@ static void summarise(const fl_study *s, fli_summary *row)
 
 /* By what targets are about, or by the loss where that is not known. A setting without any result loses to one that
  * has some, and one with failed runs to one that has none. */
-static int better(const fl_study *s, const fli_summary *a, const fli_summary *b)
+static int better(const fli_results *r, const fli_summary *a, const fli_summary *b)
 {
-    const fli_metric *const by[] = {s->goal, &fli_metric_train_loss};
+    const fli_metric *const by[] = {r->goal, &fli_metric_train_loss};
     if (!a->seeds != !b->seeds) return a->seeds > 0;
     if (a->failed != b->failed) return a->failed < b->failed;
     for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
@@ -60,45 +60,45 @@ static int better(const fl_study *s, const fli_summary *a, const fli_summary *b)
     return a->seeds > b->seeds;
 }
 
-static void mark_best(const fl_study *s, fli_summary *rows, size_t count)
+static void mark_best(const fli_results *r, fli_summary *rows, size_t count)
 {
     for (size_t i = 0; i < count;) {
         size_t best = i, j = i;
         for (; j < count && rows[j].method == rows[i].method; j++)
-            if (better(s, &rows[j], &rows[best])) best = j;
+            if (better(r, &rows[j], &rows[best])) best = j;
         rows[best].best = 1;
         i = j;
     }
 }
 
-fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count)
+fl_status fli_results_summaries(const fli_results *r, fli_arena *a, fli_summary **out, size_t *count)
 {
-    size_t n = fli_study_stride(s); /* the first seed's trials stand for the rows */
+    size_t n = fli_results_stride(r); /* the first seed's trials stand for the rows */
     *out = fli_arena_alloc(a, n, sizeof **out);
     *count = n;
     if (!*out) return FL_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        (*out)[i] = (fli_summary){.method = s->x.trials[i].method, .setting = s->x.trials[i].setting, .first = i};
-        summarise(s, &(*out)[i]);
+        (*out)[i] = (fli_summary){.method = r->trials[i].method, .setting = r->trials[i].setting, .first = i};
+        summarise(r, &(*out)[i]);
     }
-    mark_best(s, *out, n);
+    mark_best(r, *out, n);
     return FL_OK;
 }
 
 /* The row in which a finished run first reached a target; NULL: it has not. */
-static const fl_row *reached_at(const fl_study *s, const fli_outcome *o, double target)
+static const fl_row *reached_at(const fli_results *r, const fli_outcome *o, double target)
 {
     for (size_t k = 0; o->state == FLI_TRIAL_DONE && k < o->count; k++)
-        if (fli_metric_reaches(s->goal, fli_row_get(&o->rows[k], s->goal), target)) return &o->rows[k];
+        if (fli_metric_reaches(r->goal, fli_row_get(&o->rows[k], r->goal), target)) return &o->rows[k];
     return NULL;
 }
 
-size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX])
+size_t fli_results_to_target(const fli_results *r, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX])
 {
     size_t reached = 0;
     memset(out, 0, FL_METRICS_MAX * sizeof *out);
-    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
-        const fl_row *at = reached_at(s, &s->outcomes[i], target);
+    for (size_t i = row->first; i < r->count; i += fli_results_stride(r)) {
+        const fl_row *at = reached_at(r, &r->outcomes[i], target);
         if (!at) continue;
         take_row(out, at);
         reached++;
@@ -112,10 +112,10 @@ size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double tar
 /* Small models exchange kilobytes, fast devices need milliseconds: three digits that count. */
 static int cost_digits(double v) { return v >= 99.5 ? 0 : v >= 9.95 ? 1 : v >= 0.995 ? 2 : 4; }
 
-void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, const fl_metric *cost)
+void fli_target_text(fli_text *t, const fli_results *r, const fli_summary *row, double target, const fl_metric *cost)
 {
     fli_stat to[FL_METRICS_MAX];
-    size_t reached = fli_study_to_target(s, row, target, to);
+    size_t reached = fli_results_to_target(r, row, target, to);
     const fli_stat *st = reached ? &to[fl_metric_place(cost)] : fli_summary_stat(row, cost);
     if (!st->n) return;
     if (!reached) fli_text_add(t, "> ");
@@ -180,7 +180,7 @@ typedef struct {
 
 /* All of them, and the rows they are filled from. */
 typedef struct {
-    const fl_study *study;
+    const fli_results *of;
     const fli_summary *rows;
     size_t count; /* of rows */
     int settings; /* some method has several */
@@ -208,10 +208,10 @@ static void add_metrics(layout *l, fl_view view, int late, column c)
 
 static fl_status lay_out(layout *l, fli_arena *a)
 {
-    const fl_reals *targets = l->study->targets;
+    const fl_reals *targets = l->of->targets;
     l->columns = fli_arena_alloc(a, SEEDS + 1 + (targets->n + 1) * FL_METRICS_MAX, sizeof *l->columns);
     if (!l->columns) return FL_ENOMEM;
-    for (size_t i = 0; i < l->count; i++) l->settings |= l->study->x.methods[l->rows[i].method].settings > 1;
+    for (size_t i = 0; i < l->count; i++) l->settings |= l->of->methods[l->rows[i].method].settings > 1;
     l->columns[l->n++] = (column){.kind = METHOD};
     if (l->settings) l->columns[l->n++] = (column){.kind = SETTING};
     l->columns[l->n++] = (column){.kind = SEEDS};
@@ -233,21 +233,20 @@ static void head(fli_text *t, const column *c)
 
 static void body(fli_text *t, const layout *l, const column *c, const fli_summary *row)
 {
-    const fli_experiment *x = &l->study->x;
     switch (c->kind) {
-    case METHOD: fli_text_add(t, x->methods[row->method].label); break;
-    case SETTING: fli_text_add(t, x->trials[row->first].setting_text); break;
+    case METHOD: fli_text_add(t, l->of->methods[row->method].label); break;
+    case SETTING: fli_text_add(t, l->of->trials[row->first].setting_text); break;
     case SEEDS: fli_text_addf(t, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed); break;
     case AT_END: fli_stat_words(t, c->metric, fli_summary_stat(row, c->metric)); break;
-    case TO_TARGET: fli_target_text(t, l->study, row, c->target, c->metric); break;
+    case TO_TARGET: fli_target_text(t, l->of, row, c->target, c->metric); break;
     }
 }
 
 /* A trial's number for a column, in the unit of the table; NaN: it has none. */
-static double number(const fl_study *s, const column *c, size_t trial)
+static double number(const fli_results *r, const column *c, size_t trial)
 {
-    const fli_outcome *o = &s->outcomes[trial];
-    const fl_row *row = c->kind == TO_TARGET                                          ? reached_at(s, o, c->target)
+    const fli_outcome *o = &r->outcomes[trial];
+    const fl_row *row = c->kind == TO_TARGET                                          ? reached_at(r, o, c->target)
                         : c->kind == AT_END && o->state == FLI_TRIAL_DONE && o->count ? &o->rows[o->count - 1]
                                                                                       : NULL;
     if (!row) return NAN;
@@ -266,40 +265,40 @@ static void set_chance(const fli_histogram *h, fli_grid *g)
 /* The numbers behind the cells, which of the rows stand for their methods, and what methods are judged by. */
 static fl_status add_numbers(const layout *l, fli_arena *a, fli_grid *g)
 {
-    const fl_study *s = l->study;
-    double *values = fli_arena_alloc(a, l->count * l->n * s->x.seeds, sizeof *values);
+    const fli_results *r = l->of;
+    double *values = fli_arena_alloc(a, l->count * l->n * r->seeds, sizeof *values);
     unsigned char *chosen = fli_arena_alloc(a, l->count, 1);
     if (!values || !chosen) return FL_ENOMEM;
     for (size_t i = 0; i < l->count; i++) {
         chosen[i] = (unsigned char)l->rows[i].best;
         for (size_t k = 0; k < l->n; k++)
-            for (size_t seed = 0; seed < s->x.seeds; seed++)
-                values[(i * l->n + k) * s->x.seeds + seed] =
-                    number(s, &l->columns[k], l->rows[i].first + seed * fli_study_stride(s));
+            for (size_t seed = 0; seed < r->seeds; seed++)
+                values[(i * l->n + k) * r->seeds + seed] =
+                    number(r, &l->columns[k], l->rows[i].first + seed * fli_results_stride(r));
     }
     for (size_t k = l->n; k--;) /* by the loss where accuracy is not known */
         if (l->columns[k].kind == AT_END && l->columns[k].metric == &fli_metric_train_loss.is) g->goal = k;
     for (size_t k = 0; k < l->n; k++)
-        if (l->columns[k].kind == AT_END && l->columns[k].metric == &s->goal->is) g->goal = k;
-    if (g->goal && l->columns[g->goal].metric == &fli_metric_test_accuracy.is) set_chance(&s->histogram, g);
+        if (l->columns[k].kind == AT_END && l->columns[k].metric == &r->goal->is) g->goal = k;
+    if (g->goal && l->columns[g->goal].metric == &fli_metric_test_accuracy.is) set_chance(r->histogram, g);
     g->values = values;
-    g->seeds = s->x.seeds;
+    g->seeds = r->seeds;
     g->chosen = l->settings ? chosen : NULL;
     return FL_OK;
 }
 
-fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
+fl_status fli_results_grid(const fli_results *r, fli_arena *a, fli_grid *out)
 {
     fli_summary *rows;
-    layout l = {.study = s};
-    fl_status status = fli_study_summaries(s, a, &rows, &l.count);
+    layout l = {.of = r};
+    fl_status status = fli_results_summaries(r, a, &rows, &l.count);
     l.rows = rows;
     if (!status) status = lay_out(&l, a);
     if (status) return status;
     builder b = {.arena = a, .cells = fli_arena_alloc(a, (l.count + 1) * l.n, sizeof *b.cells)};
     fl_better *best = fli_arena_alloc(a, l.n, sizeof *best);
     if (!b.cells || !best) return FL_ENOMEM;
-    fli_text_init(&b.text, s->ctx);
+    fli_text_init(&b.text, r->ctx);
     for (size_t k = 0; k < l.n; k++) {
         best[k] = l.columns[k].metric ? l.columns[k].metric->better : FL_BETTER_NEITHER;
         head(&b.text, &l.columns[k]);

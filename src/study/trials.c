@@ -96,8 +96,10 @@ static void notify(fl_study *s, size_t trial, int ended)
     fli_text html;
     fli_arena_init(&a, s->ctx);
     fli_text_init(&html, s->ctx);
-    if (!fli_study_report(s, &a, &report) && !fli_page_html(&html, &report))
-        fli_live_publish(s->live, fli_text_get(&html));
+    const fli_results r = fli_study_results(s);
+    int made = !fli_results_report(&r, &a, &report);
+    report.live = 1;
+    if (made && !fli_page_html(&html, &report)) fli_live_publish(s->live, fli_text_get(&html));
     fli_text_fini(&html);
     fli_arena_fini(&a);
 }

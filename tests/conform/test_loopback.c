@@ -360,7 +360,7 @@ static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli
     for (size_t i = 0; i < n; i++) {
         fli_wire w;
         const fl_ask *ask = &list[i]->ask;
-        fli_wire_of(scales->model, scales->classes, scales->algo, scales->params, ask, &w);
+        fli_wire_of(scales, ask, &w);
         unsigned char *bytes = malloc(fli_wire_down(&w, scales->model, ask) + 1);
         size_t down = fli_wire_down(&w, scales->model, ask);
         if (down) fli_wire_write(w.down, w.moment, scales->model, list[i]->down, bytes); /* what is counted is there */

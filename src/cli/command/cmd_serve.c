@@ -50,8 +50,7 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     fl_status status = fli_serve_ending(s, &paused);
     fl_run *run = fli_serve_run(s);
     int interrupted = paused && !status;
-    if (!status && !paused && run) status = fl_run_with_report(run, req->command_line);
-    if (!status && !paused && run) status = fl_run_save(run);
+    if (!status && !paused && run) status = fl_run_save_with_report(run, req->command_line);
     if (!status && !paused && run && !req->quiet) say("results and report.html are in %s", fl_run_output(run));
     if (status) say_error(ctx);
     if (status == FL_EIO && !paused) paused = 1; /* the result could not be written, and is made again */

@@ -31,8 +31,7 @@ static void a_page_on_request(void **state)
     assert_null(page_of(f, "out"));
     fl_run_free(run);
     run = run_of(f, PROBLEM "name: 'one & only'\nseed: 5\n", "with");
-    assert_ok(f->ctx, fl_run_with_report(run, "typed <this>"));
-    assert_ok(f->ctx, fl_run_save(run));
+    assert_ok(f->ctx, fl_run_save_with_report(run, "typed <this>"));
     char *html = page_of(f, "with");
     assert_non_null(html);
     assert_non_null(strstr(html, "<h1>one &amp; only</h1>"));
@@ -65,8 +64,7 @@ static void chance_is_of_test_parts(void **state)
         snprintf(yaml, sizeof yaml, text, spreads[i]);
         name[3] = (char)('0' + i);
         fl_run *run = run_of(f, yaml, name);
-        assert_ok(f->ctx, fl_run_with_report(run, NULL));
-        assert_ok(f->ctx, fl_run_save(run));
+        assert_ok(f->ctx, fl_run_save_with_report(run, NULL));
         char *html = page_of(f, name);
         if (!strstr(html, verdicts[i])) fail_msg("%.300s", strstr(html, "id=\"verdict\""));
         free(html);
@@ -80,8 +78,7 @@ static void a_page_counts_what_others_hold(void **state)
     fixture *f = *state;
     fl_run *run = run_of(f, PROBLEM, "out");
     assert_ok(f->ctx, fli_fed_keep_tests(f->ctx, run->plan.fed, 0, 7));
-    assert_ok(f->ctx, fl_run_with_report(run, NULL));
-    assert_ok(f->ctx, fl_run_save(run));
+    assert_ok(f->ctx, fl_run_save_with_report(run, NULL));
     char *html = page_of(f, "out");
     assert_non_null(strstr(html, "; 40 test samples"));
     free(html);
@@ -95,8 +92,7 @@ static void the_page_is_part_of_the_result(void **state)
     for (int with = 1; with >= 0; with--) {
         fl_run *run = run_of(f, PROBLEM, "out");
         assert_ok(f->ctx, fl_run_prepare_save(run, 1));
-        if (with) assert_ok(f->ctx, fl_run_with_report(run, NULL));
-        assert_ok(f->ctx, fl_run_save(run));
+        assert_ok(f->ctx, with ? fl_run_save_with_report(run, NULL) : fl_run_save(run));
         fl_run_free(run);
         char *manifest = read_whole(fixture_path(f, "out/manifest.json"), NULL);
         assert_int_equal(strstr(manifest, "report.html") != NULL, with);
@@ -112,8 +108,7 @@ static void as_a_comparison_has_it(void **state)
     fl_study_free(
         study_done(f, PROBLEM "methods: [{label: fedavg, algorithm: fedavg}]\n", "study", (fl_study_options){0}));
     fl_run *run = run_of(f, PROBLEM, "run");
-    assert_ok(f->ctx, fl_run_with_report(run, NULL));
-    assert_ok(f->ctx, fl_run_save(run));
+    assert_ok(f->ctx, fl_run_save_with_report(run, NULL));
     fl_run_free(run);
     char *a = page_of(f, "study"), *b = page_of(f, "run");
     static const char *const parts[] = {"<dt>heterogeneity</dt>", "<dt>model</dt>", "\"client-spread\":{"};
@@ -168,9 +163,8 @@ static void charts_of_folders(void **state)
 static fl_status save_with_page(fixture *f, fl_run *run)
 {
     (void)f;
-    fl_status s = fl_run_with_report(run, "command");
-    if (!s) s = fl_run_prepare_save(run, 1);
-    return s ? s : fl_run_save(run);
+    fl_status s = fl_run_prepare_save(run, 1);
+    return s ? s : fl_run_save_with_report(run, "command");
 }
 
 static fl_status plot_folder(fixture *f, fl_run *run)
@@ -192,6 +186,7 @@ static void out_of_memory(void **state)
     fixture *f = *state;
     fl_status (*const jobs[])(fixture *, fl_run *) = {save_with_page, plot_folder};
     fl_run *run = run_of(f, PROBLEM, "out");
+    struct stat st;
     assert_ok(f->ctx, fl_run_save(run));
     for (size_t i = 0; i < 2; i++) {
         size_t failures = 0;
@@ -203,6 +198,7 @@ static void out_of_memory(void **state)
             fli_ctx_fail_alloc(f->ctx, 0);
             fine = s ? 0 : fine + 1;
             failures += s != FL_OK;
+            assert_int_not_equal(stat(fixture_path(f, "out.partial"), &st), 0);
             if (s && (s != FL_ENOMEM || !strstr(fl_ctx_error(f->ctx), "out of memory")))
                 fail_msg("job %zu, allocation %zu: status %d (%s)", i, k, (int)s, fl_ctx_error(f->ctx));
         }

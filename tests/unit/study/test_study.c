@@ -49,7 +49,8 @@ static void statistics(void **state)
     make_up(s, 1, (const double[]){0.1, 0.2, NAN}, 3);
     s->outcomes[3].state = FLI_TRIAL_FAILED;
     fli_arena_init(&a, f->ctx);
-    assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
+    const fli_results of = fli_study_results(s);
+    assert_ok(f->ctx, fli_results_summaries(&of, &a, &rows, &n));
     assert_int_equal(n, 2);
     double mean = (0.95 + 0.8 + 0.91) / 3;
     double var = ((0.95 - mean) * (0.95 - mean) + (0.8 - mean) * (0.8 - mean) + (0.91 - mean) * (0.91 - mean)) / 2;
@@ -63,16 +64,16 @@ static void statistics(void **state)
     assert_int_equal(rows[1].seeds, 1);
     assert_int_equal(rows[1].failed, 1);
     assert_int_equal(at_end(&rows[1], "test_accuracy")->n, 0); /* it was not measured */
-    fli_study_to_target(s, &rows[0], 0.5, to);                 /* rounds 10, 20 and 0: once is enough */
+    fli_results_to_target(&of, &rows[0], 0.5, to);             /* rounds 10, 20 and 0: once is enough */
     assert_int_equal(r->n, 3);
     assert_near(r->mean, 10, 1e-12);
     assert_near(r->std, 10, 1e-12);
     assert_near(to[fl_metric_place(&fli_metric_bytes_up.is)].mean, 4, 1e-12);
     assert_int_equal(to[fl_metric_place(&fli_metric_simulated_seconds.is)].n, 0);
-    fli_study_to_target(s, &rows[0], 0.9, to);
+    fli_results_to_target(&of, &rows[0], 0.9, to);
     assert_int_equal(r->n, 2);
     assert_near(r->mean, 20, 1e-12);
-    fli_study_to_target(s, &rows[0], 0.99, to);
+    fli_results_to_target(&of, &rows[0], 0.99, to);
     assert_int_equal(r->n, 0);
     fli_arena_fini(&a);
     char *t = table_of(f->ctx, s);
@@ -100,7 +101,8 @@ static void numbers_behind_the_table(void **state)
     make_up(s, 1, (const double[]){0.1, 0.2, 0.3}, 3);
     s->outcomes[3].state = FLI_TRIAL_FAILED;
     fli_arena_init(&a, f->ctx);
-    assert_ok(f->ctx, fli_study_grid(s, &a, &g));
+    const fli_results of = fli_study_results(s);
+    assert_ok(f->ctx, fli_results_grid(&of, &a, &g));
     assert_int_equal(g.seeds, 3);
     assert_null(g.chosen); /* there is one setting each */
     assert_string_equal(g.cells[g.goal], "test accuracy %");
@@ -379,12 +381,13 @@ static void the_best_setting(void **state)
     make_up(s, 3, (const double[]){0.6}, 1);
     s->outcomes[4].state = FLI_TRIAL_FAILED; /* and nothing of 5 and 7 yet */
     make_up(s, 6, (const double[]){0.1}, 1);
-    assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
+    const fli_results of = fli_study_results(s);
+    assert_ok(f->ctx, fli_results_summaries(&of, &a, &rows, &n));
     assert_int_equal(n, 8);
     for (size_t i = 0; i < n; i++) assert_int_equal(rows[i].best, i == 2 || i == 6);
     for (size_t i = 1; i < 4; i++) *metric(&s->outcomes[i].rows[0], "test_accuracy") = NAN;
     *metric(&s->outcomes[1].rows[0], "train_loss") = 0.01;
-    assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
+    assert_ok(f->ctx, fli_results_summaries(&of, &a, &rows, &n));
     for (size_t i = 0; i < 4; i++) assert_int_equal(rows[i].best, i == 1);
     char *t = table_of(f->ctx, s);
     assert_non_null(strstr(t, "fedavg *"));
