@@ -42,7 +42,8 @@ static fl_status add_run(fl_study *s, size_t i, const char *label, const fli_set
     fli_method *m = &s->x.methods[i];
     fli_trial *t = &s->x.trials[i];
     *m = (fli_method){.label = fli_arena_strdup(&s->x.arena, label), .settings = 1};
-    *t = (fli_trial){.method = i, .seed = (uint64_t)settings->top.seed, .setting_text = "", .settings = settings};
+    *t = (fli_trial){
+        .method = i, .seed = (uint64_t)settings->top.seed, .setting_text = "", .bound = t->bound, .settings = settings};
     t->config = fli_arena_strdup(&s->x.arena, fli_text_get(&config));
     t->rounds = (size_t)settings->top.rounds;
     int failed = config.failed || !m->label || !t->config;
@@ -100,7 +101,7 @@ static fl_status copy_claims(fl_study *s, const fl_run *run)
 
 static fl_status fill_study(fl_study *s, const fl_run *run)
 {
-    fl_status status = add_run(s, 0, fl_run_algorithm(run), &run->plan.settings);
+    fl_status status = add_run(s, 0, fl_run_algorithm(run), run->plan.settings);
     s->x.name = fl_run_name(run);
     s->options.command = run->command;
     s->ended = time(NULL);
@@ -147,7 +148,7 @@ static fl_status write_events(fl_run *run, const char *folder)
 {
     const fl_row *rows;
     size_t n = fl_run_rows(run, &rows);
-    fli_curve curve = {(uint64_t)run->plan.settings.top.seed, rows, n};
+    fli_curve curve = {(uint64_t)run->plan.settings->top.seed, rows, n};
     return fli_events_write(run->ctx, folder, &curve);
 }
 
@@ -164,12 +165,12 @@ struct fl_curves {
     fl_study *study;
 };
 
-static fl_status read_config(fl_study *s, const char *folder, fli_settings *out)
+static fl_status read_config(fl_study *s, const char *folder, fli_bound **out)
 {
     fl_config *cfg = fl_config_new(s->ctx);
     char *path = fli_strf(s->ctx, "%s/config.yaml", folder);
     fl_status status = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
-    if (!status) status = fli_settings_bind(s->ctx, &s->x.arena, cfg->root, out);
+    if (!status) status = fli_config_hold(cfg, out);
     fli_free(path);
     fl_config_free(cfg);
     return status;
@@ -177,17 +178,19 @@ static fl_status read_config(fl_study *s, const char *folder, fli_settings *out)
 
 static fl_status read_folder(fl_study *s, size_t i, const char *folder)
 {
-    fli_settings *settings = fli_arena_alloc(&s->x.arena, 1, sizeof *settings);
+    fli_bound **bound = &s->x.trials[i].bound;
     fli_outcome *o = &s->outcomes[i];
     char *path = fli_strf(s->ctx, "%s/metrics.jsonl", folder);
-    fl_status status = settings && path ? FL_OK : FL_ENOMEM;
+    fl_status status = path ? FL_OK : FL_ENOMEM;
     if (!status && !fli_path_kind(path))
         status = fli_fail(s->ctx, FL_EIO, "%s: is not the result of a run: there is no metrics.jsonl in it", folder);
-    if (!status) status = read_config(s, folder, settings);
+    if (!status) status = read_config(s, folder, bound);
     if (!status) status = fli_rows_read(s->ctx, path, &o->rows, &o->count);
     o->capacity = o->count;
     fli_free(path);
-    return status ? status : add_run(s, i, *settings->top.name ? settings->top.name : folder, settings);
+    if (status) return status;
+    const fli_settings *settings = &(*bound)->settings;
+    return add_run(s, i, *settings->top.name ? settings->top.name : folder, settings);
 }
 
 fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, fl_curves **out)
