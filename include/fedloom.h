@@ -125,7 +125,7 @@ int fl_kind_has_key(const char *section, const char *kind, const char *key);
  * were registered come last: number k, NULL past the last. Valid until it is forgotten. */
 const char *fl_kind_at(const char *section, size_t k);
 /* Checks the whole configuration without loading data. Every problem is reported, with line and column. */
-fl_status fl_config_check(const fl_config *cfg);
+fl_status fl_config_check(fl_config *cfg);
 /* Checks it, and prints it resolved: every key with its value. */
 fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
 

@@ -98,7 +98,7 @@ UNUSED static fl_client *join(halves *h, uint32_t i)
 {
     fl_client *c;
     fli_dataset *ds = samples_of(h->f, h->like->plan.fed, i);
-    assert_ok(h->ctx[i], fli_client_with(h->ctx[i], ds, h->like->plan.settings.top.precision != 0, &c));
+    assert_ok(h->ctx[i], fli_client_with(h->ctx[i], ds, h->like->plan.settings->top.precision != 0, &c));
     return c;
 }
 
@@ -115,7 +115,7 @@ UNUSED static void accept(halves *h, uint32_t i)
 UNUSED static fl_config *joined(halves *h, const char *assignments)
 {
     char data[512];
-    const fli_settings *s = &h->like->plan.settings;
+    const fli_settings *s = h->like->plan.settings;
     const fli_dataset *ds = h->like->plan.fed->train, *test = h->like->plan.fed->test;
     size_t rows = ds->frame[0] ? ds->frame[0] : ds->shape[1], cols = ds->frame[1] ? ds->frame[1] : ds->shape[2];
     fl_config *cfg = configure(h->f, assignments);

@@ -52,9 +52,9 @@ UNUSED static void run_anew(fixture *f, fl_run *run, const fli_exec_spec *spec)
     run->async = NULL;
     assert_ok(f->ctx, fli_exec_new(f->ctx, spec, &run->exec));
     assert_ok(f->ctx,
-              fli_measure_new(f->ctx, run->exec, &run->plan.settings.metrics, &run->plan.ask_params, &run->measure));
+              fli_measure_new(f->ctx, run->exec, &run->plan.settings->metrics, &run->plan.ask_params, &run->measure));
     if (fli_algo_is_async(run->plan.setup.algo)) assert_ok(f->ctx, fli_arrivals_prepare(run));
-    assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, (uint64_t)run->plan.settings.top.seed,
+    assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, (uint64_t)run->plan.settings->top.seed,
                                       fli_exec_server(run->exec)[0]));
     fli_exec_server_changed(run->exec);
 }

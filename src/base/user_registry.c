@@ -3,6 +3,7 @@
 #include "base/number.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,10 @@ static fli_registry_item **slot_of(fli_registry *list, const char *name, size_t 
     return p;
 }
 
+static atomic_uint changes;
+
+unsigned fli_registry_changes(void) { return changes; }
+
 fl_status fli_registry_add(fl_ctx *ctx, fli_registry *list, const char *name, void *item)
 {
     fl_status s = fli_registry_check_name(ctx, "what is registered", name);
@@ -57,6 +62,7 @@ fl_status fli_registry_add(fl_ctx *ctx, fli_registry *list, const char *name, vo
         new->older->next = NULL;
     }
     *p = new;
+    changes++;
     pthread_mutex_unlock(&list->lock);
     return FL_OK;
 }
@@ -69,6 +75,7 @@ int fli_registry_forget(fli_registry *list, const char *name)
         *p = gone->next;
         gone->next = list->gone;
         list->gone = gone;
+        changes++;
     }
     pthread_mutex_unlock(&list->lock);
     return gone != NULL;

@@ -27,6 +27,8 @@ typedef struct {
 fl_status fli_registry_add(fl_ctx *ctx, fli_registry *list, const char *name, void *item);
 /* Takes out all items of that name; nobody finds them from then on. 0: there was none. */
 int fli_registry_forget(fli_registry *list, const char *name);
+/* How often any list has changed: while it has not, a name stands for the same item. */
+unsigned fli_registry_changes(void);
 /* Number k, and by name; NULL: there is none. Numbers change when another thread forgets something, so that only a
  * name is sure to be found. "NAME@2" is the second that was registered under that name, the newest or not. */
 const void *fli_registry_at(fli_registry *list, size_t k);

@@ -306,7 +306,7 @@ int study_run(fl_ctx *ctx, const char *file, const study_request *req);
 
 /* ---- tuning (run_table.c) ---------------------------------------------------------------------------------------- */
 
-/* Tunes what the configuration says, and writes what came out; `out` receives the table. `winners` may be NULL. */
+/* Tunes what the configuration says, and writes the outcome; `out` receives the table. It and `winners` may be NULL. */
 int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_text_fn *out, int quiet,
                fl_config **winners);
 

@@ -319,7 +319,7 @@ static void stop_tune(void *tune) { fl_tune_stop(tune); }
 static fl_status finish(fl_tune *tune, fl_text_fn *out, int quiet, fl_config **winners)
 {
     fl_status s = fl_tune_write(tune);
-    if (!s) s = fl_tune_table(tune, out, NULL);
+    if (!s && out) s = fl_tune_table(tune, out, NULL);
     if (!s) s = fl_tune_verdict(tune);
     if ((!s || s == FL_EDIVERGED) && !quiet)
         say("%s has what was tried (tried.csv, tried.svg) and the winners (best.yaml, and a file for each)",
@@ -346,13 +346,6 @@ int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_t
     return s ? settings_exit(s) : done ? CLI_OK : CLI_INTERRUPTED;
 }
 
-/* fl_text_fn: a document has room for one table, which is the comparison's. */
-static void discard(void *unused, const char *text)
-{
-    (void)unused;
-    (void)text;
-}
-
 /* For a comparison: tunes below its folder, and puts the winners in the place of the configuration. */
 static int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
 {
@@ -360,7 +353,8 @@ static int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
     fl_study_options study = req->options;
     fl_tune_options o = {.size = sizeof o, .study = &study, .budget = req->budget, .compare_next = 1};
     study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
-    int code = tuning_run(ctx, *cfg, &o, req->json ? discard : say_table, req->quiet, &winners);
+    /* a document has room for one table, which is the comparison's */
+    int code = tuning_run(ctx, *cfg, &o, req->json ? NULL : say_table, req->quiet, &winners);
     if (code) return code;
     fl_config_free(*cfg);
     *cfg = winners;

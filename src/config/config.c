@@ -89,9 +89,69 @@ fl_config *fl_config_new(fl_ctx *ctx)
 void fl_config_free(fl_config *c)
 {
     if (!c) return;
+    fli_bound_release(c->bound);
     fli_arena_fini(&c->arena);
     fli_free(c);
 }
+
+/* ---- what is bound ---------------------------------------------------------------------------------------- */
+
+void fli_bound_release(fli_bound *b)
+{
+    if (!b || --b->holders) return;
+    fli_arena_fini(&b->arena);
+    fli_free(b);
+}
+
+static fl_status bind(fl_config *c)
+{
+    fli_bound *b = fli_alloc(c->ctx, 1, sizeof *b);
+    if (!b) return FL_ENOMEM;
+    b->registry_changes = fli_registry_changes();
+    b->holders = 1;
+    fli_arena_init(&b->arena, c->ctx);
+    fl_status s = fli_settings_bind(c->ctx, &b->arena, c->root, &b->settings);
+    if (s)
+        fli_bound_release(b);
+    else
+        c->bound = b;
+    return s;
+}
+
+fl_status fli_config_settings(fl_config *c, const fli_settings **borrowed)
+{
+    if (c->bound && c->bound->registry_changes != fli_registry_changes()) fli_config_change(c);
+    fl_status s = c->bound ? FL_OK : bind(c);
+    if (!s) *borrowed = &c->bound->settings;
+    return s;
+}
+
+fl_status fli_config_hold(fl_config *c, fli_bound **out)
+{
+    const fli_settings *settings;
+    fl_status s = fli_config_settings(c, &settings);
+    if (s) return s;
+    c->bound->holders++;
+    *out = c->bound;
+    return FL_OK;
+}
+
+fli_node *fli_config_change(fl_config *c)
+{
+    fli_bound_release(c->bound);
+    c->bound = NULL;
+    return (fli_node *)c->root;
+}
+
+fl_status fli_config_put(fl_config *c, const char *key, const char *text)
+{
+    fli_node *n = fli_node_new(&c->arena, FLI_NODE_SCALAR, key, text);
+    if (!n) return FL_ENOMEM;
+    fli_node_put(fli_config_change(c), n);
+    return FL_OK;
+}
+
+/* ---- given so far ----------------------------------------------------------------------------------------- */
 
 /* Where nodes came from, in memory of their own. Neighbours mostly come from one place. */
 static fl_status own_origins(fli_arena *a, fli_node *n, const char **was, const char **now)
@@ -106,17 +166,22 @@ static fl_status own_origins(fli_arena *a, fli_node *n, const char **was, const 
     return s;
 }
 
-fl_config *fl_config_copy(const fl_config *from)
+fl_config *fli_config_copy(fl_ctx *ctx, const fl_config *from)
 {
     const char *was = NULL, *now = NULL;
-    fl_config *c = fl_config_new(from->ctx);
+    fl_config *c = fl_config_new(ctx);
     if (!c) return NULL;
     c->memory = from->memory;
-    if (!fli_yaml_merge(c->ctx, &c->arena, c->root, from->root) && !own_origins(&c->arena, c->root, &was, &now))
+    fli_node *root = fli_config_change(c);
+    if (!fli_yaml_merge(c->ctx, &c->arena, root, from->root) && !own_origins(&c->arena, root, &was, &now)) {
+        if ((c->bound = from->bound)) c->bound->holders++;
         return c;
+    }
     fl_config_free(c);
     return NULL;
 }
+
+fl_config *fl_config_copy(const fl_config *from) { return fli_config_copy(from->ctx, from); }
 
 /* Choosing another kind drops the keys of the old one; those that all kinds of the section share stay. */
 static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
@@ -145,10 +210,10 @@ static fl_status keep_common(fl_config *c, const fli_node *old, const char *name
 
 fl_status fli_config_merge(fl_config *c, const fli_node *over)
 {
-    fli_node *before = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
+    fli_node *root = fli_config_change(c), *before = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
     if (!before) return FL_ENOMEM;
-    fl_status s = fli_yaml_merge(c->ctx, &c->arena, before, c->root); /* a copy: merging changes nodes in place */
-    if (!s) s = fli_yaml_merge(c->ctx, &c->arena, c->root, over);
+    fl_status s = fli_yaml_merge(c->ctx, &c->arena, before, root); /* a copy: merging changes nodes in place */
+    if (!s) s = fli_yaml_merge(c->ctx, &c->arena, root, over);
     for (const fli_node *n = over->first; !s && n; n = n->next) {
         const fli_node *old = fli_node_find(before, n->key);
         if (old) s = keep_common(c, old, n->key);
@@ -184,7 +249,7 @@ fl_status fl_config_set(fl_config *c, const char *assignment)
     if (n < sizeof name) memcpy(name, from, n);
     fli_node *old = fli_node_find(c->root, name), before = {0};
     if (old) before = *old; /* setting may change the node in place */
-    fl_status s = fli_yaml_set(c->ctx, &c->arena, assignment, c->root);
+    fl_status s = fli_yaml_set(c->ctx, &c->arena, assignment, fli_config_change(c));
     return s || !old ? s : keep_common(c, &before, name);
 }
 
@@ -214,36 +279,25 @@ const char *fl_config_get(const fl_config *c, const char *key)
     return n && n->type == FLI_NODE_SCALAR ? n->text : "";
 }
 
-/* The settings in the arena, which is to be given back in either case. */
-static fl_status bind(const fl_config *c, fli_arena *a, fli_settings *out)
+fl_status fl_config_check(fl_config *c)
 {
+    const fli_settings *settings;
     fli_clear(c->ctx);
-    fli_arena_init(a, c->ctx);
-    return fli_settings_bind(c->ctx, a, c->root, out);
-}
-
-fl_status fl_config_check(const fl_config *c)
-{
-    fli_settings settings;
-    fli_arena arena;
-    fl_status s = bind(c, &arena, &settings);
-    fli_arena_fini(&arena);
-    return s;
+    return fli_config_settings(c, &settings);
 }
 
 fl_status fl_config_print(fl_config *c, fl_text_fn *out, void *arg)
 {
-    fli_settings settings;
-    fli_arena arena;
+    const fli_settings *settings;
     fli_text text;
-    fl_status s = bind(c, &arena, &settings);
+    fli_clear(c->ctx);
     fli_text_init(&text, c->ctx);
+    fl_status s = fli_config_settings(c, &settings);
     if (!s) {
-        fli_settings_print(&text, &settings);
+        fli_settings_print(&text, settings);
         s = fli_text_ok(&text);
     }
     if (!s) out(arg, fli_text_get(&text));
     fli_text_fini(&text);
-    fli_arena_fini(&arena);
     return s;
 }

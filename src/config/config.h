@@ -9,6 +9,8 @@
 #include "message/setup.h"
 #include "server/server_state.h"
 
+#include <stdatomic.h>
+
 /* ==== asks of turns ======================================================================================== */
 
 /* What an ask tells a client to do in a turn, and how long that takes. All of it follows from the settings and from
@@ -32,10 +34,22 @@ double fli_ask_params_coin(const fli_ask_params *a, size_t round);
 
 /* ==== the configuration ==================================================================================== */
 
+/* Settings that were bound once. They do not change, and are shared by all who hold them: their configuration, and the
+ * plans of runs, which may outlive it. */
+typedef struct {
+    fli_settings settings;
+    fli_arena arena;
+    unsigned registry_changes; /* before they were bound: what users registered since may have taken a name */
+    atomic_uint holders;
+} fli_bound;
+
+void fli_bound_release(fli_bound *b); /* NULL is none */
+
 struct fl_config {
     fl_ctx *ctx;
     fli_arena arena;
-    fli_node *root;                /* a map */
+    const fli_node *root;          /* a map; to be changed through fli_config_change alone */
+    fli_bound *bound;              /* what the tree says; NULL: it was not bound since it changed */
     fli_memory memory;             /* for data.kind memory; train.size 0: nothing was handed over */
     size_t slice;                  /* entries that the server takes at a time, for tests of methods; 0: what is fast */
     fli_after_absorb after_absorb; /* called between uploads, for tests that runs do not disturb each other */
@@ -43,6 +57,16 @@ struct fl_config {
     int compared; /* one of several runs of an experiment: what only some methods have may be asked of all */
 };
 
+/* The settings, bound unless they are. All problems are reported. They stay as long as they are held; the borrowed ones
+ * until anything is done with the configuration. */
+fl_status fli_config_hold(fl_config *c, fli_bound **out);
+fl_status fli_config_settings(fl_config *c, const fli_settings **borrowed);
+/* A copy for another context. What was bound is shared, so the old context must outlive the copy. */
+fl_config *fli_config_copy(fl_ctx *ctx, const fl_config *from);
+/* The tree, to be changed. What was bound no longer counts. */
+fli_node *fli_config_change(fl_config *c);
+/* A text at the top, whatever characters it has. */
+fl_status fli_config_put(fl_config *c, const char *key, const char *text);
 /* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the
  * section share. */
 fl_status fli_config_merge(fl_config *c, const fli_node *over);

@@ -36,7 +36,7 @@ static void about(fli_text *t, const fli_plan *p)
 {
     const fli_fed *f = p->fed;
     const fli_dataset *ds = f->train;
-    fli_text_addf(t, "data       %s: %zu training samples, ", p->settings.source.item.name, f->samples);
+    fli_text_addf(t, "data       %s: %zu training samples, ", p->settings->source.item.name, f->samples);
     if (f->dim)
         fli_text_addf(t, "%zu features", f->dim);
     else
@@ -54,7 +54,7 @@ static void about(fli_text *t, const fli_plan *p)
     if (ds) add_memory(t, bytes_of(f));
     fli_text_add(t, "\n");
     if (f->test) fli_text_addf(t, "test set   %zu samples\n", f->tests);
-    fli_text_addf(t, "partition  %s: %zu clients\n", p->settings.partitioner.item.name, f->clients);
+    fli_text_addf(t, "partition  %s: %zu clients\n", p->settings->partitioner.item.name, f->clients);
 }
 
 static void extremes(const fli_fed *f, size_t *least, size_t *most)
@@ -137,7 +137,7 @@ static void put_data(fli_json *j, const fli_plan *p)
     const fli_fed *f = p->fed;
     const fli_dataset *ds = f->train;
     fli_json_map(j, "data");
-    fli_json_text(j, "kind", p->settings.source.item.name);
+    fli_json_text(j, "kind", p->settings->source.item.name);
     fli_json_whole(j, "train_samples", f->samples);
     fli_json_whole(j, "test_samples", f->tests);
     fli_json_whole(j, "features", f->dim);
@@ -157,7 +157,7 @@ static void put_partition(fli_json *j, const fli_plan *p)
     size_t least, most;
     extremes(p->fed, &least, &most);
     fli_json_map(j, "partition");
-    fli_json_text(j, "kind", p->settings.partitioner.item.name);
+    fli_json_text(j, "kind", p->settings->partitioner.item.name);
     fli_json_whole(j, "clients", p->fed->clients);
     fli_json_whole(j, "least_samples", least);
     fli_json_whole(j, "most_samples", most);
@@ -216,21 +216,19 @@ fl_status fl_data_describe(fl_config *cfg, const char *data, size_t clients, con
 {
     fli_plan plan = {0};
     fli_text text;
-    fli_arena arena;
-    fl_config shared = *cfg;
+    fl_config *shared = NULL;
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
-    fli_arena_init(&arena, cfg->ctx);
-    fl_status s = fl_config_is_experiment(cfg) ? fli_experiment_data(cfg, data, &arena, &shared.root) : FL_OK;
+    fl_status s = fl_config_is_experiment(cfg) ? fli_experiment_data(cfg, data, &shared) : FL_OK;
     int planned = !s;
-    if (!s) s = fli_plan_data(&shared, NULL, &plan);
+    if (!s) s = fli_plan_data(shared ? shared : cfg, NULL, &plan);
     if (!s) s = describe(cfg->ctx, &text, &plan, clients);
     if (!s) out(arg, fli_text_get(&text));
     if (!s && partition_json && !plan.fed->train)
         s = fli_fail(cfg->ctx, FL_ECONFIG, "data made on demand have no partition to write");
     if (!s && partition_json) s = fli_partition_write(cfg->ctx, &plan.fed->part, partition_json);
     if (planned) fli_plan_fini(&plan);
-    fli_arena_fini(&arena);
+    fl_config_free(shared);
     fli_text_fini(&text);
     return s;
 }
@@ -369,7 +367,7 @@ static void add_reals(fli_text *t, const char *name, const double *v, size_t n)
 static void describe_scaling(const export *e, fli_text *t)
 {
     static const char *const words[] = {[FLI_NORM_AUTO] = "auto", [FLI_NORM_NONE] = "none", [FLI_NORM_IMAGE] = "image"};
-    int how = e->plan->settings.data.normalize;
+    int how = e->plan->settings->data.normalize;
     const fli_dataset *ds = e->all;
     if (how == FLI_NORM_AUTO || how == FLI_NORM_NONE || how == FLI_NORM_IMAGE) {
         fli_text_addf(t, ", normalize: %s", words[how]);
@@ -398,7 +396,7 @@ static void describe_data(const export *e, const char *test, fli_text *t)
 {
     static const char *const augment[] = {
         [FLI_AUGMENT_NONE] = "none", [FLI_AUGMENT_CIFAR] = "cifar", [FLI_AUGMENT_CROP] = "crop"};
-    const fli_data_settings *d = &e->plan->settings.data;
+    const fli_data_settings *d = &e->plan->settings->data;
     size_t shape[3];
     whole_shape(e->all, shape);
     fli_text_addf(t, "data={kind: joined, shape: [%zu, %zu, %zu]", shape[0], shape[1], shape[2]);

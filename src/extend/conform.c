@@ -138,7 +138,7 @@ static fl_status trace_resume(fl_ctx *ctx, const char *output, const char *metho
     fl_run *run = NULL;
     fl_config *cfg = fl_config_new(ctx);
     fl_status s = cfg ? fl_config_resume(cfg, output) : FL_ENOMEM;
-    fli_node *kind = s ? NULL : fli_node_find(fli_node_find(cfg->root, "algorithm"), "kind");
+    fli_node *kind = s ? NULL : fli_node_find(fli_node_find(fli_config_change(cfg), "algorithm"), "kind");
     if (kind) kind->text = method; /* with its number, which files do not have */
     if (!s) s = fl_run_resume(cfg, &run);
     if (!s) s = go(run, 0, t);

@@ -147,10 +147,9 @@ static fl_status make_config(fli_golden *g, const char *kind, const char *execut
     json_decref(settings);
     if (!text) return bad_file(g, "it cannot be said in settings");
     g->cfg = fl_config_new(g->ctx);
-    fl_status s =
-        g->cfg ? fli_yaml_parse(g->ctx, &g->cfg->arena, g->path, text, strlen(text), &g->cfg->root) : FL_ENOMEM;
+    fl_status s = g->cfg ? fl_config_text(g->cfg, text, g->path) : FL_ENOMEM;
     free(text);
-    if (!s) forget_places(g->cfg->root);
+    if (!s) forget_places(fli_config_change(g->cfg));
     return s;
 }
 

@@ -54,6 +54,17 @@ void fli_node_put(fli_node *map, fli_node *child)
     fli_node_append(map, child);
 }
 
+fli_node *fli_node_take(fli_node *map, const char *key)
+{
+    fli_node **at = &map->first, *n;
+    while (*at && strcmp((*at)->key, key)) at = &(*at)->next;
+    if ((n = *at)) {
+        *at = n->next;
+        n->next = NULL;
+    }
+    return n;
+}
+
 const char *fli_node_where(const fli_node *n, char *buf, size_t size)
 {
     if (!n || !n->origin)

@@ -90,6 +90,7 @@ size_t fli_node_count(const fli_node *parent);                 /* children of a 
 fli_node *fli_node_find(const fli_node *map, const char *key); /* NULL if absent, or map is NULL or no map */
 /* Replaces the child with that key, or appends. */
 void fli_node_put(fli_node *map, fli_node *child);
+fli_node *fli_node_take(fli_node *map, const char *key); /* out of it; NULL if absent */
 /* Writes "file:3:7: " or "--set x=1: " or "" into buf and returns it. */
 const char *fli_node_where(const fli_node *n, char *buf, size_t size);
 

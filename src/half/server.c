@@ -254,8 +254,8 @@ struct fl_server {
     fl_ctx *ctx;     /* the user's: sentences of calls that fail */
     fl_ctx *run_ctx; /* the run's */
     fl_config *cfg;
-    fli_arena arena;
-    fli_settings settings;
+    fli_bound *bound;
+    const fli_settings *settings; /* those */
     fli_data_shape all;
     fli_data_shape *looks; /* of the clients; no samples: has not joined */
     fli_card *cards;
@@ -323,25 +323,25 @@ static fl_status leave(fl_server *s, fl_ctx *own, fl_status status)
 
 static fl_status check_settings(fl_server *s)
 {
-    fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
-    const fli_executor *executor = s->settings.executor.item.desc;
+    fli_fed_spec spec = fli_settings_fed(s->settings, NULL);
+    const fli_executor *executor = s->settings->executor.item.desc;
     if (!fli_is_joined(&spec))
         return fli_fail(s->ctx, FL_ECONFIG,
                         "data.kind is %s, but the samples of a server are at its clients: it must be joined",
                         spec.source->name);
-    if (strcmp(s->settings.partitioner.item.name, "natural"))
+    if (strcmp(s->settings->partitioner.item.name, "natural"))
         return fli_fail(s->ctx, FL_ECONFIG,
                         "partition.kind is %s, but the clients of a server have their samples already: leave it out",
-                        s->settings.partitioner.item.name);
+                        s->settings->partitioner.item.name);
     if (executor != &fli_executor_threads)
         return fli_fail(s->ctx, FL_ECONFIG, "executor is %s, but the clients of a server are elsewhere",
                         executor->name);
-    if (s->settings.top.checkpoint_every > 1)
+    if (s->settings->top.checkpoint_every > 1)
         return fli_fail(s->ctx, FL_ECONFIG,
                         "checkpoint_every is %lld, but what clients keep is at the clients, and they go back by one "
                         "round at most: a server has a checkpoint before every round (1), or none (0)",
-                        (long long)s->settings.top.checkpoint_every);
-    double share = s->settings.server.largest_share;
+                        (long long)s->settings->top.checkpoint_every);
+    double share = s->settings->server.largest_share;
     if (share > 0 && share * (double)spec.clients < 1)
         return fli_fail(
             s->ctx, FL_ECONFIG,
@@ -361,7 +361,7 @@ static void forward(void *server, fl_log_level level, const char *line)
 /* Errors that do not depend on who joins are reported before clients join; warnings, when the run is made. */
 static fl_status rehearse(fl_server *s)
 {
-    fl_status status = rehearse_run(s->cfg, &s->settings, &s->all, s->looks);
+    fl_status status = rehearse_run(s->cfg, s->settings, &s->all, s->looks);
     memset(s->looks, 0, s->clients * sizeof *s->looks);
     fl_ctx_on_log(s->run_ctx, forward, s);
     return status ? fli_fail(s->ctx, status, "%s", fl_ctx_error(s->run_ctx)) : FL_OK;
@@ -369,17 +369,18 @@ static fl_status rehearse(fl_server *s)
 
 static fl_status make_parts(fl_server *s, fl_config *cfg)
 {
-    fl_status status = fli_settings_bind(s->ctx, &s->arena, cfg->root, &s->settings);
-    if (!status) status = check_settings(s);
+    fl_status status = fli_config_hold(cfg, &s->bound);
     if (status) return status;
+    s->settings = &s->bound->settings;
+    if ((status = check_settings(s))) return status;
     s->looks = fli_alloc(s->ctx, s->clients, sizeof *s->looks);
     s->cards = fli_alloc(s->ctx, s->clients, sizeof *s->cards);
-    if (!s->looks || !s->cards || !(s->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
+    if (!s->looks || !s->cards) return FL_ENOMEM;
     if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
-    s->cfg->ctx = s->run_ctx;
+    if (!(s->cfg = fli_config_copy(s->run_ctx, cfg))) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
     status = rehearse(s);
     /* Clients may take days to join: nothing else must write there meanwhile. */
-    if (!status && *s->settings.top.output) status = fli_lock_take(s->ctx, s->settings.top.output, &s->output_lock);
+    if (!status && *s->settings->top.output) status = fli_lock_take(s->ctx, s->settings->top.output, &s->output_lock);
     return status;
 }
 
@@ -391,7 +392,7 @@ static void free_parts(fl_server *s)
     fl_ctx_free(s->run_ctx);
     fli_free(s->looks);
     fli_free(s->cards);
-    fli_arena_fini(&s->arena);
+    fli_bound_release(s->bound);
     pthread_cond_destroy(&s->caller_left);
     pthread_mutex_destroy(&s->lock);
     fli_free(s);
@@ -403,7 +404,6 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out)
     fl_server *s = fli_alloc(cfg->ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = cfg->ctx;
-    fli_arena_init(&s->arena, s->ctx);
     if (pthread_mutex_init(&s->lock, NULL)) {
         fli_free(s);
         return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
@@ -490,7 +490,7 @@ static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli
                         "client %u cannot join: its samples have %zu classes, and the federation has %zu", client,
                         look->classes, s->all.classes);
     if (*suits) return FL_OK;
-    if (suits_run(s->cfg, &s->settings, client, look))
+    if (suits_run(s->cfg, s->settings, client, look))
         return fli_fail(ctx, FL_EREFUSED, "client %u cannot join: no run can begin with it: %s", client,
                         without_place(fl_ctx_error(s->run_ctx)));
     *suits = 1;
@@ -503,7 +503,7 @@ static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_car
     fli_data_shape *place = &s->looks[client];
     if (place->samples && same_card(&s->cards[client], card)) return FL_OK;
     if (place->samples) return fli_fail(ctx, FL_EMISMATCH, "client %u has joined already, with another card", client);
-    uint64_t most = (uint64_t)s->settings.server.largest_samples;
+    uint64_t most = (uint64_t)s->settings->server.largest_samples;
     if (most && card->samples > most)
         return fli_fail(ctx, FL_EREFUSED,
                         "client %u cannot join: it says that it has %llu samples, and server.largest_samples is %llu",
@@ -599,12 +599,12 @@ static fl_status find_place(fl_run *run)
 static fl_status make_run(fl_server *s)
 {
     const fli_digest cards = digest_cards(s);
-    fl_status status = fli_remote_run_init(s->cfg, &s->settings, s->looks, &cards, &s->remote);
+    fl_status status = fli_remote_run_init(s->cfg, s->settings, s->looks, &cards, &s->remote);
     if (status) return status;
     s->remote.run->saving.lock = s->output_lock;
     s->output_lock = NULL;
     fl_run_on_checkpoint(s->remote.run, s->on_checkpoint, s->on_checkpoint_arg);
-    if (s->settings.top.checkpoint_every) status = find_place(s->remote.run);
+    if (s->settings->top.checkpoint_every) status = find_place(s->remote.run);
     if (status) fli_remote_run_fini(&s->remote);
     return status;
 }

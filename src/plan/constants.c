@@ -45,7 +45,7 @@ static fl_status meter_init(fl_ctx *ctx, const fli_plan *p, meter *m)
     m->pick = fli_alloc(ctx, most, sizeof *m->pick);
     m->rows = fli_alloc(ctx, most, sizeof *m->rows);
     if (!m->x || !m->slope || !m->scratch || !m->y || !m->order || !m->pick || !m->rows) return FL_ENOMEM;
-    if (!p->start) return fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings.top.seed, m->x);
+    if (!p->start) return fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings->top.seed, m->x);
     fli_copy(space, p->start, m->x);
     return FL_OK;
 }
@@ -68,8 +68,8 @@ static void meter_fini(meter *m)
 /* The most and fewest steps a client may take in a round. */
 static void steps_of(const fli_plan *p, const fli_view *v, fl_facts *f)
 {
-    const fli_local_work *e = &p->settings.local.work;
-    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
+    const fli_local_work *e = &p->settings->local.work;
+    fli_sgd_spec sgd = fli_settings_sgd(p->settings);
     size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
            unit = e->steps ? 1 : per_epoch;
     if (p->setup.algo->rounds.steps) {
@@ -77,7 +77,7 @@ static void steps_of(const fli_plan *p, const fli_view *v, fl_facts *f)
         f->least_steps = fli_algo_steps(p->setup.algo, p->setup.params, 0);
         return;
     }
-    f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);
+    f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings->top.seed, 0, f->client, per_epoch);
     if (e->uneven != FLI_UNEVEN_RANGE) return;
     f->steps = (size_t)e->range.v[1] * unit;
     f->least_steps = (size_t)e->range.v[0] * unit;
@@ -94,7 +94,7 @@ static int over_all(const fli_plan *p, const fli_view *v)
 /* What settings say, without measuring. */
 static fl_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     int labels = p->model->latent && !p->model->latent->every;
     const fli_semi *semi = labels ? p->model->latent_params : NULL;
     fl_facts f = {
@@ -134,7 +134,7 @@ static size_t draw(const meter *m, uint32_t client, const uint32_t *from, size_t
 {
     size_t count = n < FLI_MEASURED_SAMPLES ? n : FLI_MEASURED_SAMPLES;
     fli_rng rng;
-    fli_rng_init(&rng, (uint64_t)m->plan->settings.top.seed, FLI_RNG_PROBE, stream, client);
+    fli_rng_init(&rng, (uint64_t)m->plan->settings->top.seed, FLI_RNG_PROBE, stream, client);
     fli_rng_sample(&rng, n, count, m->rows);
     for (size_t i = 0; i < count; i++) out[i] = from[m->rows[i]];
     return count;
@@ -149,7 +149,7 @@ static double certain_convexity(const fli_model *m, size_t samples)
     return m->desc->traits & FLI_MODEL_CONVEX && (!m->latent || m->latent->every) ? fli_model_decay(m, samples) : NAN;
 }
 
-static uint64_t seed_of(const meter *m) { return (uint64_t)m->plan->settings.top.seed; }
+static uint64_t seed_of(const meter *m) { return (uint64_t)m->plan->settings->top.seed; }
 
 static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
@@ -340,7 +340,7 @@ static fl_status choose_clients(fl_ctx *ctx, const fli_plan *p, size_t most, uin
     fli_rng rng;
     *count = n < most ? n : most;
     if (!(*chosen = fli_alloc(ctx, *count, sizeof **chosen))) return FL_ENOMEM;
-    fli_rng_init(&rng, (uint64_t)p->settings.top.seed, FLI_RNG_PROBE, 1, 1);
+    fli_rng_init(&rng, (uint64_t)p->settings->top.seed, FLI_RNG_PROBE, 1, 1);
     fli_rng_sample(&rng, n, *count, *chosen);
     return FL_OK;
 }

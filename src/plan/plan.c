@@ -95,7 +95,7 @@ double fli_plan_weight(const fli_plan *p, size_t client)
 /* Known before anything that one rank alone may fail at: it is found together. */
 static fl_status count_threads(fli_plan *p)
 {
-    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads);
+    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings->top.threads);
     fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
     p->threads = (size_t)threads;
     return s;
@@ -107,15 +107,17 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     p->ctx = cfg->ctx;
     fli_timed_ranks_init(&p->timed_ranks, &cfg->ranks, &p->ranks);
     fli_arena_init(&p->arena, cfg->ctx);
-    fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
-    if (s || (s = count_threads(p))) return s;
-    const fli_memory *m =
-        cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
-    if (m) s = check_holding(cfg, &p->settings, &m->who);
+    fl_status s = fli_config_hold(cfg, &p->bound);
     if (s) return s;
-    p->setup.algo = p->settings.algorithm.item.desc;
-    p->setup.params = p->settings.algorithm.params;
-    p->setup.uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->setup.algo->traits & FL_METHOD_UNIFORM;
+    p->settings = &p->bound->settings;
+    if ((s = count_threads(p))) return s;
+    const fli_memory *m =
+        cfg->memory.train.size && !strcmp(p->settings->source.item.name, "memory") ? &cfg->memory : NULL;
+    if (m) s = check_holding(cfg, p->settings, &m->who);
+    if (s) return s;
+    p->setup.algo = p->settings->algorithm.item.desc;
+    p->setup.params = p->settings->algorithm.params;
+    p->setup.uniform = p->settings->top.weights == FLI_WEIGHTS_UNIFORM || p->setup.algo->traits & FL_METHOD_UNIFORM;
     if (like) {
         p->fed = like->fed;
         p->samples = like->samples;
@@ -124,7 +126,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
         p->runs = like->runs;
         return FL_OK;
     }
-    fli_fed_spec spec = fli_settings_fed(&p->settings, m);
+    fli_fed_spec spec = fli_settings_fed(p->settings, m);
     spec.map = fli_ranked(&p->ranks);
     fli_ctx_stoppable(p->ctx, 1);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
@@ -136,7 +138,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 
 static fl_status make_model(fli_plan *p)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     const fli_dataset *train = p->fed->train;
     const size_t row[3] = {1, 1, p->fed->dim};
     fl_status status = fli_objective_new(p->ctx, s, train ? train->shape : row, p->fed->classes,
@@ -148,7 +150,7 @@ static fl_status make_model(fli_plan *p)
 
 static fl_status make_system(fli_plan *p)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     if (!strcmp(s->devices.item.name, "none")) return FL_OK;
     return fli_system_new(p->ctx, s->devices.item.desc, s->devices.params, &s->system, p->fed, (uint64_t)s->top.seed,
                           &p->system);
@@ -159,16 +161,16 @@ static fl_status make_system(fli_plan *p)
 static void resolve_pace(fli_plan *p)
 {
     if (!fli_algo_is_async(p->setup.algo)) return;
-    p->pace = fli_algo_pace(p->setup.algo, p->settings.algorithm.params);
+    p->pace = fli_algo_pace(p->setup.algo, p->settings->algorithm.params);
     p->at_work = p->participation->largest;
-    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->setup.remote_queue;
+    int here = p->settings->top.clock == FLI_CLOCK_REAL && !p->setup.remote_queue;
     if (here && p->at_work > p->threads) p->at_work = p->threads;
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */
 static fl_status resolve(fli_plan *p, const fl_config *cfg)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     fli_rule_facts known = {.ctx = p->ctx, .root = cfg->root, .settings = s, .fed = p->fed};
     fli_problems problems;
     fli_problems_init(&problems, &known);
@@ -193,7 +195,7 @@ static fl_status resolve(fli_plan *p, const fl_config *cfg)
  * it comes last. */
 static char *spill_folder(fli_plan *p)
 {
-    const char *folder = getenv("TMPDIR"), *output = p->settings.top.output, *slash = strrchr(output, '/');
+    const char *folder = getenv("TMPDIR"), *output = p->settings->top.output, *slash = strrchr(output, '/');
     if (folder && *folder) return fli_arena_strdup(&p->arena, folder);
     char *near_output = fli_arena_strdup(&p->arena, slash ? output : *output ? "." : "/var/tmp");
     if (near_output && slash) near_output[slash > output ? slash - output : 1] = 0;
@@ -206,7 +208,7 @@ static char *client_settings(fli_plan *p)
 {
     fli_text text;
     fli_settings for_clients;
-    if (fli_settings_for_clients(&p->arena, &p->settings, &for_clients)) return NULL;
+    if (fli_settings_for_clients(&p->arena, p->settings, &for_clients)) return NULL;
     for_clients.algorithm.params = (void *)p->setup.params; /* to be read */
     if (!p->setup.remote_queue) {                           /* clients in this process have exactly what the run has */
         for_clients.algorithm.item.name = for_clients.algorithm.exact;
@@ -223,7 +225,7 @@ static char *client_settings(fli_plan *p)
 /* All of the setup but what is settled or known at the end. */
 static void fill_setup(fli_plan *p)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     const fli_regularizer *g = s->regularizer.item.desc;
     int ranked = fli_ranked(&p->ranks);
     p->setup.model = p->model;
@@ -244,7 +246,7 @@ static void fill_setup(fli_plan *p)
 
 static fl_status read_start(fli_plan *p)
 {
-    const char *path = p->settings.model.start;
+    const char *path = p->settings->model.start;
     if (!*path) return FL_OK;
     if (!(p->start = fli_arena_alloc(&p->arena, p->model->space.n, p->model->space.ops->size))) return FL_ENOMEM;
     return fli_model_file_start(p->ctx, path, p->model, p->start);
@@ -256,16 +258,16 @@ static size_t size_of(const void *fed, size_t client) { return fli_fed_size(fed,
 static fl_status assign_clients(fli_plan *p)
 {
     if (!fli_ranked(&p->ranks)) return FL_OK;
-    if (strcmp(p->settings.executor.item.name, "threads"))
+    if (strcmp(p->settings->executor.item.name, "threads"))
         return fli_fail(p->ctx, FL_ECONFIG,
                         "executor is %s, which works in one process; over several it must be threads",
-                        p->settings.executor.item.name);
+                        p->settings->executor.item.name);
     return fli_rank_owner_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->rank_owner);
 }
 
 static fl_status set_exec_spec(fli_plan *p, const fl_config *cfg)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     p->exec = (fli_exec_spec){
         .setup = &p->setup,
         .threads = fli_ranks_threads(&p->ranks, (size_t)s->top.threads),
@@ -286,7 +288,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 {
     fl_status status = resolve(p, cfg);
     if (!status) status = read_start(p);
-    if (!status) status = fli_plan_digest(p->ctx, &p->settings, &p->samples, &p->data);
+    if (!status) status = fli_plan_digest(p->ctx, p->settings, &p->samples, &p->data);
     if (status) return status;
     fill_setup(p);
     if ((status = check_equal_weights(p)) || (status = assign_clients(p))) return status;
@@ -308,7 +310,7 @@ static int needs_all_samples(const fli_plan *p)
 
 int fli_plan_needs_smoothness(const fli_plan *p)
 {
-    return p->setup.algo->theory.gap.smooth && fli_metric_gap.wanted(&p->settings.metrics, p->model) &&
+    return p->setup.algo->theory.gap.smooth && fli_metric_gap.wanted(&p->settings->metrics, p->model) &&
            p->model->desc->hvp;
 }
 
@@ -367,7 +369,7 @@ static size_t runs_of(const fli_plan *p) { return p->runs ? p->runs : 1; }
 static fl_status check_total(fli_plan *p, const fli_footprint *f)
 {
     fli_limit memory = fli_limit_memory();
-    double measuring = fli_measure_bytes(p->model, &p->settings.metrics, p->fed->clients);
+    double measuring = fli_measure_bytes(p->model, &p->settings->metrics, p->fed->clients);
     double data = data_bytes(p->fed);
     p->memory = f->total + measuring + data;
     double all = data + (double)runs_of(p) * (f->total + measuring);
@@ -413,7 +415,7 @@ static fl_status check_room(const fli_plan *p, const fli_footprint *f)
 /* Vectors of a run on a device are there; the server's have a mirror here. */
 static fli_footprint host_footprint(fli_plan *p, const fli_footprint *f, size_t cohort, int async)
 {
-    double measuring = fli_measure_bytes(p->model, &p->settings.metrics, p->fed->clients);
+    double measuring = fli_measure_bytes(p->model, &p->settings->metrics, p->fed->clients);
     fli_footprint here = {.server = f->server, .workers = fli_eval_bytes(p->model)};
     here.total = here.server + here.workers;
     p->bytes_on_device = fli_footprint_there(&p->exec, cohort, async) + measuring;
@@ -426,7 +428,7 @@ static fl_status check_memory(fli_plan *p)
     size_t cohort = usual_cohort(p);
     int async = p->pace.buffer > 0;
     fli_footprint f = fli_footprint_of(&p->exec, cohort, async);
-    if (fli_settings_on_device(&p->settings)) f = host_footprint(p, &f, cohort, async);
+    if (fli_settings_on_device(p->settings)) f = host_footprint(p, &f, cohort, async);
     fl_status s = check_total(p, &f);
     return s ? s : check_room(p, &f);
 }
@@ -450,4 +452,5 @@ void fli_plan_fini(fli_plan *p)
     fli_model_free(p->model);
     if (!p->borrowed) fli_fed_free(p->fed);
     fli_arena_fini(&p->arena);
+    fli_bound_release(p->bound);
 }

@@ -11,10 +11,11 @@
 
 typedef struct {
     fl_ctx *ctx;
-    fli_arena arena; /* settings, parameters and texts */
-    fli_settings settings;
-    /* Its params are those in the settings, or a copy in which everything is settled. Complete when the plan is
-     * finished. */
+    fli_arena arena; /* parameters and texts */
+    fli_bound *bound;
+    const fli_settings *settings; /* those, or a copy with another output */
+    /* Its params are those in the settings, or a copy in which everything is settled, or which `begin` may change.
+     * Complete when the plan is finished. */
     fli_setup setup;
     const char *settled; /* what was, as in "eta = 0.4"; NULL: nothing was left open */
     fli_fed *fed;

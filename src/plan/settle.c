@@ -37,7 +37,7 @@ static fl_status measure_smoothness(const fli_plan *p, double *largest)
     return s ? s : fli_theory_smoothness(p, glm, largest);
 }
 
-/* What the method's parameters left open. */
+/* What the method's parameters left open. Those that are settled, or that `begin` may change, are the plan's own. */
 static fl_status settle_params(fli_plan *p)
 {
     const fl_method *a = p->setup.algo;
@@ -46,11 +46,13 @@ static fl_status settle_params(fli_plan *p)
     fli_algo_leave(a);
     fl_facts f = {.clients = p->fed->clients,
                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
-                  .momentum = p->settings.local.momentum,
+                  .momentum = p->settings->local.momentum,
                   .smoothness = NAN};
+    if (!how && !a->begin) return FL_OK;
+    void *own = fli_method_params_copy(&p->arena, a, p->setup.params);
+    if (!own) return FL_ENOMEM;
+    p->setup.params = own;
     if (!how) return FL_OK;
-    void *settled = fli_method_params_copy(&p->arena, a, p->setup.params);
-    if (!settled) return FL_ENOMEM;
     fl_status s = expect_first_round(p, &f.first_round);
     if (!s && how == FL_SETTLES_BY_SMOOTHNESS && p->setup.remote_queue)
         s = fli_fail(
@@ -60,9 +62,8 @@ static fl_status settle_params(fli_plan *p)
             a->name);
     if (!s && how == FL_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
     fli_algo_enter(a);
-    a->settling.settle(settled, &f);
+    a->settling.settle(own, &f);
     fli_algo_leave(a);
-    p->setup.params = settled;
     return s;
 }
 
@@ -72,7 +73,7 @@ static fl_status print_settled(const fli_plan *p, const fl_key *key, fli_text *t
     fli_text before, after;
     fli_text_init(&before, p->ctx);
     fli_text_init(&after, p->ctx);
-    fli_key_print_value(&before, key, p->settings.algorithm.params);
+    fli_key_print_value(&before, key, p->settings->algorithm.params);
     fli_key_print_value(&after, key, p->setup.params);
     fl_status s = fli_text_ok(&before) ? fli_text_ok(&before) : fli_text_ok(&after);
     if (!s && strcmp(fli_text_get(&before), fli_text_get(&after)))
@@ -87,11 +88,11 @@ static fl_status describe_settled(fli_plan *p)
 {
     fli_text text;
     fl_status s = FL_OK;
-    if (p->setup.params == p->settings.algorithm.params) return FL_OK;
+    if (p->setup.params == p->settings->algorithm.params) return FL_OK;
     fli_text_init(&text, p->ctx);
     for (const fl_key *key = p->setup.algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
     if (!s) s = fli_text_ok(&text);
-    if (!s && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
+    if (!s && text.n && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
     fli_text_fini(&text);
     return s;
 }
@@ -108,7 +109,7 @@ fl_status fli_plan_settle(fli_plan *p)
  * largest step size. */
 static fl_status warn_of_theory(const fli_plan *p)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     fl_facts f = {.clients = p->fed->clients,
                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
                   .composite = p->setup.regularizer != NULL,
@@ -142,7 +143,7 @@ static fl_status warn_of_theory(const fli_plan *p)
 /* On the real clock the threads are the devices, and they meet for every measurement. */
 static void warn_of_real_clock(const fli_plan *p)
 {
-    size_t wanted = p->participation->largest, every = (size_t)p->settings.metrics.every;
+    size_t wanted = p->participation->largest, every = (size_t)p->settings->metrics.every;
     if (p->at_work < wanted)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "clock is real: %zu clients are at work at the same time, one per thread, not %zu", p->at_work, wanted);
@@ -157,7 +158,7 @@ static void warn_of_real_clock(const fli_plan *p)
 /* Whether ranks add up sums of their own: see fli_exec_spec. */
 static void warn_of_exactness(const fli_plan *p)
 {
-    if (p->settings.top.exact || !fli_ranked(&p->ranks)) return;
+    if (p->settings->top.exact || !fli_ranked(&p->ranks)) return;
     if (fli_algo_is_async(p->setup.algo))
         fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
                 p->setup.algo->name);
@@ -169,7 +170,7 @@ static void warn_of_exactness(const fli_plan *p)
 
 fl_status fli_plan_warn(const fli_plan *p)
 {
-    const fli_settings *s = &p->settings;
+    const fli_settings *s = p->settings;
     const char *name = p->setup.algo->name;
     if (p->model->bilevel && !(s->bilevel.l2 > 0))
         fli_log(p->ctx, FL_LOG_WARNING,

@@ -103,7 +103,7 @@ static void model_sizes(const fl_run *run, uint64_t sizes[SIZES])
 
 static fl_status print_settings(const fl_run *run, fli_text *text)
 {
-    fli_settings_print_essence(text, &run->plan.settings);
+    fli_settings_print_essence(text, run->plan.settings);
     return fli_text_ok(text);
 }
 
@@ -132,7 +132,7 @@ static void load_row(fl_row *row, const fli_columns *c, fli_loader *in)
 
 static void save_progress(const fl_run *run, fli_saver *out)
 {
-    size_t targets = run->plan.settings.metrics.targets.n;
+    size_t targets = run->plan.settings->metrics.targets.n;
     fli_columns c = fli_columns_of(run->plan.model);
     fli_save_part(out, "progress");
     fli_save_count(out, run->round);
@@ -200,10 +200,10 @@ static fl_status load_rows(fl_run *run, fli_loader *in)
 
 static fl_status load_progress(fl_run *run, fli_loader *in)
 {
-    size_t targets = run->plan.settings.metrics.targets.n;
+    size_t targets = run->plan.settings->metrics.targets.n;
     fli_columns c = fli_columns_of(run->plan.model);
     fli_load_part(in, "progress");
-    run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings.top.rounds);
+    run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings->top.rounds);
     run->empty.count = (size_t)fli_load_count(in, run->round);
     run->empty.in_a_row = (size_t)fli_load_count(in, run->empty.count);
     run->warm_up_done = (int)fli_load_count(in, 1);
@@ -333,7 +333,7 @@ static fl_status name_folder(fl_run *run)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints.folder) return FL_OK;
-    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.setup.remote_queue)
+    if (run->plan.settings->top.clock == FLI_CLOCK_REAL && !run->plan.setup.remote_queue)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
     run->checkpoints.folder = checkpoint_folder(run->ctx, output);
@@ -345,7 +345,7 @@ static fl_status write_config(fl_run *run)
     fli_text text;
     char *path = fli_strf(run->ctx, "%s/%s", run->checkpoints.folder, checkpoint_config);
     fli_text_init(&text, run->ctx);
-    fli_settings_print(&text, &run->plan.settings);
+    fli_settings_print(&text, run->plan.settings);
     fl_status s = path ? fli_text_ok(&text) : FL_ENOMEM;
     if (!s) s = fli_file_replace(run->ctx, path, fli_text_get(&text), text.n);
     fli_text_fini(&text);
@@ -563,7 +563,7 @@ static fl_status read_files(fl_run *run, size_t number, size_t parts)
 int fli_checkpoint_exists(fl_run *run)
 {
     size_t number = 0;
-    if (!run->plan.settings.top.checkpoint_every || name_folder(run)) return 0;
+    if (!run->plan.settings->top.checkpoint_every || name_folder(run)) return 0;
     return !newest_below(run, SIZE_MAX, &number) && number;
 }
 
@@ -572,7 +572,7 @@ fl_status fli_checkpoint_check_finished(fl_run *run)
 {
     fli_existing_result existing;
     const char *output = fl_run_output(run);
-    fl_status s = fli_existing_result_find(run->ctx, output, &run->plan.settings, &run->plan.data, &existing);
+    fl_status s = fli_existing_result_find(run->ctx, output, run->plan.settings, &run->plan.data, &existing);
     if (s || existing != FLI_EXISTING_SAME) return s;
     if ((s = fli_checkpoint_clear(run->ctx, output))) return s;
     return fli_fail(run->ctx, FL_EDONE, "%s: is finished already; what was left of its checkpoints is removed", output);
@@ -644,13 +644,7 @@ fl_status fl_config_resume(fl_config *cfg, const char *folder)
     fl_status s = path && output ? FL_OK : FL_ENOMEM;
     if (!s && !fli_path_kind(path)) s = no_config(cfg->ctx, output);
     if (!s) s = fl_config_load(cfg, path);
-    if (!s) {
-        fli_node *node = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, "output", output);
-        if (node)
-            fli_node_put(cfg->root, node);
-        else
-            s = FL_ENOMEM;
-    }
+    if (!s) s = fli_config_put(cfg, "output", output);
     fli_free(path);
     fli_free(output);
     return fli_ranks_agree(cfg->ctx, &cfg->ranks, s);

@@ -18,29 +18,26 @@
  * exist when the result was made has its default. A result may have more than is wanted (the model), not less. */
 static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_settings *wanted, fli_existing_result *out)
 {
-    fli_settings had;
-    fli_arena arena;
+    const fli_settings *had;
     fli_text a, b;
     fl_config *cfg = fl_config_new(ctx);
     char *path = fli_strf(ctx, "%s/config.yaml", folder);
-    fli_arena_init(&arena, ctx);
     fli_text_init(&a, ctx);
     fli_text_init(&b, ctx);
     *out = FLI_EXISTING_OTHER_SETTINGS; /* also if they are settings that this version does not know */
     fl_status s = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
-    if (!s) s = fli_settings_bind(ctx, &arena, cfg->root, &had);
+    if (!s) s = fli_config_settings(cfg, &had);
     if (!s) {
-        fli_settings_print_essence(&a, &had);
+        fli_settings_print_essence(&a, had);
         fli_settings_print_essence(&b, wanted);
         s = fli_text_ok(&a) ? FL_ENOMEM : fli_text_ok(&b);
     }
     if (!s) {
-        int same = !strcmp(fli_text_get(&a), fli_text_get(&b)) && had.top.output_model >= wanted->top.output_model;
+        int same = !strcmp(fli_text_get(&a), fli_text_get(&b)) && had->top.output_model >= wanted->top.output_model;
         if (same) *out = FLI_EXISTING_SAME;
     }
     fli_text_fini(&a);
     fli_text_fini(&b);
-    fli_arena_fini(&arena);
     fl_config_free(cfg);
     fli_free(path);
     return s == FL_ENOMEM ? s : FL_OK;
@@ -401,7 +398,7 @@ static fl_status prepare(fl_run *run, const char *output)
     else
         run->saving.partial = partial;
     if (!s) fli_result_forget_unfinished(run);
-    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_make(run, run->saving.replace);
+    if (!s && run->plan.settings->top.checkpoint_every) s = fli_checkpoint_make(run, run->saving.replace);
     return s;
 }
 
@@ -431,14 +428,17 @@ fl_status fl_run_prepare_save(fl_run *run, int replace)
 fl_status fl_run_set_output(fl_run *run, const char *folder)
 {
     fli_clear(run->ctx);
-    if (run->plan.settings.top.checkpoint_every)
+    if (run->plan.settings->top.checkpoint_every)
         return fli_fail(run->ctx, FL_ECONFIG, "output stays %s, because the run's checkpoints are beside it",
                         fl_run_output(run));
+    fli_settings *own = fli_arena_alloc(&run->plan.arena, 1, sizeof *own);
     char *copy = fli_arena_strdup(&run->plan.arena, folder ? folder : "");
-    if (!copy) return FL_ENOMEM;
+    if (!own || !copy) return FL_ENOMEM;
     fli_folder_discard(run);
     fli_folder_unlock(run);
-    run->plan.settings.top.output = copy;
+    *own = *run->plan.settings;
+    own->top.output = copy;
+    run->plan.settings = own;
     return FL_OK;
 }
 

@@ -103,7 +103,7 @@ static fl_status write_model_file(fl_run *run, const char *path)
     const fli_dataset *samples = run->plan.fed->train;
     notes n = {.ctx = run->ctx};
     fl_status s = FL_OK;
-    add_model(&n, &run->plan.settings, m);
+    add_model(&n, run->plan.settings, m);
     add_samples(&n, samples, m);
     add_classes(&n, samples, m);
     add_origin(&n, run);
@@ -187,7 +187,7 @@ static void idle_csv(fli_text *t, const fl_run *run)
     }
 }
 
-static void config_yaml(fli_text *t, const fl_run *run) { fli_settings_print(t, &run->plan.settings); }
+static void config_yaml(fli_text *t, const fl_run *run) { fli_settings_print(t, run->plan.settings); }
 
 static void result_json(fli_text *t, const fl_run *run)
 {
@@ -333,7 +333,7 @@ static fl_status write_manifest(fl_run *run, int with_page)
     for (size_t i = 0; !s && i < FILES; i++)
         if (is_written(run, i)) s = fli_manifest_add(&m, run->saving.partial, files[i].name);
     if (!s && with_page) s = fli_manifest_add(&m, run->saving.partial, page_name);
-    if (!s && run->plan.settings.top.output_model) s = fli_manifest_add(&m, run->saving.partial, model_name);
+    if (!s && run->plan.settings->top.output_model) s = fli_manifest_add(&m, run->saving.partial, model_name);
     if (!s) s = fli_manifest_write(&m, run->saving.partial);
     fli_manifest_fini(&m);
     return s;
@@ -399,7 +399,7 @@ static fl_status write_files(fl_run *run, const fli_text *page)
     for (size_t i = 0; !s && i < FILES; i++)
         if (is_written(run, i)) s = write_file(run, i);
     if (!s && page) s = write_text(run, page_name, page);
-    if (!s && run->plan.settings.top.output_model) s = write_model(run);
+    if (!s && run->plan.settings->top.output_model) s = write_model(run);
     return s ? s : write_manifest(run, page != NULL);
 }
 

@@ -126,7 +126,7 @@ static double sent_to(const fl_run *run, const fli_round *r, const fl_ask *own)
  * are kept. *lost: bytes that those were sent who were dropped. */
 static double drop_late(fl_run *run, fli_round *r, double *lost)
 {
-    const fli_system_common *c = &run->plan.settings.system;
+    const fli_system_common *c = &run->plan.settings->system;
     size_t wanted = (size_t)fmax(1, ceil(c->wait_for * (double)r->count - 1e-9)), kept = 0, ties = r->count;
     double deadline = c->deadline > 0 ? c->deadline : INFINITY, cut = time_turns(run, r);
     *lost = 0;
@@ -189,7 +189,7 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
 static fl_status check_empty(const fl_run *run, size_t invited)
 {
     enum { MOST = 10 };
-    size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
+    size_t rounds = (size_t)run->plan.settings->top.rounds, most = rounds < MOST ? rounds : MOST;
     if (!run->plan.setup.remote_queue || !run->empty.in_a_row) return FL_OK;
     if (invited && run->round == rounds)
         return fli_fail(run->ctx, FL_EIO,
@@ -210,7 +210,7 @@ static uint64_t cohort_seed(const fli_settings *s)
 /* What the cohort that is met from this phase on is drawn by. */
 static uint64_t seed_of(const fl_run *run, size_t phase)
 {
-    uint64_t seed = cohort_seed(&run->plan.settings);
+    uint64_t seed = cohort_seed(run->plan.settings);
     fli_rng rng;
     if (!phase) return seed;
     fli_rng_init(&rng, seed, FLI_RNG_ALGO, (uint32_t)phase, 2);
@@ -285,11 +285,11 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .pace = p->pace,
         .clients = p->fed->clients,
         .at_work = p->at_work,
-        .seed = cohort_seed(&p->settings),
-        .real = p->settings.top.clock == FLI_CLOCK_REAL,
+        .seed = cohort_seed(p->settings),
+        .real = p->settings->top.clock == FLI_CLOCK_REAL,
         .ask = ask_next,
         .duration = duration,
-        .save = p->setup.remote_queue && p->settings.top.checkpoint_every ? save : NULL,
+        .save = p->setup.remote_queue && p->settings->top.checkpoint_every ? save : NULL,
         .arg = run,
     };
     if (spec.real) run->counts.simulated_seconds = NAN;
@@ -306,7 +306,7 @@ static void count_arrivals(fl_run *run, double seconds)
     run->counts.bytes_up += c.up;
     run->counts.local_steps += c.steps;
     run->counts.seconds += seconds;
-    if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->counts.simulated_seconds = fli_async_clock(run->async);
+    if (p->settings->top.clock == FLI_CLOCK_VIRTUAL) run->counts.simulated_seconds = fli_async_clock(run->async);
     run->arrivals.count += (double)c.arrived;
     run->arrivals.ages += c.staleness;
     run->arrivals.oldest = fmax(run->arrivals.oldest, (double)c.staleness_max);
@@ -318,7 +318,7 @@ static void count_arrivals(fl_run *run, double seconds)
 static fl_status run_arrivals(fl_run *run)
 {
     double begin = fli_clock_now();
-    const fli_settings *s = &run->plan.settings;
+    const fli_settings *s = run->plan.settings;
     size_t every = (size_t)s->metrics.every, until = run->round + 1;
     int real = s->top.clock == FLI_CLOCK_REAL;
     /* Stopping the threads after every server step would make them wait for each other. */
@@ -345,13 +345,13 @@ enum { FAR = 10 }; /* times the start: a warning */
 /* The loss that is watched: the training loss where it is measured. */
 static double watched_loss(const fl_run *run, const fl_row *row)
 {
-    return fli_row_get(row, run->plan.settings.metrics.train ? &fli_metric_train_loss : &fli_metric_test_loss);
+    return fli_row_get(row, run->plan.settings->metrics.train ? &fli_metric_train_loss : &fli_metric_test_loss);
 }
 
 static fl_status diverged(fl_run *run, double loss, double start)
 {
     const fl_method *a = run->plan.setup.algo;
-    const char *which = run->plan.settings.metrics.train ? "training" : "test";
+    const char *which = run->plan.settings->metrics.train ? "training" : "test";
     if (!isfinite(loss) && !run->round)
         return fli_fail(run->ctx, FL_EDIVERGED,
                         "round 0: the %s loss of the start model is not finite, before anything was trained", which);
@@ -362,19 +362,19 @@ static fl_status diverged(fl_run *run, double loss, double start)
                     "round %zu: the %s loss is %.4g, which is %.3g times the %.4g it began with; %s diverges, try %s "
                     "(stop.diverged is %g)",
                     run->round, which, loss, loss / start, start, a->name, fli_algo_remedy(a),
-                    run->plan.settings.stop.diverged);
+                    run->plan.settings->stop.diverged);
 }
 
 /* Warns once when the loss is FAR times its start, and fails with FL_EDIVERGED beyond stop.diverged. A loss of 0 at the
  * start gives no measure: then only numbers that are not finite end the run. */
 static fl_status check_loss(fl_run *run)
 {
-    double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
+    double most = run->plan.settings->stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows.at[0]);
     if (!fli_measure_heard(run->measure)) return FL_OK;
     if (run->plan.setup.regularizer && run->rows.count > 1) /* where it begins a constraint may not hold yet */
         start = fmax(start, watched_loss(run, &run->rows.at[1]));
-    int measured = run->plan.settings.metrics.train || (run->rows.count > 1 && !isnan(start));
+    int measured = run->plan.settings->metrics.train || (run->rows.count > 1 && !isnan(start));
     if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
     if (!(start > 0)) return FL_OK;
     if (most > 0 && loss > most * start) return diverged(run, loss, start);
@@ -436,7 +436,7 @@ static fl_status potential_falls(const fli_plan *p, int *falls)
 /* Before the first measurement: does theory promise that the potential never rises? */
 static fl_status potential_begin(fl_run *run)
 {
-    int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
+    int falls = 0, all = (size_t)run->plan.settings->metrics.max_clients >= run->plan.fed->clients;
     if (run->plan.setup.remote_queue)
         return FL_OK; /* constants are measured on samples, and those are at the clients */
     if (!run->plan.setup.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
@@ -450,7 +450,7 @@ static double rounding(const fl_run *run, double scale)
 {
     static const double digits[] = {
         [FLI_PRECISION_F32] = 2e-5, [FLI_PRECISION_F64] = 1e-11, [FLI_PRECISION_TF32] = 5e-3};
-    return digits[run->plan.settings.top.precision] * scale;
+    return digits[run->plan.settings->top.precision] * scale;
 }
 
 /* Holds a new row against the one before it, if any. */
@@ -501,7 +501,7 @@ static fl_status gap_begin(fl_run *run)
 /* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
 static double waited(const fl_run *run)
 {
-    int real = run->async && run->plan.settings.top.clock == FLI_CLOCK_REAL;
+    int real = run->async && run->plan.settings->top.clock == FLI_CLOCK_REAL;
     return real ? fli_async_idle(run->async) : run->plan.timed_ranks.seconds;
 }
 
@@ -576,7 +576,7 @@ static void idle_report(const fl_run *run)
 /* Whether what targets are about is as good as this. */
 static int reaches(const fl_run *run, double target)
 {
-    const fli_metric *goal = fli_metric_goal(&run->plan.settings.metrics);
+    const fli_metric *goal = fli_metric_goal(&run->plan.settings->metrics);
     return fli_metric_reaches(goal, fli_row_get(&run->now, goal), target);
 }
 
@@ -595,7 +595,7 @@ static size_t rows_before(fl_run *run)
 
 static fl_status measure(fl_run *run)
 {
-    const fl_reals *targets = &run->plan.settings.metrics.targets;
+    const fl_reals *targets = &run->plan.settings->metrics.targets;
     size_t kept = rows_before(run);
     const void *x = fli_server_state_vectors(fli_exec_server_state(run->exec))[0];
     run->counts.round = (double)run->round;
@@ -619,18 +619,18 @@ static fl_status measure(fl_run *run)
 /* Rules that can be judged after any round. */
 static fl_stop stop_now(const fl_run *run, int asked)
 {
-    const fli_stop_settings *stop = &run->plan.settings.stop;
+    const fli_stop_settings *stop = &run->plan.settings->stop;
     if (asked) return FL_STOP_ASKED;
     if (stop->seconds > 0 && run->counts.seconds >= stop->seconds) return FL_STOP_TIME;
     if (stop->simulated > 0 && run->counts.simulated_seconds >= stop->simulated) return FL_STOP_TIME;
-    if (run->round >= (size_t)run->plan.settings.top.rounds) return FL_STOP_ROUNDS;
+    if (run->round >= (size_t)run->plan.settings->top.rounds) return FL_STOP_ROUNDS;
     return FL_STOP_NONE;
 }
 
 /* Rules that need fresh metrics. */
 static fl_stop stop_measured(const fl_run *run)
 {
-    const fli_stop_settings *stop = &run->plan.settings.stop;
+    const fli_stop_settings *stop = &run->plan.settings->stop;
     if (stop->target > 0 && reaches(run, stop->target)) return FL_STOP_TARGET;
     double gradient2 = fli_row_get(&run->now, &fli_metric_gradient2);
     if (stop->gradient2 > 0 && fli_metric_reaches(&fli_metric_gradient2, gradient2, stop->gradient2))
@@ -690,7 +690,7 @@ static fl_status agree_on_stop(fl_run *run)
 static int is_due(const fl_run *run)
 {
     return run->plan.setup.remote_queue ||
-           (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
+           (run->round && run->round % (size_t)run->plan.settings->top.checkpoint_every == 0);
 }
 
 /* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
@@ -698,7 +698,7 @@ static int is_due(const fl_run *run)
  * to. */
 static fl_status write_if_due(fl_run *run, int asked)
 {
-    const fli_top_settings *top = &run->plan.settings.top;
+    const fli_top_settings *top = &run->plan.settings->top;
     int never = !top->checkpoint_every || run->checkpoints.round == run->round;
     if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
     fl_status s = fl_run_checkpoint(run);
@@ -712,7 +712,7 @@ static fl_status write_if_due(fl_run *run, int asked)
  * requested. */
 static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
 {
-    size_t every = (size_t)run->plan.settings.metrics.every;
+    size_t every = (size_t)run->plan.settings->metrics.every;
     fl_status s = agree_on_stop(run);
     if (s) return s;
     int before = run->stop.agreed;
@@ -736,7 +736,7 @@ static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void
 /* The end of a run, once. */
 static fl_status finish(fl_run *run)
 {
-    size_t every = (size_t)run->plan.settings.metrics.every;
+    size_t every = (size_t)run->plan.settings->metrics.every;
     report_missed(run);
     potential_report(run);
     fl_status s = report_state(run);
@@ -758,7 +758,7 @@ static fl_status complete_round(fl_run *run, fl_observer_fn *observer, void *arg
 /* What comes before the first round, and after a checkpoint. */
 static fl_status begin_run(fl_run *run, fl_observer_fn *observer, void *arg)
 {
-    fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
+    fl_status s = run->plan.settings->top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
     if (s || run->started) return s;
     run->started = 1;
     if (!run->warm_up_done && fli_exec_warms_up(run->exec)) {

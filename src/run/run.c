@@ -29,20 +29,20 @@ static fl_status limit_client_state(const fl_run *run, const fli_device_spec *d,
 static fl_status open_device(fl_run *run, fli_exec_spec *spec)
 {
     const fli_plan *p = &run->plan;
-    fli_device_spec d = {.tf32 = p->settings.top.precision == FLI_PRECISION_TF32,
+    fli_device_spec d = {.tf32 = p->settings->top.precision == FLI_PRECISION_TF32,
                          .model = p->model,
                          .fed = p->fed,
                          .sgd = spec->setup->sgd,
                          .memory = p->bytes_on_device};
-    if (!fli_settings_on_device(&p->settings)) return FL_OK;
+    if (!fli_settings_on_device(p->settings)) return FL_OK;
     if (p->setup.remote_queue)
         return fli_fail(
             run->ctx, FL_ECONFIG,
             "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
-            p->settings.top.device);
-    fl_status s = fli_device_find(run->ctx, p->settings.top.device, &d.backend, &d.which);
+            p->settings->top.device);
+    fl_status s = fli_device_find(run->ctx, p->settings->top.device, &d.backend, &d.which);
     if (!s && fli_ranked(&p->ranks))
-        d.which = fli_device_of_rank(p->settings.top.device, d.backend, d.which, p->ranks.local);
+        d.which = fli_device_of_rank(p->settings->top.device, d.backend, d.which, p->ranks.local);
     if (!s) s = fli_device_new(run->ctx, &d, &run->device);
     if (!s) s = limit_client_state(run, &d, spec);
     if (s) return s;
@@ -86,10 +86,10 @@ void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH])
 
 /* ---- what it is, and how far ---------------------------------------------------------------------------- */
 
-const char *fl_run_name(const fl_run *run) { return run->plan.settings.top.name; }
-const char *fl_run_output(const fl_run *run) { return run->plan.settings.top.output; }
+const char *fl_run_name(const fl_run *run) { return run->plan.settings->top.name; }
+const char *fl_run_output(const fl_run *run) { return run->plan.settings->top.output; }
 const char *fl_run_algorithm(const fl_run *run) { return run->plan.setup.algo->name; }
-size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.rounds; }
+size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings->top.rounds; }
 size_t fl_run_round(const fl_run *run) { return run->round; }
 int fl_run_checkpointed(const fl_run *run) { return run->checkpoints.newest && run->checkpoints.round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
@@ -113,7 +113,7 @@ size_t fl_run_rows(const fl_run *run, const fl_row **rows)
 
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
 {
-    const fl_reals *targets = &run->plan.settings.metrics.targets;
+    const fl_reals *targets = &run->plan.settings->metrics.targets;
     if (k >= targets->n) return 0;
     *accuracy = targets->v[k];
     *round = run->target_round[k];
@@ -204,13 +204,13 @@ int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out)
 static fl_status set_up(fl_run *run)
 {
     const fli_plan *p = &run->plan;
-    size_t targets = p->settings.metrics.targets.n;
+    size_t targets = p->settings->metrics.targets.n;
     fli_exec_spec spec = p->exec;
     fl_status status = fli_ranks_agree(run->ctx, &p->ranks, open_device(run, &spec));
     fli_run_computed_with(run, run->kernels);
     if (!status) status = fli_run_same_kernels(run->ctx, &p->ranks, run->kernels);
     if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
-    if (!status) status = fli_measure_new(run->ctx, run->exec, &p->settings.metrics, &p->ask_params, &run->measure);
+    if (!status) status = fli_measure_new(run->ctx, run->exec, &p->settings->metrics, &p->ask_params, &run->measure);
     if (status) return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
     if (!run->target_round) return FL_ENOMEM;

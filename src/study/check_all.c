@@ -92,7 +92,7 @@ static fli_node *node_of(fli_node *root, size_t m)
 static fl_status fix_trial(job *j, const fli_trial *t, fl_config *fixed)
 {
     fli_changes *changes = &j->changes[t->method];
-    fli_node *node = node_of(fixed->root, t->method);
+    fli_node *node = node_of(fli_config_change(fixed), t->method);
     fli_check first;
     fl_status s = check_trial(j, t, &first);
     fli_log_quiet(j->ctx, 1); /* all has been said by now */
@@ -129,7 +129,7 @@ static fl_status write_experiment(job *j, fl_config *fixed, fli_text *out)
     fli_remark *remarks = fli_alloc(j->ctx, methods * FLI_CHANGES_MAX, sizeof *remarks);
     fl_status s = remarks ? FL_OK : FL_ENOMEM;
     for (size_t m = 0; m < methods && !s; m++) {
-        s = fli_changes_remark(&j->changes[m], node_of(fixed->root, m), remarks + count);
+        s = fli_changes_remark(&j->changes[m], node_of(fli_config_change(fixed), m), remarks + count);
         count += j->changes[m].count;
     }
     if (!s) {
@@ -166,7 +166,7 @@ static fl_status check_written(job *j, const fli_text *written)
     if (!cfg) return FL_ENOMEM;
     fl_status s = fli_yaml_parse(j->ctx, &cfg->arena, "the fixed experiment", fli_text_get(written), written->n, &root);
     if (!s) s = fli_config_merge(cfg, root);
-    cfg->memory = j->experiment.memory;
+    cfg->memory = j->experiment.file->memory;
     if (!s) s = fli_experiment_init(cfg, &j->options, &x);
     for (size_t i = 0; i < x.count && !s; i++)
         if (of_first_seed(&x, &x.trials[i])) s = report_trial(j, &x, &x.trials[i]);

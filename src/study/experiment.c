@@ -66,15 +66,6 @@ static const char *meant_key(const fli_experiment *x, const char *key, char out[
     return fli_meant(near ? full : NULL, out);
 }
 
-static void take_away(fli_node *map, const char *key)
-{
-    for (fli_node **at = &map->first; *at; at = &(*at)->next)
-        if (!strcmp((*at)->key, key)) {
-            *at = (*at)->next;
-            return;
-        }
-}
-
 /* {algorithm: {key: value}} */
 static fl_status give(fl_config *cfg, const fli_node *key)
 {
@@ -100,11 +91,11 @@ static fl_status apply_method_keys(const fli_node *common, fl_config *cfg)
     const fli_node *section = fli_node_find(common, "algorithm");
     fl_status s = FL_OK;
     for (const fli_node *n = first_key(common); n && !s; n = shared_key(section, n->next)) {
-        fli_node *own = fli_node_find(cfg->root, "algorithm");
+        fli_node *own = fli_node_find(fli_config_change(cfg), "algorithm");
         const fli_node *there = own ? fli_node_find(own, n->key) : NULL;
         int has = has_key(cfg, n->key);
         if (has && !there) s = give(cfg, n);
-        if (!has && there && same_place(there, n)) take_away(own, n->key); /* its own mistakes are errors */
+        if (!has && there && same_place(there, n)) fli_node_take(own, n->key); /* its own mistakes are errors */
     }
     return s;
 }
@@ -575,42 +566,30 @@ static fl_status read_methods(fli_experiment *x, const fli_node *root)
 
 /* ---- trials -------------------------------------------------------------------------------------------- */
 
-/* A text value under a key of the tree, whatever characters it has. */
-static fl_status put_text(fl_config *cfg, const char *key, const char *text)
-{
-    fli_node *n = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, key, text);
-    if (!n) return FL_ENOMEM;
-    fli_node_put(cfg->root, n);
-    return FL_OK;
-}
-
 void fli_collect(void *arg, const char *text) { fli_text_add(arg, text); }
 
 /* Resolves the configuration and cuts out what the data depend on: seed, data and partition. */
 static fl_status resolve(fli_experiment *x, fli_trial *t)
 {
     fli_text all, key;
-    fli_arena scratch;
-    fli_settings settings;
-    fli_arena_init(&scratch, x->ctx);
+    fl_status s = fli_config_hold(t->cfg, &t->bound);
+    if (s) return s;
+    t->settings = &t->bound->settings;
     fli_text_init(&all, x->ctx);
     fli_text_init(&key, x->ctx);
-    fl_status s = fl_config_print(t->cfg, fli_collect, &all);
-    if (!s) s = fli_settings_bind(x->ctx, &scratch, t->cfg->root, &settings);
-    if (!s) s = fli_text_ok(&all);
-    if (!s) {
+    fli_settings_print(&all, t->settings);
+    if (!(s = fli_text_ok(&all))) {
         const char *from = strstr(fli_text_get(&all), "\ndata:\n"), *to = strstr(fli_text_get(&all), "\nmodel:\n");
-        fli_text_addf(&key, "seed %llu, precision %d", (unsigned long long)t->seed, settings.top.precision);
+        fli_text_addf(&key, "seed %llu, precision %d", (unsigned long long)t->seed, t->settings->top.precision);
         if (from && to) fli_text_addn(&key, from, (size_t)(to - from));
         t->config = fli_arena_strdup(&x->arena, fli_text_get(&all));
         t->data_key = fli_arena_strdup(&x->arena, fli_text_get(&key));
-        t->rounds = (size_t)settings.top.rounds;
+        t->rounds = (size_t)t->settings->top.rounds;
         s = fli_text_ok(&key);
         if (!s && (!t->config || !t->data_key)) s = FL_ENOMEM;
     }
     fli_text_fini(&all);
     fli_text_fini(&key);
-    fli_arena_fini(&scratch);
     return s;
 }
 
@@ -633,11 +612,11 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
     t->cfg->compared = 1;
-    t->cfg->memory = x->memory;
+    t->cfg->memory = x->file->memory;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
         (s = apply_variant(x, m, t)) || (m->node && (s = apply_method_keys(common, t->cfg))) ||
-        (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
-        (s = put_text(t->cfg, "seed", seed)) || (s = put_text(t->cfg, "output", t->folder)))
+        (s = make_folder_name(x, m, t)) || (s = fli_config_put(t->cfg, "name", m->label)) ||
+        (s = fli_config_put(t->cfg, "seed", seed)) || (s = fli_config_put(t->cfg, "output", t->folder)))
         return s;
     return resolve(x, t);
 }
@@ -791,15 +770,18 @@ static const char *data_folder(const char *given)
     return data && *data ? data : NULL;
 }
 
-fl_status fli_experiment_data(const fl_config *cfg, const char *data, fli_arena *a, fli_node **out)
+fl_status fli_experiment_data(const fl_config *cfg, const char *data, fl_config **out)
 {
-    fli_node *root = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     data = data_folder(data);
-    fl_status s = root ? fli_yaml_merge(cfg->ctx, a, root, cfg->root) : FL_ENOMEM;
-    if (!s) s = check_needs(cfg->ctx, fli_node_find(root, "needs"), data);
+    fl_status s = check_needs(cfg->ctx, fli_node_find(cfg->root, "needs"), data);
     if (s) return s;
-    if (!(*out = fli_data_keys(a, root))) return FL_ENOMEM;
-    return fill_in(a, *out, data);
+    if (!(*out = fl_config_copy(cfg))) return FL_ENOMEM;
+    (*out)->ranks = cfg->ranks;
+    fli_arena *a = &(*out)->arena;
+    fli_node *keys = fli_data_keys(a, fli_config_change(*out));
+    if (!keys) return FL_ENOMEM;
+    (*out)->root = keys;
+    return fill_in(a, keys, data);
 }
 
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x)
@@ -809,13 +791,12 @@ fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_exp
     fl_status s;
     memset(x, 0, sizeof *x);
     x->ctx = cfg->ctx;
-    x->memory = cfg->memory;
     fli_arena_init(&x->arena, cfg->ctx);
-    root = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
+    x->file = fl_config_copy(cfg);
     common = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
     own = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
-    if (!root || !common || !own) return FL_ENOMEM;
-    if ((s = fli_yaml_merge(x->ctx, &x->arena, root, cfg->root))) return s;
+    if (!x->file || !common || !own) return FL_ENOMEM;
+    root = fli_config_change(x->file);
     if (o->quick && (s = fli_experiment_apply_quick(&x->arena, root))) return s;
     if ((s = check_needs(x->ctx, fli_node_find(root, "needs"), data)) || (s = fill_in(&x->arena, root, data)) ||
         (s = split(x, root, common, own)) || (s = read_own(x, root, common, own, o)) || (s = read_methods(x, root)))
@@ -825,6 +806,10 @@ fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_exp
 
 void fli_experiment_fini(fli_experiment *x)
 {
-    for (size_t i = 0; i < x->count && x->trials; i++) fl_config_free(x->trials[i].cfg);
+    for (size_t i = 0; i < x->count && x->trials; i++) {
+        fl_config_free(x->trials[i].cfg);
+        fli_bound_release(x->trials[i].bound);
+    }
+    fl_config_free(x->file);
     fli_arena_fini(&x->arena);
 }

@@ -38,7 +38,8 @@ typedef struct {
     const char *config;       /* resolved, as it will stand beside the result */
     const char *data_key;     /* what its data depend on: runs with equal keys share them */
     size_t rounds;
-    const fli_settings *settings; /* bound; NULL: as cfg has them, to be bound where they are needed */
+    fli_bound *bound; /* NULL: the settings belong to a run */
+    const fli_settings *settings;
 } fli_trial;
 
 typedef struct {
@@ -51,17 +52,17 @@ typedef struct {
     uint64_t first_seed;
     fli_trial *trials; /* seed by seed, within a seed method by method */
     size_t count;
+    fl_config *file;              /* a copy: nodes are in it, and the names of files that trials speak of */
     const fli_node *paper, *tune; /* NULL: none */
-    fli_memory memory;            /* of the configuration */
 } fli_experiment;
 
 /* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only
  * read. */
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
-/* What the data of all runs depend on, as a tree for fli_settings_bind, with what `needs` names looked for. `data` is
- * what ${data} stands for; NULL: the environment's FEDLOOM_DATA. */
-fl_status fli_experiment_data(const fl_config *cfg, const char *data, fli_arena *a, fli_node **out);
+/* What the data of all runs depend on, as a configuration, with what `needs` names looked for. `data` is what ${data}
+ * stands for; NULL: the environment's FEDLOOM_DATA. *out is to be freed, also after a failure. */
+fl_status fli_experiment_data(const fl_config *cfg, const char *data, fl_config **out);
 /* What a caller says, of this version or another; zeros if it is NULL. */
 fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out);
 /* Lays the tree's `quick` part over the rest, if there is one. */

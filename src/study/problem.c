@@ -58,36 +58,29 @@ static void add_data(card *c, const fli_settings *settings)
 
 /* "dirichlet (alpha 0.2)": the first key of a kind, which is what it is about, and those that are not at their
  * defaults. */
-static void add_choice(fli_text *t, const fli_settings *settings, const char *section, const fli_choice *choice)
+static void add_choice(fli_text *t, const fli_choice *choice)
 {
-    fli_text keys;
-    size_t some = 0, at = 0;
-    fli_text_init(&keys, t->ctx);
-    fli_settings_print_kind(&keys, choice);
+    size_t some = 0;
     fli_text_add(t, choice->item.name);
-    for (const char *line = fli_text_get(&keys); *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        char name[128];
-        size_t n = strcspn(line, "\n"), key = strcspn(line, ":");
-        if (key + 2 > n) continue;
-        fli_snprintf(name, sizeof name, "%s.%.*s", section, (int)key, line);
-        const char *fallback = fli_settings_default(settings, name), *value = line + key + 2;
-        size_t length = n - key - 2;
-        int zero = length == 1 && *value == '0'; /* such a key says that another one counts */
-        if ((at++ || zero) && fallback && strlen(fallback) == length && !strncmp(value, fallback, length)) continue;
-        fli_text_add(t, some++ ? ", " : " (");
-        fli_text_addn(t, line, key);
-        fli_text_addn(t, line + key + 1, length + 1);
+    for (const fl_key *row = choice->item.keys; row && row->name; row++) {
+        fli_text value;
+        fli_text_init(&value, t->ctx);
+        fli_key_print_value(&value, row, choice->params);
+        const char *now = fli_text_get(&value);
+        int counts = row == choice->item.keys && strcmp(now, "0"); /* 0 says that another one counts */
+        if (counts || !row->def || strcmp(row->def, now))
+            fli_text_addf(t, "%s%s %s", some++ ? ", " : " (", row->name, now);
+        t->failed |= value.failed;
+        fli_text_fini(&value);
     }
     if (some) fli_text_add(t, ")");
-    t->failed |= keys.failed;
-    fli_text_fini(&keys);
 }
 
 static void add_heterogeneity(card *c, const fli_settings *settings)
 {
     const fli_histogram *h = c->r->histogram;
     fli_text *t = &c->text;
-    add_choice(t, settings, "partition", &settings->partitioner);
+    add_choice(t, &settings->partitioner);
     if (isfinite(h->distance)) {
         fli_text_addf(
             t, "; a client's mix of labels is %.2f from that of all on average (0: the same, 1: nothing in common",
@@ -106,7 +99,7 @@ typedef void line_fn(card *c, const fli_settings *settings);
 
 static void model_line(card *c, const fli_settings *settings)
 {
-    add_choice(&c->text, settings, "model", &settings->objective);
+    add_choice(&c->text, &settings->objective);
     if (settings->model.weight_decay > 0) fli_text_addf(&c->text, ", weight decay %g", settings->model.weight_decay);
 }
 
@@ -122,10 +115,7 @@ static void parameters_too(card *c)
     if (found) fli_text_addf(&c->text, "; %zu parameters", found);
 }
 
-static void cohort_line(card *c, const fli_settings *settings)
-{
-    add_choice(&c->text, settings, "participation", &settings->sampler);
-}
+static void cohort_line(card *c, const fli_settings *settings) { add_choice(&c->text, &settings->sampler); }
 
 /* How many took part in the last round that was measured: it may be fewer than the settings want. */
 static void numbers_too(card *c)
@@ -165,12 +155,12 @@ typedef struct {
 } part;
 
 /* The line of the first trial, if it is that of all settings of the first seed. */
-static fl_status add_common(card *c, const part *p, const fli_settings *const *settings)
+static fl_status add_common(card *c, const part *p)
 {
     char *first = NULL;
     int same = 1;
     for (size_t i = 0; i < fli_results_stride(c->r) && same; i++) {
-        p->line(c, settings[i]);
+        p->line(c, c->r->trials[i].settings);
         if (!first && !(first = fli_strdup(c->r->ctx, fli_text_get(&c->text)))) return FL_ENOMEM;
         same = !strcmp(first, fli_text_get(&c->text));
         c->text.n = 0;
@@ -216,34 +206,16 @@ static void add_origin(card *c)
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
 
-/* The settings of every row of the table, bound. */
-static fl_status bind_all(const fli_results *r, fli_arena *a, const fli_settings ***out)
-{
-    fl_status status = FL_OK;
-    size_t n = fli_results_stride(r);
-    const fli_settings **all = fli_arena_alloc(a, n, sizeof *all);
-    if (!all) return FL_ENOMEM;
-    for (size_t i = 0; i < n && !status; i++) {
-        const fli_trial *t = &r->trials[i];
-        fli_settings *mine = t->settings || !t->cfg ? NULL : fli_arena_alloc(a, 1, sizeof *mine);
-        if (!t->settings && t->cfg && !mine) return FL_ENOMEM;
-        if (mine) status = fli_settings_bind(r->ctx, a, t->cfg->root, mine);
-        all[i] = mine ? mine : t->settings;
-    }
-    *out = all;
-    return status;
-}
-
-static fl_status fill(card *c, const fli_settings *const *settings)
+static fl_status fill(card *c)
 {
     static const part common[] = {
         {"model", model_line, parameters_too}, {"cohort", cohort_line, numbers_too}, {"local work", work_line, NULL}};
     fl_status status = FL_OK;
     if (c->r->histogram->all_clients) {
-        add_data(c, settings[0]);
-        add_heterogeneity(c, settings[0]);
+        add_data(c, c->r->trials->settings);
+        add_heterogeneity(c, c->r->trials->settings);
     }
-    for (size_t i = 0; i < sizeof common / sizeof *common && !status; i++) status = add_common(c, &common[i], settings);
+    for (size_t i = 0; i < sizeof common / sizeof *common && !status; i++) status = add_common(c, &common[i]);
     add_origin(c);
     return status ? status : c->failed ? FL_ENOMEM : FL_OK;
 }
@@ -251,12 +223,10 @@ static fl_status fill(card *c, const fli_settings *const *settings)
 fl_status fli_problem_facts(const fli_results *r, fli_arena *a, fli_report *out)
 {
     card c = {.r = r, .arena = a, .facts = fli_arena_alloc(a, FACTS_MAX, sizeof *c.facts)};
-    const fli_settings **settings = NULL;
     if (!c.facts) return FL_ENOMEM;
-    fl_status status = r->count ? bind_all(r, a, &settings) : FL_OK;
-    if (status || !settings || !settings[0]) return status;
+    if (!r->count || !r->trials->settings) return FL_OK;
     fli_text_init(&c.text, r->ctx);
-    status = fill(&c, settings);
+    fl_status status = fill(&c);
     fli_text_fini(&c.text);
     out->facts = c.facts;
     out->fact_count = c.n;

@@ -16,7 +16,7 @@ static fl_status describe_run(fl_ctx *ctx, fli_arena *a, const char *label, cons
     fli_text_init(&config, ctx);
     fli_settings_print(&config, settings);
     *m = (fli_method){.label = fli_arena_strdup(a, label), .settings = 1};
-    *t = (fli_trial){.seed = (uint64_t)settings->top.seed, .setting_text = "", .settings = settings};
+    *t = (fli_trial){.seed = (uint64_t)settings->top.seed, .setting_text = "", .bound = t->bound, .settings = settings};
     t->config = fli_arena_strdup(a, fli_text_get(&config));
     int failed = config.failed || !m->label || !t->config;
     fli_text_fini(&config);
@@ -51,10 +51,10 @@ static fl_status take_claims(const fl_run *run, fli_arena *a, fli_histogram *h)
 
 static fl_status make_page(const fl_run *run, const char *command, fli_arena *a, fli_histogram *h, fli_text *t)
 {
-    const fli_settings *settings = &run->plan.settings;
+    const fli_settings *settings = run->plan.settings;
     char stopped[80];
     fli_method method;
-    fli_trial trial;
+    fli_trial trial = {0};
     fli_outcome outcome = {.state = FLI_TRIAL_DONE,
                            .rows = run->rows.at,
                            .count = run->rows.count,
@@ -109,7 +109,7 @@ static fl_status write_events(fl_run *run, const char *folder)
 {
     const fl_row *rows;
     size_t n = fl_run_rows(run, &rows);
-    fli_curve curve = {(uint64_t)run->plan.settings.top.seed, rows, n};
+    fli_curve curve = {(uint64_t)run->plan.settings->top.seed, rows, n};
     return fli_events_write(run->ctx, folder, &curve);
 }
 
@@ -131,13 +131,12 @@ struct fl_curves {
     fli_trial *trials;
 };
 
-static fl_status read_config(fl_curves *c, const char *folder, fli_settings *out)
+static fl_status read_config(fl_ctx *ctx, const char *folder, fli_bound **out)
 {
-    fl_ctx *ctx = c->results.ctx;
     fl_config *cfg = fl_config_new(ctx);
     char *path = fli_strf(ctx, "%s/config.yaml", folder);
     fl_status status = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
-    if (!status) status = fli_settings_bind(ctx, &c->arena, cfg->root, out);
+    if (!status) status = fli_config_hold(cfg, out);
     fli_free(path);
     fl_config_free(cfg);
     return status;
@@ -146,16 +145,17 @@ static fl_status read_config(fl_curves *c, const char *folder, fli_settings *out
 static fl_status read_folder(fl_curves *c, size_t i, const char *folder)
 {
     fl_ctx *ctx = c->results.ctx;
-    fli_settings *settings = fli_arena_alloc(&c->arena, 1, sizeof *settings);
+    fli_bound **bound = &c->trials[i].bound;
     fli_outcome *o = &c->results.outcomes[i];
     char *path = fli_strf(ctx, "%s/metrics.jsonl", folder);
-    fl_status status = settings && path ? FL_OK : FL_ENOMEM;
+    fl_status status = path ? FL_OK : FL_ENOMEM;
     if (!status && !fli_path_kind(path))
         status = fli_fail(ctx, FL_EIO, "%s: is not the result of a run: there is no metrics.jsonl in it", folder);
-    if (!status) status = read_config(c, folder, settings);
+    if (!status) status = read_config(ctx, folder, bound);
     if (!status) status = fli_rows_read(ctx, path, &o->rows, &o->count);
     fli_free(path);
     if (status) return status;
+    const fli_settings *settings = &(*bound)->settings;
     o->state = FLI_TRIAL_DONE;
     if (i == 0) {
         c->results.goal = fli_metric_goal(&settings->metrics);
@@ -202,7 +202,10 @@ fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, 
 void fl_curves_free(fl_curves *c)
 {
     if (!c) return;
-    for (size_t i = 0; i < c->results.count; i++) fli_free(c->results.outcomes[i].rows);
+    for (size_t i = 0; i < c->results.count; i++) {
+        fli_free(c->results.outcomes[i].rows);
+        fli_bound_release(c->trials[i].bound);
+    }
     fli_arena_fini(&c->arena);
     fli_free(c);
 }

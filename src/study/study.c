@@ -169,15 +169,9 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
  * at. */
 static fl_status look_at_result(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_existing_result *out)
 {
-    fli_arena scratch;
-    fli_settings settings;
     fli_digest data;
-    fli_arena_init(&scratch, s->ctx);
-    fl_status status = fli_settings_bind(s->ctx, &scratch, t->cfg->root, &settings);
-    if (!status && samples) status = fli_plan_digest(s->ctx, &settings, samples, &data);
-    if (!status) status = fli_existing_result_find(s->ctx, t->folder, &settings, samples ? &data : NULL, out);
-    fli_arena_fini(&scratch);
-    return status;
+    fl_status status = samples ? fli_plan_digest(s->ctx, t->settings, samples, &data) : FL_OK;
+    return status ? status : fli_existing_result_find(s->ctx, t->folder, t->settings, samples ? &data : NULL, out);
 }
 
 /* The trial must be run. */
@@ -409,16 +403,6 @@ static fl_status share_data(fl_study *s)
     return FL_OK;
 }
 
-static fl_status read_goal(fl_study *s)
-{
-    fli_settings *settings = fli_arena_alloc(&s->x.arena, 1, sizeof *settings);
-    if (!settings) return FL_ENOMEM;
-    fl_status status = fli_settings_bind(s->ctx, &s->x.arena, s->x.trials[0].cfg->root, settings);
-    s->goal = status ? NULL : fli_metric_goal(&settings->metrics);
-    s->targets = &settings->metrics.targets;
-    return status;
-}
-
 static fl_status keep_texts(fl_study *s, const fl_study_options *o)
 {
     if (o->tensorboard) s->options.tensorboard = fli_arena_strdup(&s->x.arena, o->tensorboard);
@@ -441,7 +425,9 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
     if ((status = fli_experiment_init(cfg, &o, &s->x))) goto failed;
     if ((status = keep_texts(s, &o))) goto failed;
     s->claim = (fli_output_claim){s->ctx, s->x.output, NULL};
-    if ((status = read_goal(s))) goto failed;
+    const fli_metrics_settings *metrics = &s->x.trials[0].settings->metrics;
+    s->goal = fli_metric_goal(metrics);
+    s->targets = &metrics->targets;
     s->outcomes = fli_alloc(s->ctx, s->x.count, sizeof *s->outcomes);
     if (!s->outcomes || share_data(s)) {
         status = FL_ENOMEM;

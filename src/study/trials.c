@@ -21,19 +21,6 @@ typedef struct {
     fl_status status; /* of keeping its metrics */
 } job;
 
-static fl_status copy_config(fl_ctx *ctx, const fl_config *from, fl_config **out)
-{
-    fl_config *c = fl_config_new(ctx);
-    if (!c) return FL_ENOMEM;
-    c->memory = from->memory;
-    fl_status status = fli_config_merge(c, from->root);
-    if (status)
-        fl_config_free(c);
-    else
-        *out = c;
-    return status;
-}
-
 /* Loads the data a trial needs, unless another trial did. */
 static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
 {
@@ -41,13 +28,14 @@ static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
     pthread_mutex_lock(&d->lock);
     if (!d->loaded) {
         fli_shared_unload(d);
-        status = (d->ctx = fl_ctx_new()) ? copy_config(d->ctx, cfg, &d->cfg) : FL_ENOMEM;
-        if (!status) {
+        d->cfg = (d->ctx = fl_ctx_new()) ? fli_config_copy(d->ctx, cfg) : NULL;
+        if (d->cfg) {
             fli_ctx_stop_with(d->ctx, s->ctx);
             status = d->status = fli_plan_data(d->cfg, NULL, &d->plan);
             d->plan.runs = s->jobs;
             d->loaded = 1; /* also after a failure: fli_plan_fini frees what there is */
-        }
+        } else
+            status = FL_ENOMEM;
         pthread_mutex_lock(&s->lock);
         if (!status && d == s->shared && !s->histogram.all_clients)
             status = fli_label_counts_take(d->ctx, d->plan.fed, &s->histogram);
@@ -176,9 +164,8 @@ static fl_status run_trial(job *j, fl_ctx *ctx)
     fl_study *s = j->s;
     const fli_trial *t = &s->x.trials[j->trial];
     fli_shared *d = &s->shared[s->outcomes[j->trial].data];
-    fl_config *cfg = NULL;
-    fl_status status = copy_config(ctx, t->cfg, &cfg);
-    if (!status) status = set_threads(s, cfg);
+    fl_config *cfg = fli_config_copy(ctx, t->cfg);
+    fl_status status = cfg ? set_threads(s, cfg) : FL_ENOMEM;
     if (!status && (status = load_shared(s, d, cfg)))
         fli_fail(ctx, status, "%s", d->ctx && *fl_ctx_error(d->ctx) ? fl_ctx_error(d->ctx) : fl_status_text(status));
     if (!status) status = make_run(j, ctx, cfg, &d->plan);

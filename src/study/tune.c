@@ -387,7 +387,8 @@ static fli_node *points_of(const fli_comparison *c, fli_arena *a)
 /* Gives every method of the tree its points. */
 static fl_status put_points(fl_tune *t, fl_config *cfg)
 {
-    fli_node *methods = fli_node_find(cfg->root, "methods"), *at = methods ? methods->first : cfg->root;
+    fli_node *root = fli_config_change(cfg), *methods = fli_node_find(root, "methods");
+    fli_node *at = methods ? methods->first : root;
     for (size_t i = 0; i < t->x.method_count; i++, at = at->next) {
         fli_node *points = points_of(&t->comparisons[i], &cfg->arena);
         if (!points) return FL_ENOMEM;
@@ -405,13 +406,9 @@ static fl_status make_rung(fl_tune *t)
     char *folder = fli_strf(t->ctx, "%s/trials", t->output);
     fl_status s = cfg && folder ? FL_OK : FL_ENOMEM;
     fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->first_seed);
-    if (!s) {
-        fli_node *first = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, "seed", seed);
-        fli_node *light = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, "output_model", "false");
-        if (first) fli_node_put(cfg->root, first);
-        if (light) fli_node_put(cfg->root, light);
-        s = first && light ? put_points(t, cfg) : FL_ENOMEM;
-    }
+    if (!s) s = fli_config_put(cfg, "seed", seed);
+    if (!s) s = fli_config_put(cfg, "output_model", "false");
+    if (!s) s = put_points(t, cfg);
     o.seeds = t->seeds_at[t->rung];
     o.output = folder;
     if (!s) s = fl_study_new(cfg, &o, &t->study);
@@ -633,12 +630,9 @@ static fl_status copy_file(fl_tune *t, const fl_config *cfg)
 {
     if (!(t->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
     if (!t->options.quick) return FL_OK;
-    fl_status s = fli_experiment_apply_quick(&t->cfg->arena, t->cfg->root);
-    for (fli_node **at = &t->cfg->root->first; *at; at = &(*at)->next)
-        if (!strcmp((*at)->key, "quick")) {
-            *at = (*at)->next;
-            break;
-        }
+    fli_node *root = fli_config_change(t->cfg);
+    fl_status s = fli_experiment_apply_quick(&t->cfg->arena, root);
+    fli_node_take(root, "quick");
     return s;
 }
 

@@ -347,22 +347,6 @@ static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
 
 /* ---- the winners ---------------------------------------------------------------------------------------- */
 
-static fl_status put(fl_config *cfg, const char *key, const char *text)
-{
-    fli_node *n = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, key, text);
-    if (n) fli_node_put(cfg->root, n);
-    return n ? FL_OK : FL_ENOMEM;
-}
-
-static void take_away(fli_node *map, const char *key)
-{
-    for (fli_node **at = &map->first; *at; at = &(*at)->next)
-        if (!strcmp((*at)->key, key)) {
-            *at = (*at)->next;
-            return;
-        }
-}
-
 /* Lays a point over a map of settings. */
 static fl_status lay_over(fl_ctx *ctx, fli_arena *a, fli_node *map, const fli_node *point)
 {
@@ -381,7 +365,7 @@ static fl_status put_description(fl_tune *t, fl_config *cfg)
     fli_text_addf(&text, "%s%s", t->x.description, *t->x.description ? " " : "");
     add_story(&text, t);
     fl_status s = fli_text_ok(&text);
-    if (!s) s = put(cfg, "description", fli_text_get(&text));
+    if (!s) s = fli_config_put(cfg, "description", fli_text_get(&text));
     fli_text_fini(&text);
     return s;
 }
@@ -390,13 +374,14 @@ static fl_status put_description(fl_tune *t, fl_config *cfg)
 static fl_status put_winners(fl_tune *t, fl_config *cfg)
 {
     fl_status s = FL_OK;
-    fli_node *methods = fli_node_find(cfg->root, "methods"), **at = methods ? &methods->first : &cfg->root;
+    fli_node *root = fli_config_change(cfg), *methods = fli_node_find(root, "methods");
+    fli_node **at = methods ? &methods->first : &root;
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
         if (t->comparisons[i].all_diverged) { /* there are others, so this is a list */
             *at = (*at)->next;
             continue;
         }
-        take_away(*at, "tune");
+        fli_node_take(*at, "tune");
         s = lay_over(t->ctx, &cfg->arena, *at, fli_comparison_winner(&t->comparisons[i])->point);
         at = &(*at)->next;
     }
@@ -409,10 +394,10 @@ fl_status fl_tune_winners(fl_tune *t, fl_config **out)
     if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
     fl_config *cfg = fl_config_copy(t->cfg);
     if (!cfg) return FL_ENOMEM;
-    take_away(cfg->root, "tune");
+    fli_node_take(fli_config_change(cfg), "tune");
     fl_status s = put_winners(t, cfg);
     if (!s) s = put_description(t, cfg);
-    if (!s) s = put(cfg, "output", t->x.output);
+    if (!s) s = fli_config_put(cfg, "output", t->x.output);
     /* what was laid over still says where it came from in the tuning's memory; a copy has its own */
     if (!s && !(*out = fl_config_copy(cfg))) s = FL_ENOMEM;
     fl_config_free(cfg);
@@ -427,8 +412,8 @@ static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
     fl_status s = fl_tune_winners(t, &cfg);
     if (s) return s;
     char *name = fli_strf(t->ctx, "%s-tuned", t->x.name);
-    take_away(cfg->root, "output");
-    s = name ? put(cfg, "name", name) : FL_ENOMEM;
+    fli_node_take(fli_config_change(cfg), "output");
+    s = name ? fli_config_put(cfg, "name", name) : FL_ENOMEM;
     if (!s) fli_yaml_print(text, cfg->root, NULL, 0);
     fli_free(name);
     fl_config_free(cfg);
@@ -451,8 +436,8 @@ static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
     fli_text_addf(text, " over the seeds %llu to %llu\n", (unsigned long long)t->first_seed,
                   (unsigned long long)(t->first_seed + best->score.seeds - 1));
     fl_status s = fli_text_ok(text);
-    if (!s) s = lay_over(t->ctx, &cfg->arena, cfg->root, best->point);
-    if (!s) s = put(cfg, "output", "");
+    if (!s) s = lay_over(t->ctx, &cfg->arena, fli_config_change(cfg), best->point);
+    if (!s) s = fli_config_put(cfg, "output", "");
     if (!s) s = fl_config_print(cfg, fli_collect, text);
     fl_config_free(cfg);
     return s;

@@ -201,12 +201,8 @@ static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, c
 
 static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
 {
-    fli_settings *settings = fli_arena_alloc(&t->arena, 1, sizeof *settings);
-    if (!settings) return FL_ENOMEM;
-    fl_status s = fli_settings_bind(t->ctx, &t->arena, t->x.trials[c - t->comparisons].cfg->root, settings);
-    if (s) return s;
-    c->settings = settings;
-    for (const fl_tune_range *r = fli_algo_tune(settings->algorithm.item.desc); r->key; r++) room++;
+    c->settings = t->x.trials[c - t->comparisons].settings;
+    for (const fl_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) room++;
     c->ranges = fli_arena_alloc(&t->arena, room + 1, sizeof *c->ranges);
     if (!c->ranges) return FL_ENOMEM;
     add_defaults(c);

@@ -63,8 +63,8 @@ static void ask_of_blocks(fli_check *c)
 static void ask_of_cohorts(fli_check *c)
 {
     const fli_plan *p = &c->plan;
-    const fli_system_common *system = &p->settings.system;
-    const fli_admission *server = &p->settings.server;
+    const fli_system_common *system = &p->settings->system;
+    const fli_admission *server = &p->settings->server;
     if (system->deadline > 0)
         fl_assumption(&c->found, "p_i", "no client is late: p_i is the chance to be invited, not that to be in time");
     if (system->wait_for < 1)
@@ -90,7 +90,7 @@ static void ask_all(fli_check *c)
     if (theory->check_all) theory->check_all(c->plan.setup.params, &c->facts.all, &c->found);
     fli_algo_leave(c->plan.setup.algo);
     if (!c->found.count) return;
-    if (fli_settings_solver(&c->plan.settings))
+    if (fli_settings_solver(c->plan.settings))
         fl_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
     ask_of_decay(c);
     ask_of_blocks(c);
@@ -101,7 +101,7 @@ static void ask_all(fli_check *c)
 /* Methods choose local.lr for clients that all use it. */
 static void equal_factors(const fli_plan *p, fl_fixes *f)
 {
-    const fl_reals *factors = &p->settings.local.lr_factors;
+    const fl_reals *factors = &p->settings->local.lr_factors;
     const fli_fix *lr = NULL;
     int equal = 1;
     for (size_t i = 0; i < factors->n; i++) equal &= factors->v[i] == 1;
@@ -145,7 +145,7 @@ static void find_fixes(fli_check *c)
     if (p->model->decay_by == FLI_DECAY_BY_BATCH)
         fl_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
     if (is_beside_theory(p) && !p->model->latent->every) fl_fix_word(&all, "one block", "semi.labels", "none", NULL);
-    if (p->settings.system.wait_for < 1) fl_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
+    if (p->settings->system.wait_for < 1) fl_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
     for (size_t i = 0; i < all.count; i++)
         if (is_asked_for(c, &all.at[i])) keep_fix(&c->fixes, &all.at[i]);
     equal_factors(p, &c->fixes);
@@ -161,7 +161,7 @@ size_t fli_check_failing(const fli_check *c)
 /* No row changes the model, its start or its weight decay; of pseudo labels they may. */
 static int same_curvatures(const fli_plan *a, const fli_plan *b)
 {
-    const fli_semi *s = &a->settings.semi, *t = &b->settings.semi;
+    const fli_semi *s = &a->settings->semi, *t = &b->settings->semi;
     if (!a->model->latent || !b->model->latent) return a->model->latent == b->model->latent;
     return fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r;
 }
@@ -213,7 +213,7 @@ static double regularizer_at(const fli_plan *p, const at_start *s, double *x)
 {
     if (!p->setup.regularizer) return 0;
     p->model->space.ops->to_f64(p->model->space.n, s->x, x);
-    return p->setup.regularizer->value(p->settings.regularizer.params, p->model->space.n, x);
+    return p->setup.regularizer->value(p->settings->regularizer.params, p->model->space.n, x);
 }
 
 static fl_status add_all(fl_ctx *ctx, at_start *s, fl_start_values *out, double *slope2)
@@ -223,7 +223,7 @@ static fl_status add_all(fl_ctx *ctx, at_start *s, fl_start_values *out, double 
     if (p->start)
         fli_copy(&p->model->space, p->start, s->x);
     else
-        status = fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings.top.seed, s->x);
+        status = fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings->top.seed, s->x);
     *out = (fl_start_values){.client_slope2 = slope2};
     for (size_t i = 0; i < s->c->facts.measured && !status; i++)
         status = add_client(ctx, s, &s->c->facts.client[i], out, &slope2[i]);

@@ -46,7 +46,7 @@ static fl_status note(fli_changes *c, const fli_check *check, const fli_fix *f)
     if (c->count == FLI_CHANGES_MAX) return FL_OK;
     fli_change *new = &c->at[c->count++];
     *new =
-        (fli_change){.key = f->key, .was = value_of(c, &check->plan.settings, f->key), .because = reason(c, check, f)};
+        (fli_change){.key = f->key, .was = value_of(c, check->plan.settings, f->key), .because = reason(c, check, f)};
     return new->was &&new->because ? FL_OK : FL_ENOMEM;
 }
 
@@ -88,7 +88,7 @@ static fl_status renew(fli_changes *c, const fli_check *now, int *moved)
     for (size_t i = 0; i < c->count; i++) {
         fli_change *x = &c->at[i];
         const char *before = x->now ? x->now : x->was;
-        if (!(x->now = value_of(c, &now->plan.settings, x->key))) return FL_ENOMEM;
+        if (!(x->now = value_of(c, now->plan.settings, x->key))) return FL_ENOMEM;
         *moved |= strcmp(before, x->now) != 0;
     }
     return FL_OK;
@@ -239,19 +239,19 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
 static fl_status write_config(fl_config *cfg, fli_changes *c, fli_text *out)
 {
     fli_remark remarks[FLI_CHANGES_MAX];
-    fli_settings settings;
+    const fli_settings *settings;
     fli_node *root = NULL;
     fli_text all;
-    fl_status s = fli_settings_bind(cfg->ctx, &c->arena, cfg->root, &settings);
+    fl_status s = fli_config_settings(cfg, &settings);
     if (s) return s;
     fli_text_init(&all, cfg->ctx);
-    fli_settings_print(&all, &settings);
+    fli_settings_print(&all, settings);
     s = fli_text_ok(&all);
     if (!s) s = fli_yaml_parse(cfg->ctx, &c->arena, "the fixed configuration", fli_text_get(&all), all.n, &root);
     if (!s) s = fli_changes_remark(c, root, remarks);
     if (!s) {
         fli_text_addf(out, "# made by `fedloom check --fix`: %zu key%s changed for the theorem of %s\n", c->count,
-                      c->count == 1 ? "" : "s", settings.algorithm.item.name);
+                      c->count == 1 ? "" : "s", settings->algorithm.item.name);
         fli_yaml_print(out, root, remarks, c->count);
         s = fli_text_ok(out);
     }

@@ -39,7 +39,7 @@ static void print_work(fli_text *t, const fli_check *c)
     else {
         if (c->facts.worst.least_steps != c->facts.worst.steps) fli_text_addf(t, "%zu to ", c->facts.worst.least_steps);
         fli_text_addf(t, "%zu steps", c->facts.worst.steps);
-        if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
+        if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings->local.lr); /* else it has its own */
     }
     fli_text_addf(t, "; %s with probability %.4g at least\n\n",
                   p->setup.algo->traits & FL_METHOD_BYSTANDERS ? "a client is in the cohort" : "takes part",
@@ -135,7 +135,7 @@ static void advise(fli_text *t, const fli_check *c)
         fli_text_add(t, "no setting satisfies them while a client never takes part\n");
         return;
     }
-    if (fli_regularizer_weak_convexity(p->setup.regularizer, p->settings.regularizer.params) > 0) {
+    if (fli_regularizer_weak_convexity(p->setup.regularizer, p->settings->regularizer.params) > 0) {
         fli_text_addf(t, "no setting of the method satisfies them with regularizer %s, which is not convex\n",
                       p->setup.regularizer->name);
         return;

@@ -219,7 +219,7 @@ static load load_of(const fl_part *parts, const fl_method *a, const void *params
 static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
 {
     const fl_method *a = run->plan.setup.algo;
-    const void *params = run->plan.settings.algorithm.params;
+    const void *params = run->plan.settings->algorithm.params;
     fli_card card = fli_exec_card(run->exec, 0);
     size_t steps = (size_t)fli_ask_for(&run->plan.ask_params, &card, r, r, 0).steps, sum = 0;
     for (size_t phase = 0; phase < phases; phase++) {
@@ -247,7 +247,7 @@ static void bytes_of(fixture *f, const fl_method *a, const char *precision, size
     snprintf(text, sizeof text, "algorithm=%s;precision=%s;system=constant;participation=%s", a->name, precision,
              at_work == 9 ? "everyone" : "{kind: uniform, count: 4}");
     fl_run *run = run_of(f, text);
-    const void *params = run->plan.settings.algorithm.params;
+    const void *params = run->plan.settings->algorithm.params;
     size_t cohort = fli_algo_is_async(a) ? fli_algo_pace(a, params).buffer : at_work; /* uploads per server step */
     size_t phases = fli_algo_phases(a, params, 0);
     load up = load_of(a->up, a, params, phases), down = load_of(a->down, a, params, phases);

@@ -149,7 +149,7 @@ static void unkept(void **state)
         for (int honest = 0; honest < 2; honest++) {
             fli_exec *e = NULL;
             cheat.down = honest ? run->plan.setup.algo->down : down;
-            fli_setup setup = setup_of(run->plan.model, run->plan.fed, &cheat, run->plan.settings.algorithm.params);
+            fli_setup setup = setup_of(run->plan.model, run->plan.fed, &cheat, run->plan.settings->algorithm.params);
             fli_exec_spec spec = {
                 .setup = &setup, .threads = 1, .executor = bytes ? &fli_executor_loopback : &fli_executor_threads};
             assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e));

@@ -188,7 +188,7 @@ enum { RUNS = sizeof runs / sizeof *runs };
 
 static int is_wanted(const fl_run *run, const fli_metric *m)
 {
-    return !m->wanted || m->wanted(&run->plan.settings.metrics, run->plan.model);
+    return !m->wanted || m->wanted(&run->plan.settings->metrics, run->plan.model);
 }
 
 static void applies_somewhere(void **state)

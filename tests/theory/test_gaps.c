@@ -331,7 +331,7 @@ static void weights_of_work(void **state)
         fl_run *run = run_done(f, LEVELS, set);
         for (size_t i = 0; i < 5; i++) {
             size_t samples = fli_fed_size(run->plan.fed, i), epoch = (samples + 3) / 4;
-            double q = (double)fli_local_steps(&run->plan.settings.local.work, 5, 0, (uint32_t)i, 0), length = 0;
+            double q = (double)fli_local_steps(&run->plan.settings->local.work, 5, 0, (uint32_t)i, 0), length = 0;
             if (!cases[c].drawn) length = 1 + 0.5 * (q - 1);
             for (double e = 1; cases[c].drawn && e <= 3; e++) length += (1 + 0.5 * (e * (double)epoch - 1)) / 3;
             sum += w[i] = fli_server_state_weight(fli_exec_server_state(run->exec), i) * length;

@@ -74,7 +74,7 @@ static void is_repeatable(void **state)
             fl_run *run = run_done(f, LINREG, set);
             assert_int_equal(fl_run_model(run, x[k], 4), 4);
             fli_text_init(&text, f->ctx);
-            fli_settings_print_key(&text, &run->plan.settings, "algorithm.eta");
+            fli_settings_print_key(&text, run->plan.settings, "algorithm.eta");
             assert_string_equal(fli_text_get(&text), "auto");
             fli_text_fini(&text);
             fl_run_free(run);
@@ -86,7 +86,7 @@ static void is_repeatable(void **state)
     fl_run *run = run_new(f, LINREG, "algorithm=feddr"), *given;
     snprintf(set, sizeof set, "algorithm={kind: feddr, eta: %.17g}", eta_of(run));
     given = run_new(f, LINREG, set);
-    assert_true(eta_of(run) == eta_of(given) && given->plan.setup.params == given->plan.settings.algorithm.params);
+    assert_true(eta_of(run) == eta_of(given) && given->plan.setup.params == given->plan.settings->algorithm.params);
     fl_run_free(run);
     fl_run_free(given);
 }

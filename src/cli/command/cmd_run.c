@@ -217,9 +217,9 @@ static int keep(session *x, fl_config *cfg)
     return 1;
 }
 
-static void plan_run(session *x, const fl_config *base, const char *file, const char *algorithm)
+/* Takes the configuration; NULL: there is no memory for one. */
+static void plan_run(session *x, fl_config *cfg, const char *file, const char *algorithm)
 {
-    fl_config *cfg = fl_config_copy(base);
     int code = cfg ? configure(x, cfg, file, algorithm) : CLI_FAILED;
     if (!code) code = check_folder(x, cfg);
     if (!code) code = check_events(x, cfg);
@@ -240,9 +240,11 @@ static void plan_file(session *x, const char *file)
     int code = settings_load(x->ctx, file, &base);
     if (code && !x->code) x->code = code;
     if (code) return;
-    if (!x->req->algorithms || !*x->req->algorithms) plan_run(x, base, file, "");
-    for (size_t i = 0; x->req->algorithms && algorithm_at(x->req, i, name, sizeof name); i++)
-        plan_run(x, base, file, name);
+    if (!x->req->algorithms || !*x->req->algorithms) {
+        plan_run(x, base, file, "");
+        return;
+    }
+    for (size_t i = 0; algorithm_at(x->req, i, name, sizeof name); i++) plan_run(x, fl_config_copy(base), file, name);
     fl_config_free(base);
 }
 

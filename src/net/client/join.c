@@ -148,17 +148,11 @@ const fl_key fli_join_keys[] = {
     FLI_KEY_END,
 };
 
-/* Moves the child with that key from one map to the other. */
+/* Moves what has that key from one map to the other. */
 static void move(fli_node *from, const char *key, fli_node *to)
 {
-    for (fli_node **at = &from->first; *at; at = &(*at)->next)
-        if (!strcmp((*at)->key, key)) {
-            fli_node *n = *at;
-            *at = n->next;
-            n->next = NULL;
-            fli_node_append(to, n);
-            return;
-        }
+    fli_node *n = fli_node_take(from, key);
+    if (n) fli_node_append(to, n);
 }
 
 fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out)
@@ -170,8 +164,9 @@ fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out)
     fli_clear(cfg->ctx);
     fli_node *own = fli_node_new(a, FLI_NODE_MAP, NULL, NULL), *limits = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     if (!own || !limits) return FL_ENOMEM;
-    for (const fl_key *k = fli_join_keys; k->name; k++) move(cfg->root, k->name, own);
-    move(cfg->root, "limits", limits);
+    fli_node *root = fli_config_change(cfg);
+    for (const fl_key *k = fli_join_keys; k->name; k++) move(root, k->name, own);
+    move(root, "limits", limits);
     fl_status s = fli_bind(cfg->ctx, a, "", own, NULL, &table, 1);
     fl_status t = join_limits_bind(cfg->ctx, a, limits->first, &out->limits);
     return s ? s : t;

@@ -9,23 +9,15 @@
 
 /* ==== at the server =============================================================================================== */
 
-static void append(void *text, const char *more) { fli_text_add(text, more); }
-
-/* The value of a key in a configuration that was printed: "section:" at the start of a line, "  key: value" below it.
- * To be freed by fli_free; NULL: out of memory, "" where there is none. */
-static char *value_of(fl_ctx *ctx, const char *printed, const char *section, const char *key)
+/* The value of a key as YAML, to be freed by fli_free; NULL: out of memory, "" where there is no such key. */
+static char *value_of(fl_ctx *ctx, const fli_settings *s, const char *key)
 {
-    char head[64], start[64];
-    fli_snprintf(head, sizeof head, "\n%s:\n", section);
-    fli_snprintf(start, sizeof start, "\n%s%s: ", *section ? "  " : "", key);
-    const char *from = *section ? strstr(printed, head) : printed;
-    if (from && *section) from += strlen(head) - 1;
-    const char *at = from ? strstr(from, start) : NULL;
-    for (const char *line = from; *section && at && line && line < at; line = strchr(line + 1, '\n'))
-        if (line[1] != ' ') at = NULL; /* that is another section's */
-    if (!at) return fli_strdup(ctx, "");
-    at += strlen(start);
-    return fli_strf(ctx, "%.*s", (int)strcspn(at, "\n"), at);
+    fli_text value;
+    fli_text_init(&value, ctx);
+    fli_settings_print_key(&value, s, key);
+    char *copy = fli_text_ok(&value) ? NULL : fli_strdup(ctx, fli_text_get(&value));
+    fli_text_fini(&value);
+    return copy;
 }
 
 /* Names with commas between them as a list; null where there are none. */
@@ -43,12 +35,11 @@ static json_t *names(const char *text)
     return list;
 }
 
-/* Names of classes come from the configuration itself: what is printed has the quotes that YAML may want. */
-static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const char *printed)
+/* Names of classes come from the configuration itself: a value as YAML has the quotes that it may want. */
+static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const fli_settings *s)
 {
-    char *shape = value_of(ctx, printed, "data", "shape"), *classes = value_of(ctx, printed, "data", "classes");
-    char *scale = value_of(ctx, printed, "data", "normalize");
-    char *precision = value_of(ctx, printed, "", "precision"), *text = NULL;
+    char *shape = value_of(ctx, s, "data.shape"), *classes = value_of(ctx, s, "data.classes");
+    char *scale = value_of(ctx, s, "data.normalize"), *precision = value_of(ctx, s, "precision"), *text = NULL;
     if (shape && classes && scale && precision) {
         locale_t before = fli_locale_enter();
         json_t *j =
@@ -64,46 +55,25 @@ static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const char *pri
     return text;
 }
 
-/* A text without the quotes that YAML may want. */
-static char *unquoted(char *text)
-{
-    size_t n = text ? strlen(text) : 0;
-    if (n >= 2 && (*text == '\'' || *text == '"') && text[n - 1] == *text) {
-        memmove(text, text + 1, n - 2);
-        text[n - 2] = 0;
-    }
-    return text;
-}
-
 fl_status fli_federation_summary_read(fl_ctx *ctx, fl_config *cfg, fli_federation_summary *out)
 {
-    fli_text printed;
     *out = (fli_federation_summary){0};
-    fli_text_init(&printed, ctx);
-    fli_text_add(&printed, "\n");
-    fl_status s = fl_config_print(cfg, append, &printed);
-    if (!s) s = fli_text_ok(&printed);
-    if (!s) {
-        const char *text = fli_text_get(&printed);
-        char *clients = value_of(ctx, text, "partition", "clients");
-        out->clients = clients ? (size_t)strtoull(clients, NULL, 10) : 0;
-        out->method = value_of(ctx, text, "algorithm", "kind");
-        out->model = value_of(ctx, text, "model", "kind");
-        out->samples = describe_samples(ctx, cfg, text);
-        out->output = unquoted(value_of(ctx, text, "", "output"));
-        fli_free(clients);
-        if (!out->method || !out->model || !out->samples || !out->output) s = fli_fail(ctx, FL_ENOMEM, "out of memory");
-    }
-    fli_text_fini(&printed);
-    if (s) fli_federation_summary_free(out);
-    return s;
+    fli_clear(ctx);
+    fl_status status = fli_config_hold(cfg, &out->bound);
+    if (status) return status;
+    const fli_settings *s = &out->bound->settings;
+    out->clients = (size_t)s->partition.clients;
+    out->method = s->algorithm.item.name;
+    out->model = s->objective.item.name;
+    out->output = s->top.output;
+    if ((out->samples = describe_samples(ctx, cfg, s))) return FL_OK;
+    fli_federation_summary_free(out);
+    return fli_fail(ctx, FL_ENOMEM, "out of memory");
 }
 
 void fli_federation_summary_free(fli_federation_summary *s)
 {
-    fli_free(s->method);
-    fli_free(s->model);
-    fli_free(s->output);
+    fli_bound_release(s->bound);
     free(s->samples);
     *s = (fli_federation_summary){0};
 }

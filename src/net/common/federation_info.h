@@ -3,17 +3,18 @@
 #ifndef FLI_NET_COMMON_FEDERATION_INFO_H
 #define FLI_NET_COMMON_FEDERATION_INFO_H
 
-#include "base/ctx.h"
+#include "config/config.h"
 #include "net/common/packet_peek.h"
 #include "net/common/protocol.h"
 
 /* ==== at the server =============================================================================================== */
 
 typedef struct {
+    fli_bound *bound; /* of which are the texts below */
     size_t clients;
-    char *method, *model;
-    char *samples; /* JSON: what samples must look like */
-    char *output;  /* the result's folder, "" for none */
+    const char *method, *model;
+    const char *output; /* the result's folder, "" for none */
+    char *samples;      /* JSON: what samples must look like */
 } fli_federation_summary;
 
 /* Checks the configuration as a whole. */

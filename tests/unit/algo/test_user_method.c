@@ -201,6 +201,25 @@ static void listed(void **state)
     assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", NULL), FL_ECONFIG, "there is no name");
 }
 
+/* What was bound before another method took the name, or the name went, no longer counts. */
+static void bound_before(void **state)
+{
+    fixture *f = *state;
+    const fli_settings *s;
+    add(f, &own_fedprox);
+    fl_config *cfg = config_of(f, base, "algorithm=own_fedprox");
+    assert_ok(f->ctx, fli_config_settings(cfg, &s));
+    const void *first = s->algorithm.item.desc;
+    assert_ok(f->ctx, fli_config_settings(cfg, &s));
+    assert_ptr_equal(s->algorithm.item.desc, first);
+    add(f, &own_fedprox);
+    assert_ok(f->ctx, fli_config_settings(cfg, &s));
+    assert_ptr_not_equal(s->algorithm.item.desc, first);
+    drop(f, "own_fedprox");
+    assert_fails(f->ctx, fl_config_check(cfg), FL_ECONFIG, "algorithm.kind is own_fedprox, which is not known");
+    fl_config_free(cfg);
+}
+
 /* A parameter without a default and without a word of help. */
 static void without_help(void **state)
 {
@@ -744,8 +763,12 @@ static void begun_for_each_run(void **state)
     own.pose = opened_pose;
     own.advance = opened_advance;
     add(f, &own);
-    fl_run *a = run_new(f, base, chosen), *b = run_new(f, base, chosen);
+    fl_config *both = config_of(f, base, chosen);
+    fl_run *a = NULL, *b = NULL;
     int more = 1;
+    assert_ok(f->ctx, fl_run_new(both, &a)); /* they share its settings, */
+    assert_ok(f->ctx, fl_run_new(both, &b)); /* and not what was begun */
+    fl_config_free(both);
     assert_int_equal(m.open, 2);
     while (more) {
         assert_ok(f->ctx, fl_run_step(a, &more));
@@ -987,6 +1010,7 @@ int main(void)
         FIXTURE_TEST(whatever_is_built_in),
         FIXTURE_TEST(listed),
         FIXTURE_TEST(always_found),
+        FIXTURE_TEST(bound_before),
         FIXTURE_TEST(without_help),
         FIXTURE_TEST(copied),
         FIXTURE_TEST(mistakes),

@@ -414,6 +414,63 @@ static void bad_assignments(void **state)
     fl_config_free(cfg);
 }
 
+/* ---- bound once ------------------------------------------------------------------------------------------ */
+
+static int64_t rounds_of(fixture *f, fl_config *cfg)
+{
+    const fli_settings *s;
+    assert_ok(f->ctx, fli_config_settings(cfg, &s));
+    return s->top.rounds;
+}
+
+/* Until it changes, by whatever way; a copy has what the original has. */
+static void bound_once(void **state)
+{
+    fixture *f = *state;
+    const fli_settings *first, *again;
+    fl_config *cfg = fixture_config(f, LEAST "rounds: 2\n");
+    assert_ok(f->ctx, fl_config_check(cfg));
+    assert_ok(f->ctx, fli_config_settings(cfg, &first));
+    fl_config *copy = fl_config_copy(cfg);
+    assert_ok(f->ctx, fli_config_settings(copy, &again));
+    assert_ptr_equal(again, first);
+    assert_ok(f->ctx, fl_config_set(cfg, "rounds=3"));
+    assert_int_equal(rounds_of(f, cfg), 3);
+    assert_int_equal(rounds_of(f, copy), 2);
+    assert_ok(f->ctx, fl_config_text(cfg, "rounds: 4", NULL));
+    assert_int_equal(rounds_of(f, cfg), 4);
+    assert_ok(f->ctx, fli_config_put(cfg, "rounds", "5"));
+    assert_int_equal(rounds_of(f, cfg), 5);
+    fli_node_take(fli_config_change(cfg), "rounds");
+    assert_int_equal(rounds_of(f, cfg), 100);
+    assert_ok(f->ctx, fl_config_set(cfg, "rounds=many"));
+    assert_fails(f->ctx, fl_config_check(cfg), FL_ECONFIG, "--set rounds=many: rounds is many");
+    assert_fails(f->ctx, fl_config_check(cfg), FL_ECONFIG, "--set rounds=many: rounds is many");
+    fl_config_free(copy);
+    fl_config_free(cfg);
+}
+
+/* What is held stays, whatever becomes of the configuration. */
+static void held(void **state)
+{
+    fixture *f = *state;
+    fli_bound *a, *b;
+    fl_config *cfg = fixture_config(f, LEAST "rounds: 2\nname: held\n");
+    assert_ok(f->ctx, fli_config_hold(cfg, &a));
+    assert_ok(f->ctx, fli_config_hold(cfg, &b));
+    assert_ptr_equal(a, b);
+    assert_ok(f->ctx, fl_config_set(cfg, "rounds=3"));
+    fli_bound_release(b);
+    assert_ok(f->ctx, fli_config_hold(cfg, &b));
+    fl_config_free(cfg);
+    assert_int_equal(a->settings.top.rounds, 2);
+    assert_int_equal(b->settings.top.rounds, 3);
+    assert_string_equal(a->settings.top.name, "held");
+    fli_bound_release(a);
+    fli_bound_release(b);
+    fli_bound_release(NULL);
+}
+
 static void missing_file(void **state)
 {
     fixture *f = *state;
@@ -441,6 +498,8 @@ int main(void)
         FIXTURE_TEST(another_kind),
         FIXTURE_TEST(sections_set_to_nonsense),
         FIXTURE_TEST(bad_assignments),
+        FIXTURE_TEST(bound_once),
+        FIXTURE_TEST(held),
         FIXTURE_TEST(missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

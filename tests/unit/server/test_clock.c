@@ -126,7 +126,7 @@ static void uneven_work(void **state)
     for (size_t r = 0; r + 1 < n; r++) {
         size_t most = 0;
         for (uint32_t i = 0; i < CLIENTS; i++) {
-            size_t s = fli_local_steps(&p->settings.local.work, (uint64_t)p->settings.top.seed, r, i, 1);
+            size_t s = fli_local_steps(&p->settings->local.work, (uint64_t)p->settings->top.seed, r, i, 1);
             most = s > most ? s : most;
         }
         clock += 0.25 + 0.5 * (double)most;
