@@ -85,6 +85,7 @@ suite(dist LABELS install slow SECONDS 120 COMMAND ${HERE}/dist/run.sh ${PROJECT
 suite(dist/make LABELS install SECONDS 120 COMMAND ${HERE}/dist/make.sh ${PROJECT_BINARY_DIR})
 suite(install LABELS install slow SECONDS 300 COMMAND ${HERE}/install/run.sh ${PROJECT_BINARY_DIR})
 suite(runner LABELS cli COMMAND ${HERE}/runner.sh ${HERE}/run.sh)
+suite(pre-commit LABELS cli COMMAND ${HERE}/pre_commit.sh ${PROJECT_SOURCE_DIR}/tools/pre-commit)
 suite(docs/code LABELS docs COMMAND ${HERE}/docs/run.sh ${PROJECT_BINARY_DIR})
 suite(docs/readme LABELS docs SECONDS 120 COMMAND ${HERE}/docs/readme.sh ${PROJECT_BINARY_DIR})
 suite(docs/openapi LABELS docs COMMAND ${HERE}/docs/openapi.sh ${PROJECT_BINARY_DIR})
