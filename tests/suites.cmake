@@ -70,7 +70,7 @@ set(SLOW cuda_failures cuda_net cuda_runs test_promises_dr test_resume test_tort
 # Scripts around the program. Those that take long, or wait a lot, come first.
 set(HERE ${CMAKE_CURRENT_LIST_DIR})
 suite(net/faults LABELS net slow SECONDS 900 COMMAND ${HERE}/net/faults.sh @fedloom @tests/relay @tests/odd_client)
-suite(net/join LABELS net SECONDS 300 COMMAND ${HERE}/net/join.sh @fedloom)
+suite(net/join LABELS net slow SECONDS 300 COMMAND ${HERE}/net/join.sh @fedloom)
 suite(cli/run LABELS cli SECONDS 300 COMMAND ${HERE}/cli/run.sh @fedloom)
 suite(cli/hostile LABELS cli slow SECONDS 300 COMMAND ${HERE}/cli/hostile.sh @fedloom)
 suite(cli/completion LABELS cli SECONDS 120 COMMAND ${HERE}/cli/completion.sh @fedloom)
@@ -87,7 +87,7 @@ suite(install LABELS install slow SECONDS 300 COMMAND ${HERE}/install/run.sh ${P
 suite(runner LABELS cli COMMAND ${HERE}/runner.sh ${HERE}/run.sh)
 suite(pre-commit LABELS cli COMMAND ${HERE}/pre_commit.sh ${PROJECT_SOURCE_DIR}/tools/pre-commit)
 suite(docs/code LABELS docs COMMAND ${HERE}/docs/run.sh ${PROJECT_BINARY_DIR})
-suite(docs/readme LABELS docs SECONDS 120 COMMAND ${HERE}/docs/readme.sh ${PROJECT_BINARY_DIR})
+suite(docs/readme LABELS docs slow SECONDS 120 COMMAND ${HERE}/docs/readme.sh ${PROJECT_BINARY_DIR})
 suite(docs/openapi LABELS docs COMMAND ${HERE}/docs/openapi.sh ${PROJECT_BINARY_DIR})
 suite(docs/deploy LABELS docs net SECONDS 120 COMMAND ${HERE}/docs/deploy.sh ${PROJECT_BINARY_DIR})
 suite(net/page LABELS net python SECONDS 120 COMMAND ${HERE}/net/page.sh @fedloom)
