@@ -14,6 +14,7 @@
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
 #   make fresh    README.md and the guide in an empty Debian (root, debootstrap, a mirror); STEPS="packages run": those alone
+#   make tidy     clang-tidy on src; make format, format-check, check: CONTRIBUTING.md
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
 #   make docs     renew the reference and the manual pages
 #   make dist     the release's source: build-dist/fedloom-VERSION.tar.xz, of what is committed
@@ -144,6 +145,11 @@ format-check:
 	@awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns"; bad = 1 } END { exit bad }' \
 	    $$(git ls-files '*.c' '*.h' '*.inc' '*.cu' '*.cuh' '*.cpp')
 	@echo "format: ok"
+
+# clang-tidy on all of src, with the checks of .clang-tidy.
+.PHONY: tidy
+tidy: configure
+	@tools/tidy.sh $(BUILD)
 
 check:
 	@tools/check-layers.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The generated pages in docs/ must be what the program of a build folder prints about itself: fails with a diff where they are
 # not. --write renews them (make docs). Every method must be named in README.md and docs/architecture.md, in whatever
-# spelling. Manual pages are also formatted, where man is there, and must do so without warnings.
+# spelling. Links lead somewhere (check-links.py). Manual pages are also formatted, where man is there, and must do so without warnings.
 #   tools/check-docs.sh [--write] BUILD
 set -eu
 write=0
@@ -45,6 +45,8 @@ for file in README.md docs/architecture.md; do
         grep -q "$method" "$new/text" || { echo "docs: $file does not name the method $method"; bad=1; }
     done
 done
+
+python3 -B "$root/tools/check-links.py" || bad=1
 
 [ "$bad" = 0 ] && echo "docs: ok"
 exit "$bad"

@@ -23,6 +23,7 @@ elsewhere flower-superlink flwr nvidia-smi
 binutils nm readelf strip
 clang clang
 clang-format clang-format
+clang-tidy clang-tidy
 cmake cmake ctest
 debhelper dh dh_auto_configure dh_compress dh_installdocs dh_installsystemd
 debootstrap debootstrap
@@ -58,7 +59,7 @@ done >"$work/lists"
 printf 'plain %s\n' debian readme >>"$work/lists"
 
 # What is in the release's source alone has no git, and no folders of a build.
-scripts=$(find Makefile .ci bench debian docs/guide packaging python tests tools -type f \( -name '*.sh' -o -name '*.bash' -o -path '.ci/run' \
+scripts=$(find Makefile .ci bench debian docs/guide packaging python tests tools -type f \( -name '*.sh' -o -name '*.bash' -o -path '.ci/run' -o -name pre-commit \
     -o -path 'debian/rules' -o -path 'debian/tests/compile' -o -path 'docs/guide/*.md' -o -name Makefile \) 2>/dev/null | sort)
 awk -f tools/programs.awk $scripts README.md $(grep -lE '\<(system|popen)\(' tests/*/*.c) >"$work/words"
 [ "$(grep -c ' call ' "$work/words")" -gt 1000 ] || { echo "programs: tools/programs.awk finds hardly any calls" >&2; exit 1; }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that fedloom is built with and run on, if any is missing. Needs root or sudo only then; without them it
 # prints the command for root. --first goes on all the same then; --check installs nothing, and names what is missing.
-# The C++ compiler is for tests of CUDA kernels. --dev adds what the checks need: clang, clang-format, a browser for the report's test,
-# rsvg-convert for PNG, MPI, shells that complete; --aarch64 the compiler and the emulator for 64-bit ARM;
+# The C++ compiler is for tests of CUDA kernels. --dev adds what the checks need: clang, clang-format, clang-tidy, a browser for the
+# report's test, rsvg-convert for PNG, YAML for Python, MPI, shells that complete; --aarch64 the compiler and the emulator for 64-bit ARM;
 # --deb what makes Debian packages. --list, before one of these or alone, prints the packages and installs nothing.
 # tools/check-programs.sh holds the lists to the programs that tests and scripts call.
 set -eu
@@ -12,7 +12,7 @@ packages="cmake make gcc g++ libc6-dev pkg-config libopenblas-pthread-dev libdnn
           libpng-dev libjpeg62-turbo-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev nettle-dev libcmocka-dev dataset-fashion-mnist
           xz-utils python3"
 case ${1:-} in
---dev) packages="$packages clang libclang-rt-14-dev clang-format chromium librsvg2-bin libopenmpi-dev openmpi-bin zsh fish" ;;
+--dev) packages="$packages clang libclang-rt-14-dev clang-format clang-tidy chromium librsvg2-bin libopenmpi-dev openmpi-bin zsh fish python3-yaml" ;;
 --python) packages="$packages python3-dev python3-venv python3-pip python3-numpy python3-scipy python3-pandas python3-matplotlib python3-torch" ;;
 --deb) packages="$packages chrpath debhelper dpkg-dev fakeroot libopenmpi-dev lintian" ;;
 --aarch64) packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;

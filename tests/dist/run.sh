@@ -25,7 +25,7 @@ check 'into one folder' [ "$(ls -d ./*/ | grep -c fedloom)" = 1 ]
 for there in CMakeLists.txt LICENSE README.md src/cli/main.c tests/run.sh python/pyproject.toml docs/fedloom.1; do
     check "it has $there" [ -e "fedloom-$version/$there" ]
 done
-for not in .git .gitignore .ci debian build; do check "it has no $not" [ ! -e "fedloom-$version/$not" ]; done
+for not in .git .gitignore .github .ci debian build; do check "it has no $not" [ ! -e "fedloom-$version/$not" ]; done
 check 'scripts can be run' [ -x "fedloom-$version/tests/run.sh" ]
 cmake -S "fedloom-$version" -B configured -DFEDLOOM_CUDA=OFF -DFEDLOOM_MPI=OFF -DFEDLOOM_TESTS=OFF >out 2>err
 code=$?
