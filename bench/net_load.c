@@ -78,8 +78,10 @@ struct load {
     size_t joined, over, answers, failures, said;
     double bytes_up, bytes_down, begun, first, last;
     double rss_begin, rss_joined, rss_last, rss_most;
-    double cpu_joined, cpu_last; /* seconds of the server's processors */
+    double cpu_joined, cpu_last; /* seconds of the server's processors, */
+    double own_joined, own_last; /* and of ours */
     double rss_peak;
+    double wire_bytes, wire_seconds, wire_cpu; /* of all times that the wire was measured */
 };
 
 static double now(void)
@@ -105,7 +107,7 @@ static double server_memory(long pid, const char *what)
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, what, strlen(what))) kb = strtod(line + strlen(what), NULL);
     if (f) fclose(f);
-    return kb / 1000;
+    return kb * 1024 / 1e6;
 }
 
 static double server_rss(long pid) { return server_memory(pid, "VmRSS:"); }
@@ -313,6 +315,7 @@ static void note_joined(load *l)
     fflush(stdout);
     l->bytes_up = l->bytes_down = 0;
     l->cpu_joined = cpu_seconds(l->server);
+    l->own_joined = cpu_seconds(getpid());
     l->first = now();
 }
 
@@ -352,6 +355,7 @@ static void move_on(load *l, worker *w, long code)
         l->last = now();
         if (l->answers == l->per_round * l->rounds) {
             l->cpu_last = cpu_seconds(l->server);
+            l->own_last = cpu_seconds(getpid());
             l->rss_peak = server_memory(l->server, "VmHWM:");
         }
         say_progress(l);
@@ -538,9 +542,12 @@ static void connect_pair(int fd[2])
     close(listener);
 }
 
-/* Bytes per second over one connection on this machine, with a thread at either end. */
-static double wire(const char *certs, size_t bytes)
+/* One connection on this machine, with a thread at either end. Before the run and after it: the machine may have other
+ * work. */
+static void measure_wire(load *l)
 {
+    const size_t bytes = (size_t)1 << 30;
+    const char *certs = l->certs;
     char cert[500], key[500];
     static char block[1 << 16];
     int fd[2];
@@ -558,24 +565,25 @@ static double wire(const char *certs, size_t bytes)
     }
     pthread_create(&thread, NULL, sender, &a);
     if (b.tls && gnutls_handshake(b.tls)) die("the wire", "no handshake");
-    double begun = now();
+    double begun = now(), cpu = cpu_seconds(getpid());
     for (size_t left = bytes; left;) {
         ssize_t n = pass(&b, block, sizeof block, 0);
         if (n <= 0) die("the wire", "it broke");
         left -= (size_t)n;
     }
-    double seconds = now() - begun;
+    l->wire_seconds += now() - begun;
     pthread_join(thread, NULL);
+    l->wire_cpu += cpu_seconds(getpid()) - cpu;
+    l->wire_bytes += (double)bytes;
     if (a.tls) gnutls_deinit(a.tls), gnutls_deinit(b.tls);
     gnutls_certificate_free_credentials(c);
     close(fd[0]), close(fd[1]);
-    return (double)bytes / seconds;
 }
 
 static void say_result(load *l)
 {
     double seconds = l->last - l->first, rounds = (double)l->answers / (double)l->per_round;
-    double bytes = (l->bytes_up + l->bytes_down) / rounds, per_second = wire(l->certs, (size_t)1 << 30);
+    double bytes = (l->bytes_up + l->bytes_down) / rounds, per_second = l->wire_bytes / l->wire_seconds;
     printf("\n%s, %zu clients, %zu per round: %.0f rounds in %.1f s, %zu of %zu said that it is over, %zu requests "
            "said again\n",
            l->certs ? "TLS" : "plain", l->clients, l->per_round, rounds, seconds, l->over, l->clients, l->failures);
@@ -586,6 +594,9 @@ static void say_result(load *l)
     printf("  a connection on this machine %10.0f MB/s, %.0f rounds per minute\n", per_second / 1e6,
            60 * per_second / bytes);
     printf("  share of it                  %10.2f\n", bytes * rounds / seconds / per_second);
+    printf("  processors per round         %10.2f s of the server, %.2f s here, %.2f s of such a connection\n",
+           (l->cpu_last - l->cpu_joined) / rounds, (l->own_last - l->own_joined) / rounds,
+           l->wire_cpu * bytes / l->wire_bytes);
     printf(
         "  server RSS                   %10.1f MB at its start, %.1f with all clients, %.1f after a round, %.1f at the "
         "end; %.1f at most\n",
@@ -611,8 +622,10 @@ int main(int argc, char **argv)
     open_groups(&l);
     make_client(&l);
     l.rss_begin = server_rss(l.server);
+    measure_wire(&l);
     l.begun = now();
     run(&l);
+    measure_wire(&l);
     say_result(&l);
     return l.over != l.clients || l.answers < l.per_round * l.rounds;
 }

@@ -167,7 +167,8 @@ static void *allocate(fl_ctx *ctx, size_t count, size_t size, int clear)
         there_is((double)count * (double)size)) {
         size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
         p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
-        if (p) return clear ? memset(p, 0, bytes ? bytes : ALIGN) : p;
+        if (p && clear) fli_zero_pages(p, bytes ? bytes : ALIGN);
+        if (p) return p;
     }
     fli_fail(ctx, FL_ENOMEM, "out of memory: no room for %zu x %zu bytes", count, size);
     return NULL;

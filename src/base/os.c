@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,6 +77,22 @@ FILE *fli_file_open_mode(const char *path, int flags, mode_t mode)
 }
 
 FILE *fli_file_open(const char *path, int flags) { return fli_file_open_mode(path, flags, 0666); }
+
+/* ==== memory that is not used =============================================================================== */
+
+void fli_zero_pages(void *p, size_t bytes)
+{
+    enum { LARGE = 1 << 25 }; /* smaller ones are not worth two calls of the system */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)p % page) % page;
+    size_t whole = bytes < LARGE ? 0 : (bytes - before) / page * page;
+    char *pages = (char *)p + before;
+    if (!whole || madvise(pages, whole, MADV_DONTNEED)) { /* which memory that is locked refuses */
+        memset(p, 0, bytes);
+        return;
+    }
+    memset(p, 0, before);
+    memset(pages + whole, 0, bytes - before - whole);
+}
 
 /* ==== limits of memory ====================================================================================== */
 

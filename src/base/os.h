@@ -1,4 +1,4 @@
-/* What the system is asked for: monotonic time, descriptors of files, limits of memory. */
+/* What the system is asked for: monotonic time, descriptors of files, memory and its limits. */
 #ifndef FLI_BASE_OS_H
 #define FLI_BASE_OS_H
 
@@ -27,6 +27,11 @@ FILE *fli_file_open_mode(const char *path, int flags, mode_t mode);
 int fli_fd_unnamed(const char *folder);
 /* The same file behind a descriptor from 3 on; closes the one given if it was lower. Passes -1 on. */
 int fli_fd_high(int fd);
+
+/* ==== memory that is not used =============================================================================== */
+
+/* Zeros in memory of fli_alloc's. The pages of a large piece go back to the system until something is written there. */
+void fli_zero_pages(void *p, size_t bytes);
 
 /* ==== limits of memory ====================================================================================== */
 

@@ -158,6 +158,7 @@ struct fli_async {
     fl_status status; /* what ended it, on either clock */
 };
 
+static inline int is_remote(const fli_async *a) { return a->spec.real && a->by.executor->send; }
 static inline int is_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
 static inline void flip_busy(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
 
@@ -322,6 +323,9 @@ static void copy_scalars(fli_async *a, sent_model *c)
     c->model.start = now->start;
 }
 
+/* Remote clients that are sent one model share its packet. On the real clock of this process copies are overwritten. */
+static uint64_t serial_of(const fli_async *a, size_t version) { return is_remote(a) ? version + 1 : 0; }
+
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
 static sent_model *present_model(fli_async *a)
 {
@@ -333,6 +337,7 @@ static sent_model *present_model(fli_async *a)
         *c = (sent_model){.users = 1, .version = a->version, .model = c->model};
         for (size_t v = 0; v < a->vectors; v++) fli_copy(&a->space, server[v], c->model.vec[v]);
         copy_scalars(a, c);
+        c->model.serial = serial_of(a, c->version);
         a->current = c;
     }
     a->current->users++;
@@ -449,8 +454,6 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_req
 }
 
 /* ---- the real clock, remote clients ------------------------------------------------------------------ */
-
-static int is_remote(const fli_async *a) { return a->spec.real && a->by.executor->send; }
 
 /* Sends the turns that have begun and were not sent yet. */
 static fl_status send_out(fli_async *a)
@@ -798,6 +801,7 @@ static void load_copies(fli_async *a, fli_loader *in)
             continue;
         }
         c->version = (size_t)fli_load_count(in, a->version);
+        c->model.serial = serial_of(a, c->version);
         fli_load_piece(&a->space, c->model.vec[0], a->bytes, in);
         fli_load_reals(c->model.num, a->numbers, in);
         c->model.start = fli_server_state_broadcast(fli_exec_server_state(a->spec.exec))->start;

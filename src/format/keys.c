@@ -119,12 +119,15 @@ static int parse_int(const char *s, int64_t *out)
     return 1;
 }
 
+/* The largest first: sizes are printed in the first one that divides them. */
 static const struct {
     const char *name;
     double bytes;
-} units[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"", 1}};
+} units[] = {{"GiB", 0x1p30}, {"GB", 1e9}, {"MiB", 0x1p20}, {"MB", 1e6},
+             {"KiB", 0x1p10}, {"kB", 1e3}, {"KB", 1e3},     {"", 1}};
 
-/* A number of bytes, with a unit or without; `auto` is 0. Nothing at all would not do: 0 is refused. */
+/* The reader of all sizes: a number of bytes, with a unit or without; `auto` is 0. Nothing at all would not do: 0 is
+ * refused. */
 static int parse_size(const char *s, int64_t *out)
 {
     char *end;
@@ -533,10 +536,14 @@ void fli_key_print_type(fli_text *t, const fl_key *row)
 {
     char word[64];
     static const char *const noun[] = {
-        [FL_KEY_REAL] = "a number",           [FL_KEY_INT] = "a whole number",
-        [FL_KEY_BOOL] = "true or false",      [FL_KEY_CHOICE] = "one of:",
-        [FL_KEY_STRING] = "a text",           [FL_KEY_INTS] = "a list of whole numbers",
-        [FL_KEY_REALS] = "a list of numbers", [FL_KEY_SIZE] = "bytes, at least 1, as in 4096, 512MiB or 2GiB, or auto"};
+        [FL_KEY_REAL] = "a number",
+        [FL_KEY_INT] = "a whole number",
+        [FL_KEY_BOOL] = "true or false",
+        [FL_KEY_CHOICE] = "one of:",
+        [FL_KEY_STRING] = "a text",
+        [FL_KEY_INTS] = "a list of whole numbers",
+        [FL_KEY_REALS] = "a list of numbers",
+        [FL_KEY_SIZE] = "bytes, at least 1, as in 4096, 64 KiB, 400MB or 1.5GiB (kB, MB, GB: powers of 1000), or auto"};
     fli_text_add(t, noun[row->type]);
     if (row->type == FL_KEY_CHOICE)
         for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)

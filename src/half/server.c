@@ -736,9 +736,11 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
 {
     fli_incoming *upload;
     fl_status status = fli_server_upload(s, n, &upload);
-    if (!status && fli_incoming_add(upload, answer, n)) {
+    if (!status && (status = fli_incoming_add(upload, answer, n))) {
+        char why[300];
         fl_ctx *own = enter(s);
-        status = leave(s, own, own ? fli_fail(own, FL_EIO, "an upload cannot be written") : FL_ENOMEM);
+        fli_incoming_why(upload, why, sizeof why);
+        status = leave(s, own, own ? fli_fail(own, status, "%s", why) : FL_ENOMEM);
     }
     if (!status) status = fli_server_answer(s, client, &upload);
     fli_incoming_free(upload);

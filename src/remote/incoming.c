@@ -2,6 +2,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ struct fli_incoming {
     off_t place;           /* there, */
     unsigned char *mapped; /* once it was asked for */
     size_t room, n, arrived;
+    int error; /* errno of the write that failed */
     uint32_t checksum;
     unsigned char front[FRONT];
     fli_incoming *next; /* of those that are not used */
@@ -175,6 +177,7 @@ static void begin(fli_incoming_store *u, fli_incoming *p, size_t n)
     p->mapped = NULL;
     p->n = n;
     p->arrived = 0;
+    p->error = 0;
     p->checksum = 0;
     p->next = NULL;
     u->users++;
@@ -215,7 +218,10 @@ static fl_status write_there(fli_incoming *p, const unsigned char *bytes, size_t
     while (n) {
         ssize_t written = pwrite(p->all->fd, bytes, n, at);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return FL_EIO;
+        if (written <= 0) {
+            p->error = written ? errno : ENOSPC;
+            return FL_EIO;
+        }
         bytes += written;
         at += written;
         n -= (size_t)written;
@@ -246,6 +252,12 @@ fl_status fli_incoming_add(fli_incoming *p, const void *bytes, size_t n)
         return FL_EIO;
     p->arrived += n;
     return FL_OK;
+}
+
+void fli_incoming_why(const fli_incoming *p, char *sentence, size_t n)
+{
+    fli_snprintf(sentence, n, "%s: an upload cannot be written beyond its first %zu bytes: %s", p->all->folder,
+                 p->arrived, strerror(p->error));
 }
 
 size_t fli_incoming_size(const fli_incoming *p) { return p->n; }

@@ -51,6 +51,7 @@ typedef struct {
 typedef struct {
     uint64_t batch;
     const fli_message *down;
+    uint64_t serial; /* of what is sent down */
     uint32_t kind, flags;
     unsigned moment;
     fli_shared_body *body; /* NULL: nothing is kept here */
@@ -112,14 +113,17 @@ fl_status fli_remote_queue_new(fl_ctx *ctx, const fli_digest *cards, uint64_t se
     return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
 }
 
+static void release_kept(kept_body *k)
+{
+    fli_shared_body_release(k->body);
+    k->body = NULL;
+}
+
 /* Packets that are on their way keep theirs. */
 static void forget_bodies(fli_remote_queue *q)
 {
     pthread_mutex_lock(&q->packing);
-    for (size_t i = 0; i < KEPT; i++) {
-        fli_shared_body_release(q->kept[i].body);
-        q->kept[i].body = NULL;
-    }
+    for (size_t i = 0; i < KEPT; i++) release_kept(&q->kept[i]);
     pthread_mutex_unlock(&q->packing);
 }
 
@@ -275,33 +279,44 @@ static void release(fli_remote_queue *q, queued_ask *a, ask_progress now)
     pthread_cond_broadcast(&q->moved);
 }
 
-/* The body of an ask, with a user more: the one that an earlier ask of the batch was given, if it is the same. A
- * carrier has the ask in hand, so its batch and what it sends stay. */
+/* Behind `packing`. The body that these asks share; NULL: none is kept. */
+static fli_shared_body *find_body(const fli_remote_queue *q, const kept_body *is)
+{
+    for (const kept_body *k = q->kept; k < q->kept + KEPT; k++)
+        if (k->body && k->batch == is->batch && k->down == is->down && k->serial == is->serial && k->kind == is->kind &&
+            k->flags == is->flags && k->moment == is->moment)
+            return k->body;
+    return NULL;
+}
+
+/* Behind `packing`. What asks that are sent one by one were given before the last server step is not sent again. */
+static void keep_body(fli_remote_queue *q, const kept_body *is)
+{
+    for (kept_body *k = q->kept; k < q->kept + KEPT; k++)
+        if (k->batch == is->batch && k->serial != is->serial) release_kept(k);
+    kept_body *place = &q->kept[q->kept_next++ % KEPT];
+    release_kept(place);
+    *place = *is;
+}
+
+/* The body of an ask, with a user more: the one that an earlier ask of the batch was given, if it is the same; of asks
+ * that are sent one by one the serial says so. A carrier has the ask in hand, so its batch and what it sends stay. */
 static fl_status body_of(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, fli_shared_body **out)
 {
     const fl_ask *ask = &a->x->ask;
     fl_status s = FL_OK;
     *out = NULL;
     if (!(ask->flags & FLI_ASK_HAS_BODY)) return FL_OK;
-    if (!a->batch->number) return fli_ask_body(ctx, q->spec.setup, a->x, out);
     kept_body is = {a->batch->number,
                     a->x->down,
+                    a->x->down->serial,
                     ask->kind,
                     ask->flags,
                     fli_algo_moment(q->spec.setup->algo, q->spec.setup->params, ask),
                     NULL};
     pthread_mutex_lock(&q->packing);
-    for (size_t i = 0; !is.body && i < KEPT; i++) {
-        const kept_body *k = &q->kept[i];
-        if (k->batch == is.batch && k->down == is.down && k->kind == is.kind && k->flags == is.flags &&
-            k->moment == is.moment)
-            is.body = k->body;
-    }
-    if (!is.body && !(s = fli_ask_body(ctx, q->spec.setup, a->x, &is.body))) {
-        kept_body *place = &q->kept[q->kept_next++ % KEPT];
-        fli_shared_body_release(place->body);
-        *place = is;
-    }
+    is.body = find_body(q, &is);
+    if (!is.body && !(s = fli_ask_body(ctx, q->spec.setup, a->x, &is.body))) keep_body(q, &is);
     if (!s) atomic_fetch_add(&is.body->users, 1);
     *out = is.body;
     pthread_mutex_unlock(&q->packing);
@@ -883,6 +898,7 @@ static void withdraw(void *executor)
             at = &a->next;
         }
     q->end = &q->first;
+    forget_bodies(q); /* what comes next may be at the same place, and have the same serial */
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 #include "server/server_state.h"
 
 #include "algo/user_method.h"
+#include "base/os.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -440,10 +441,21 @@ void fli_server_state_start(fli_server_state *c)
     start(c);
 }
 
+/* While a server waits for remote clients, the sums of their uploads need no memory. */
+static void clear_sums(fli_server_state *c)
+{
+    int waits = c->setup->remote_queue && !c->space.place;
+    for (size_t i = 0; i < fli_names_count(c->setup->algo->sums); i++)
+        if (waits)
+            fli_zero_pages(c->sums.vec[i], fli_bytes(&c->space));
+        else
+            fli_zero(&c->space, c->sums.vec[i]);
+}
+
 void fli_server_state_begin(fli_server_state *c, const fli_step *step)
 {
     const fl_method *a = c->setup->algo;
-    for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&c->space, c->sums.vec[i]);
+    clear_sums(c);
     memset(c->sums.num, 0, a->scalar_sums * sizeof *c->sums.num);
     view_step(c, step);
     start(c);

@@ -3,6 +3,9 @@
 
 #include "base/os.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 /* ---- raw connections ----------------------------------------------------------------------------------------- */
 
 /* Sends bytes and reads until the other side closes or an answer's head is there; its code, 0: none. */
@@ -499,6 +502,61 @@ static void no_room(void **state)
     serve_down(&t);
 }
 
+static void keep_failure(void *text, const char *line)
+{
+    if (strstr(line, "event=upload-failed ")) snprintf(text, 512, "%s", line);
+}
+
+/* Reads what the server says until `word` has come. */
+static void expect(int fd, const char *word)
+{
+    char text[4096] = "";
+    for (size_t n = 0; !strstr(text, word); text[n] = 0) {
+        ssize_t k = recv(fd, text + n, sizeof text - 1 - n, 0);
+        if (k <= 0) fail_msg("the server does not say %s, but %s", word, text);
+        n += (size_t)k;
+    }
+}
+
+/* The disk is full when half of an answer has been written: the server logs where and why, the client is told to come
+ * again, and what it brings then is taken as if nothing had been before. */
+static void full_disk(void **state)
+{
+    federation t;
+    member m[CLIENTS];
+    fl_bytes answer;
+    struct rlimit before;
+    char line[512] = "", head[400];
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    federation_init(&t, *state, "participation=everyone");
+    serve_up(&t, "participation=everyone;server.memory=1",
+             (fli_serve_options){.log = {.line = keep_failure, .arg = line}});
+    members_join(&t, m);
+    member_accept(&m[0]);
+    while (call(&m[0].call, FLI_NET_ASK "?wait=20", NULL, 0) != 200) continue;
+    member_work(&m[0], &answer);
+    snprintf(head, sizeof head,
+             "POST " FLI_NET_ANSWER " HTTP/1.1\r\n" HEAD "Expect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
+             answer.n);
+    int fd = dial(&t);
+    assert_int_equal(send(fd, head, strlen(head), MSG_NOSIGNAL), strlen(head));
+    expect(fd, "100 Continue"); /* there was room */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){answer.n / 2, before.rlim_max}), 0);
+    assert_int_equal(send(fd, answer.data, answer.n, MSG_NOSIGNAL), answer.n);
+    expect(fd, "503 ");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    close(fd);
+    assert_non_null(strstr(line, "client=0 name=client-0 reason=\"/"));
+    assert_non_null(strstr(line, "File too large"));
+    assert_int_equal(call(&m[0].call, FLI_NET_ANSWER, answer.data, answer.n), 200);
+    assert_string_equal(m[0].call.body, "{\"taken\": true}\n");
+    fl_bytes_free(&answer);
+    members_start(m, 0);
+    end_well(&t, m, 0);
+}
+
 /* Every wrong request that every page can have, in whatever phase. */
 static void ask_all_wrongly(const federation *t)
 {
@@ -607,6 +665,7 @@ int main(void)
                                        FIXTURE_TEST(bad_answers),
                                        FIXTURE_TEST(crowd),
                                        FIXTURE_TEST(no_room),
+                                       FIXTURE_TEST(full_disk),
                                        FIXTURE_TEST(statuses),
                                        FIXTURE_TEST(what_cannot_be_served),
                                        FIXTURE_TEST(drain_before_begin)};

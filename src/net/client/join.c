@@ -619,6 +619,7 @@ static fl_status compute(session *j, const void *ask, size_t n, const fli_peeked
     return s;
 }
 
+/* The ask is a reply, which goes with the next call: that is made when the turn is over. */
 static fl_status work(session *j, const void *ask, size_t n)
 {
     fli_peeked_ask g;
@@ -661,12 +662,7 @@ static fl_status fetch_ask(session *j)
     }
     if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->retry.call));
     if (r.cut) return too_long(j, &r, most);
-    unsigned char *ask = fli_alloc(j->ctx, r.n, 1); /* the reply goes with the next call */
-    if (!ask) return FL_ENOMEM;
-    memcpy(ask, r.body, r.n);
-    s = work(j, ask, r.n);
-    fli_free(ask);
-    return s;
+    return work(j, r.body, r.n);
 }
 
 static fl_status run_session(session *j)

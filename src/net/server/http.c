@@ -295,6 +295,7 @@ typedef struct {
     double begun, until;
     int held;     /* it has waited, or does */
     int uploads;  /* it counts among the client's bodies */
+    int lost;     /* its upload could not be written; the rest of the body is read and dropped */
     int answered; /* nothing more is expected of it */
 } request;
 
@@ -562,7 +563,7 @@ static fli_reply reserve(request *r)
         if (atomic_fetch_add(&h->uploads[r->shown.client], 1) >= UPLOADS)
             return come_back(r, "this client is sending too much at the same time");
     }
-    if (uploads) r->shown.upload = h->spec.upload(h->spec.arg, r->length);
+    if (uploads) r->shown.upload = h->spec.upload(h->spec.arg, &r->shown, r->length);
     if (!r->shown.upload && (!uploads || r->length <= FLI_NET_SMALL_BODY)) r->body = malloc(r->length + 1);
     return r->body || r->shown.upload ? (fli_reply){0} : come_back(r, "there is no memory for this body just now");
 }
@@ -599,6 +600,24 @@ double fli_http_due(size_t length, size_t slowest, double seconds)
     return fmin((double)length / ALWAYS_SECONDS, (double)slowest) * (seconds - GRACE_SECONDS);
 }
 
+void fli_http_upload_failed(const fli_net_log *log, const fli_http_request *r, const char *why)
+{
+    char word[SENTENCE + 2];
+    fli_net_say_bounded(log, "upload-failed", "client=%u name=%s reason=%s", r->client, r->name,
+                        fli_net_quote(why, word, sizeof word));
+}
+
+/* A request can be answered when all of it has come, and not in its middle. */
+static void lose_upload(request *r)
+{
+    char why[SENTENCE];
+    fli_incoming_why(r->shown.upload, why, sizeof why);
+    fli_http_upload_failed(r->http->spec.log, &r->shown, why);
+    fli_incoming_free(r->shown.upload);
+    r->shown.upload = NULL;
+    r->lost = 1;
+}
+
 /* MHD_NO ends the connection. */
 static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
 {
@@ -607,8 +626,8 @@ static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
     if (*n > r->length - r->arrived) return MHD_NO;
     if (r->body)
         memcpy(r->body + r->arrived, piece, *n);
-    else if (fli_incoming_add(r->shown.upload, piece, *n))
-        return MHD_NO;
+    else if (r->shown.upload && fli_incoming_add(r->shown.upload, piece, *n))
+        lose_upload(r);
     r->arrived += *n;
     atomic_fetch_add(&o->counters->bytes_in, *n);
     *n = 0;
@@ -650,7 +669,8 @@ static enum MHD_Result finish(request *r)
     r->shown.body = r->body;
     r->shown.n = r->length;
     if (r->held) r->shown.wait = 0;
-    fli_reply reply = r->page->answer(r->http->spec.arg, &r->shown);
+    fli_reply reply =
+        r->lost ? come_back(r, "this body cannot be kept just now") : r->page->answer(r->http->spec.arg, &r->shown);
     return reply.code ? send_reply(r, &reply) : MHD_YES;
 }
 

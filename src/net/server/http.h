@@ -74,6 +74,9 @@ typedef struct {
 void fli_http_hold(fli_http_request *r);
 void fli_http_wake(fli_http_request *r);
 
+/* The log's line about an upload for which the disk has no room. */
+void fli_http_upload_failed(const fli_net_log *log, const fli_http_request *r, const char *why);
+
 /* ---- the server ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -89,8 +92,8 @@ typedef struct {
      * worth trying again. */
     const char *(*claim)(void *arg, uint32_t client, const fli_http_request *r, double *again, char *sentence,
                          size_t n);
-    /* Room for an upload; NULL: there is none now. */
-    fli_incoming *(*upload)(void *arg, size_t n);
+    /* Room for an upload of n bytes; NULL: there is none now. */
+    fli_incoming *(*upload)(void *arg, const fli_http_request *r, size_t n);
     size_t bodies;        /* most bytes of bodies under way but uploads, of all clients */
     size_t slowest;       /* bytes per second of long bodies: fli_http_due */
     unsigned per_address; /* most connections of one address; 0: any number */

@@ -695,16 +695,34 @@ static unsigned code_of(fl_status s)
     }
 }
 
+static fl_status make_room(fli_page_context *context, const fli_http_request *r, size_t n, fli_incoming **out)
+{
+    fl_status s = fli_server_upload(context->server, n, out);
+    if (s == FL_EIO) fli_http_upload_failed(&context->log, r, fl_server_error(context->server));
+    return s;
+}
+
+/* The answer of a request that had no room for it at its beginning, such as before the run had begun. What is wrong
+ * with the disk is in the log, and not for clients. */
+static fl_status take_body(fli_page_context *context, fli_http_request *r, char *sentence, size_t n)
+{
+    char why[400];
+    fl_status s = r->upload ? FL_OK : make_room(context, r, r->n, &r->upload);
+    if (!s && r->body && (s = fli_incoming_add(r->upload, r->body, r->n))) {
+        fli_incoming_why(r->upload, why, sizeof why);
+        fli_http_upload_failed(&context->log, r, why);
+    }
+    fli_snprintf(sentence, n, "%s",
+                 s == FL_EIO ? "there is no room for this answer just now" : fl_server_error(context->server));
+    return s;
+}
+
 static fli_reply page_answer(void *arg, fli_http_request *r)
 {
     fli_page_context *context = arg;
     char sentence[400];
-    fl_status s = r->upload ? FL_OK : fli_server_upload(context->server, r->n, &r->upload);
-    if (!s && r->body) s = fli_incoming_add(r->upload, r->body, r->n); /* before the run had begun, or nothing at all */
-    if (s)
-        fli_snprintf(sentence, sizeof sentence, "%s", fl_server_error(context->server));
-    else
-        s = fli_dispatch_answer(context->dispatch, r->client, &r->upload, sentence, sizeof sentence);
+    fl_status s = take_body(context, r, sentence, sizeof sentence);
+    if (!s) s = fli_dispatch_answer(context->dispatch, r->client, &r->upload, sentence, sizeof sentence);
     if (!s) return fli_reply_json(strdup("{\"taken\": true}\n"));
     fli_reply reply = fli_reply_error(code_of(s), "%s", sentence);
     if (reply.code == MHD_HTTP_SERVICE_UNAVAILABLE) reply.retry = 2;
@@ -771,11 +789,10 @@ static fli_reply page_alive(void *arg, fli_http_request *r)
     return fli_reply_json(strdup(wanted ? "{\"wanted\": true}\n" : "{\"wanted\": false}\n"));
 }
 
-fli_incoming *fli_page_upload(void *arg, size_t n)
+fli_incoming *fli_page_upload(void *arg, const fli_http_request *r, size_t n)
 {
     fli_incoming *upload;
-    const fli_page_context *context = arg;
-    return fli_server_upload(context->server, n, &upload) ? NULL : upload;
+    return make_room(arg, r, n, &upload) ? NULL : upload;
 }
 
 /* ==== the table =================================================================================================== */

@@ -29,7 +29,7 @@ typedef struct {
 extern const fli_page fli_pages[];
 
 /* fli_http_spec.upload */
-fli_incoming *fli_page_upload(void *context, size_t n);
+fli_incoming *fli_page_upload(void *context, const fli_http_request *r, size_t n);
 /* fli_http_spec.claim: logs a process that takes part as a client for the first time, and a second one. */
 const char *fli_page_claim(void *context, uint32_t client, const fli_http_request *r, double *again, char *sentence,
                            size_t n);

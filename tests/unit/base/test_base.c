@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -294,6 +295,33 @@ static void writes_files(void **state)
     }
 }
 
+/* All of it and nothing beside it is zero, and of a large piece no page is in memory. */
+static void zeros_without_pages(void **state)
+{
+    enum { MOST = (1 << 25) + 40000 };
+    static const size_t sizes[] = {0, 1, 5000, (1 << 25) - 1, 1 << 25, MOST - 5000};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *all = fli_alloc(*state, MOST, 1), resident[MOST / 4096];
+    assert_non_null(all);
+    assert_int_equal(mincore(all + page - (uintptr_t)all % page, MOST - page, resident), 0);
+    assert_int_equal(resident[0] & 1, 0); /* nor did this take any */
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        size_t n = sizes[k], from = k * 800 + 3, zeros = 0, pages = 0;
+        memset(all, 7, MOST);
+        fli_zero_pages(all + from, n);
+        unsigned char *first = all + from + (page - (uintptr_t)(all + from) % page) % page;
+        size_t whole = n < page ? 0 : (size_t)(all + from + n - first) / page;
+        if (whole) assert_int_equal(mincore(first, whole * page, resident), 0);
+        for (size_t i = 0; i < whole; i++) pages += resident[i] & 1;
+        assert_int_equal(pages, n < 1 << 25 ? whole : 0);
+        for (size_t i = 0; i < n; i++) zeros += !all[from + i];
+        assert_int_equal(zeros, n);
+        assert_int_equal(all[from - 1], 7);
+        assert_int_equal(all[from + n], 7);
+    }
+    fli_free(all);
+}
+
 /* A disk that runs full: the writer hears of it, and no half-written file is left. */
 static void notices_full_disk(void **state)
 {
@@ -519,6 +547,7 @@ int main(void)
         TEST(builds_text),
         TEST(guesses_words),
         TEST(writes_files),
+        TEST(zeros_without_pages),
         TEST(notices_full_disk),
         TEST(notices_full_device),
         TEST(makes_and_removes_folders),

@@ -109,16 +109,29 @@ static void binds_sizes(void **state)
                  {"auto", 0, "auto"},
                  {"1", 1, "1"},
                  {"4096", 4096, "4KiB"},
-                 {"1000", 1000, "1000"},
+                 {"1000", 1000, "1kB"},
+                 {"1001", 1001, "1001"},
                  {"2GiB", 0x1p31, "2GiB"},
                  {"512MiB", 0x1p29, "512MiB"},
                  {"1.5 GiB", 1.5 * 0x1p30, "1536MiB"},
                  {"3KiB", 3072, "3KiB"},
-                 {"1e6", 1e6, "1000000"},
+                 {"64 KiB", 0x1p16, "64KiB"},
+                 {"2kB", 2000, "2kB"},
+                 {"2KB", 2000, "2kB"},
+                 {"400MB", 4e8, "400MB"},
+                 {"1.5GB", 1.5e9, "1500MB"},
+                 {"2 GB", 2e9, "2GB"},
+                 {"1e6", 1e6, "1MB"},
+                 {"9007199254740992", 0x1p53, "8388608GiB"},
                  {"", -1, NULL},
                  {"0KiB", -1, NULL},
                  {"0.5", -1, NULL},
-                 {"2GB", -1, NULL},
+                 {"9007199254740994", -1, NULL},
+                 {"9007200GB", -1, NULL},
+                 {"2G", -1, NULL},
+                 {"2Mb", -1, NULL},
+                 {"400MB x", -1, NULL},
+                 {"400MBMB", -1, NULL},
                  {"-1", -1, NULL},
                  {"nan", -1, NULL},
                  {"inf", -1, NULL},
@@ -140,6 +153,7 @@ static void binds_sizes(void **state)
         fl_status s = fli_bind(f->ctx, &f->arena, "", read_yaml(f, yaml), NULL, &table, 1);
         if (sizes[i].bytes < 0) {
             if (s != FL_ECONFIG) fail_msg("%s is taken for %lld bytes", sizes[i].text, (long long)p.memory);
+            assert_non_null(strstr(fl_ctx_error(f->ctx), "must be bytes, at least 1, as in 4096, 64 KiB, 400MB or"));
             continue;
         }
         assert_ok(f->ctx, s);

@@ -9,6 +9,7 @@
 #include "client/card.h"
 #include "remote/packet.h"
 #include "half/client.h"
+#include "half/server.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -820,6 +821,56 @@ static void real_clock(void **state)
     }
 }
 
+/* Clients that are sent one by one share the model's body between two server steps, and only then. */
+static void asynchronous_bodies(void **state)
+{
+    enum { ASKS = 6 };
+    static const int step[ASKS] = {0, 0, 0, 0, 1, 1}; /* before each ask; after the first three an answer comes in */
+    world w;
+    fli_ask_packet packet[ASKS];
+    fl_bytes ask[ASKS], answer;
+    uint32_t who[ASKS];
+    int found;
+    world_new(*state, NULL, &w);
+    fl_server_free(w.server);
+    fl_config *cfg = fixture_config(*state, SERVER "clock: real\nalgorithm: {kind: fedbuff, buffer: 2}\n"
+                                                   "metrics: {every: 20}\n");
+    assert_ok(w.f->ctx, fl_config_set(cfg, "rounds=20"));
+    assert_ok(w.f->ctx, fl_server_new(cfg, &w.server));
+    fl_config_free(cfg);
+    begin(&w);
+    for (uint32_t i = 0; i < N; i++) { /* of the start model's metrics */
+        uint32_t measured = take(&w, &ask[0], &answer);
+        assert_ok(w.f->ctx, fl_server_answer(w.server, measured, answer.data, answer.n));
+        fl_bytes_free(&ask[0]);
+        fl_bytes_free(&answer);
+    }
+    for (int i = 0; i < ASKS; i++) {
+        if (i >= N) {
+            assert_ok(w.f->ctx, fl_client_work(w.client[who[i - N]], ask[i - N].data, ask[i - N].n, &answer));
+            assert_ok(w.f->ctx, fl_server_answer(w.server, who[i - N], answer.data, answer.n));
+            fl_bytes_free(&answer);
+        }
+        assert_ok(w.f->ctx, fli_server_next(w.server, 10, &who[i], &found, &packet[i]));
+        assert_true(found);
+        fli_ask_packet copy = packet[i];
+        atomic_fetch_add(&copy.body->users, 1);
+        assert_ok(w.f->ctx, fli_ask_join(w.f->ctx, &copy, &ask[i]));
+    }
+    for (int i = 0; i < ASKS; i++)
+        for (int j = 0; j < i; j++) {
+            size_t n = packet[i].body->bytes.n;
+            assert_int_equal(n, packet[j].body->bytes.n);
+            assert_int_equal(packet[i].body == packet[j].body, step[i] == step[j]);
+            assert_int_equal(!memcmp(packet[i].body->bytes.data, packet[j].body->bytes.data, n), step[i] == step[j]);
+        }
+    for (int i = 0; i < ASKS; i++) {
+        fli_shared_body_release(packet[i].body);
+        fl_bytes_free(&ask[i]);
+    }
+    world_free(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -841,6 +892,7 @@ int main(void)
         FIXTURE_TEST(crowded),
         FIXTURE_TEST(waiters_leave),
         FIXTURE_TEST(real_clock),
+        FIXTURE_TEST(asynchronous_bodies),
         FIXTURE_TEST(saved),
         FIXTURE_TEST(without_memory),
         FIXTURE_TEST(numbers_alone),

@@ -133,13 +133,45 @@ static void no_room(void **state)
     fli_incoming_store_free(all);
 }
 
+/* The disk fails in the middle of an upload, for which it had promised room: it says where and why, and its place in the
+ * file is used again by one that is whole. */
+static void fails_half_way(void **state)
+{
+    fixture *f = *state;
+    fli_incoming_store *all;
+    fli_incoming *m;
+    struct rlimit before;
+    char why[512], want[400];
+    static unsigned char bytes[2][SIZE];
+    fill(bytes[0], SIZE, 1);
+    fill(bytes[1], SIZE, 2);
+    assert_ok(f->ctx, fli_incoming_store_new(f->ctx, f->folder, 1, &all));
+    assert_ok(f->ctx, fli_incoming_new(all, f->ctx, SIZE, &m));
+    assert_int_equal(fli_incoming_add(m, bytes[0], 1000), FL_OK);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){SIZE / 2, before.rlim_max}), 0);
+    fl_status s = fli_incoming_add(m, bytes[0] + 1000, SIZE - 1000);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(s, FL_EIO);
+    fli_incoming_why(m, why, sizeof why);
+    snprintf(want, sizeof want, "%s: an upload cannot be written beyond its first 1000 bytes: File too large",
+             f->folder);
+    assert_string_equal(why, want);
+    fli_incoming_free(m);
+    assert_ok(f->ctx, fli_incoming_new(all, f->ctx, SIZE, &m));
+    receive(m, bytes[1], SIZE);
+    assert_is(m, bytes[1], SIZE);
+    fli_incoming_free(m);
+    fli_incoming_store_free(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(all_kept),
-        FIXTURE_TEST(shortest),
-        FIXTURE_TEST(outlives_its_store),
-        FIXTURE_TEST(no_room),
+        FIXTURE_TEST(all_kept), FIXTURE_TEST(shortest),       FIXTURE_TEST(outlives_its_store),
+        FIXTURE_TEST(no_room),  FIXTURE_TEST(fails_half_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
