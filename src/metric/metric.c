@@ -99,7 +99,14 @@ size_t fl_row_round(const fl_row *row)
 void fli_row_count(fl_row *row, const fli_counts *c)
 {
     for (size_t k = 0; fli_metrics[k]; k++)
-        if (fli_metrics[k]->count) row->value[k] = fli_metrics[k]->count(c);
+        if (fli_metrics[k]->count) row->value[k] = *(const double *)((const char *)c + fli_metrics[k]->count - 1);
+}
+
+int fli_metric_wanted(const fli_metric *metric, const fli_metrics_settings *what, const fli_model *model)
+{
+    for (size_t i = 0; i < 2; i++)
+        if (metric->wanted[i] && !*(const int *)((const char *)what + metric->wanted[i])) return 0;
+    return !metric->fits || metric->fits(what, model);
 }
 
 /* ==== the list ============================================================================================= */
@@ -368,9 +375,10 @@ fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_mea
     m->status = FL_OK;
     for (size_t k = 0; fli_metrics[k] && !m->status; k++) {
         const fli_metric *metric = fli_metrics[k];
-        if (!metric->measure) continue;
-        int wanted = !metric->wanted || metric->wanted(what, m->model);
-        row->value[k] = wanted ? metric->measure(m) : NAN;
+        if (metric->count) continue;
+        row->value[k] = !fli_metric_wanted(metric, what, m->model) ? NAN
+                        : metric->measure                          ? metric->measure(m)
+                                                                   : *(const double *)((const char *)m + metric->at);
     }
     return m->status ? m->status : measure_user_metrics(row, m);
 }
