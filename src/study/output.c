@@ -227,9 +227,12 @@ static fl_status add_stopped(fl_study *s, fli_arena *a, fli_text *t)
     return status;
 }
 
-static void csv_stat(fli_text *t, const fli_stat *st)
+/* Two cells of results.csv; without the statistics the names of their columns. */
+static void csv_stat(fli_text *t, const char *name, const char *to, const fli_stat *st)
 {
-    if (st->n)
+    if (!st)
+        fli_text_addf(t, ",%s%s_mean,%s%s_std", name, to, name, to);
+    else if (st->n)
         fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
     else
         fli_text_add(t, ",,");
@@ -257,53 +260,46 @@ static file_columns columns_of(const fli_summary *rows, size_t count)
     return c;
 }
 
-static void csv_head(fli_text *t, const file_columns *columns, const fl_reals *targets)
+/* A line of results.csv; without a row the first one, with the names of the columns. */
+static void csv_line(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns)
 {
     const fl_metric *m;
-    fli_text_add(t, "method,setting,best,seeds,failed");
+    if (row) {
+        fli_csv_text(t, s->x.methods[row->method].label);
+        fli_text_add(t, ",");
+        fli_csv_text(t, s->x.trials[row->first].setting_text);
+        fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
+    } else
+        fli_text_add(t, "method,setting,best,seeds,failed");
     for (size_t k = 0; k < columns->n; k++) {
-        const char *name = columns->at[k]->shown[FL_VIEW_STUDY_FILES].label;
-        fli_text_addf(t, ",%s_mean,%s_std", name, name);
+        m = columns->at[k];
+        csv_stat(t, m->shown[FL_VIEW_STUDY_FILES].label, "", row ? fli_summary_stat(row, m) : NULL);
     }
-    for (size_t k = 0; k < targets->n; k++) {
-        fli_text_addf(t, ",reached_%g", targets->v[k]);
-        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
-            const char *name = m->shown[FL_VIEW_TARGET_FILES].label;
-            fli_text_addf(t, ",%s_to_%g_mean,%s_to_%g_std", name, targets->v[k], name, targets->v[k]);
-        }
-    }
-    fli_text_add(t, "\n");
-}
-
-static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
-                    const fl_reals *targets)
-{
-    const fl_metric *m;
-    fli_csv_text(t, s->x.methods[row->method].label);
-    fli_text_add(t, ",");
-    fli_csv_text(t, s->x.trials[row->first].setting_text);
-    fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
-    for (size_t k = 0; k < columns->n; k++) csv_stat(t, fli_summary_stat(row, columns->at[k]));
-    for (size_t k = 0; k < targets->n; k++) {
-        fli_stat to[FL_METRICS_MAX];
-        fli_text_addf(t, ",%zu", fli_study_to_target(s, row, targets->v[k], to));
-        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) csv_stat(t, &to[fl_metric_place(m)]);
+    for (size_t k = 0; k < s->targets->n; k++) {
+        char to[32];
+        double target = s->targets->v[k];
+        fli_stat reached[FL_METRICS_MAX];
+        fli_snprintf(to, sizeof to, "_to_%g", target);
+        if (row)
+            fli_text_addf(t, ",%zu", fli_study_to_target(s, row, target, reached));
+        else
+            fli_text_addf(t, ",reached_%g", target);
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++)
+            csv_stat(t, m->shown[FL_VIEW_TARGET_FILES].label, to, row ? &reached[fl_metric_place(m)] : NULL);
     }
     fli_text_add(t, "\n");
 }
 
-static void add_csv(fli_text *t, fl_study *s, fli_arena *a)
+static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t)
 {
     fli_summary *rows;
     size_t count;
-    const fl_reals *targets = s->targets;
-    if (fli_study_summaries(s, a, &rows, &count)) {
-        t->failed = 1;
-        return;
-    }
+    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    if (status) return status;
     file_columns columns = columns_of(rows, count);
-    csv_head(t, &columns, targets);
-    for (size_t i = 0; i < count; i++) csv_row(t, s, &rows[i], &columns, targets);
+    csv_line(t, s, NULL, &columns);
+    for (size_t i = 0; i < count; i++) csv_line(t, s, &rows[i], &columns);
+    return FL_OK;
 }
 
 static void json_stat(fli_text *t, const fli_stat *st)
@@ -314,10 +310,10 @@ static void json_stat(fli_text *t, const fli_stat *st)
         fli_text_add(t, "null");
 }
 
-static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
-                     const fl_reals *targets)
+static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns)
 {
     const fl_metric *m;
+    const fl_reals *targets = s->targets;
     fli_text_add(t, "    {\"method\": ");
     fli_text_json(t, s->x.methods[row->method].label);
     fli_text_add(t, ", \"setting\": ");
@@ -350,15 +346,12 @@ static const char *stopped_by(const fl_study *s)
     return "runs";
 }
 
-static void add_json(fli_text *t, fl_study *s, fli_arena *a)
+static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t)
 {
     fli_summary *rows;
     size_t count;
-    const fl_reals *targets = s->targets;
-    if (fli_study_summaries(s, a, &rows, &count)) {
-        t->failed = 1;
-        return;
-    }
+    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    if (status) return status;
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, s->x.name);
     size_t done, total = fl_study_runs(s, &done);
@@ -366,14 +359,12 @@ static void add_json(fli_text *t, fl_study *s, fli_arena *a)
                   stopped_by(s), total, done);
     file_columns columns = columns_of(rows, count);
     for (size_t i = 0; i < count; i++) {
-        json_row(t, s, &rows[i], &columns, targets);
+        json_row(t, s, &rows[i], &columns);
         fli_text_add(t, i + 1 < count ? ",\n" : "\n");
     }
     fli_text_add(t, "  ]\n}\n");
+    return FL_OK;
 }
-
-static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return add_csv(t, s, a), FL_OK; }
-static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return add_json(t, s, a), FL_OK; }
 
 /* The same with a * behind the name of every method's best setting, for tables without a style sheet. */
 static fl_status starred_grid(fl_study *s, fli_arena *a, fli_grid *out)
