@@ -65,23 +65,6 @@ static int has_one_level(const fli_metrics_settings *what, const fli_model *mode
     return (void)what, !model->bilevel;
 }
 
-/* fli_term: of clients whose own models were measured. */
-static double own_weight(const fli_client_figures *f, size_t figure)
-{
-    return (void)figure, (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight : 0;
-}
-static double own_weighted(const fli_client_figures *f, size_t figure)
-{
-    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
-}
-
-static double own_gradient2(fli_measurement *m)
-{
-    return fli_measurement_sum(m, own_weighted, FLI_FIGURE_OWN_GRADIENT2) /
-           fli_measurement_sum(m, own_weight, FLI_FIGURE_OWN_GRADIENT2);
-}
-
-static double train_loss(fli_measurement *m) { return fli_train_loss(m, 1); }
 static double train_accuracy(fli_measurement *m) { return fli_train_accuracy(m, 1); }
 static double test_loss(fli_measurement *m) { return fli_test_loss(m, 1); }
 static double test_accuracy(fli_measurement *m) { return fli_test_accuracy(m, 1); }
@@ -110,7 +93,7 @@ const fli_metric fli_metric_local_train_loss = {
          .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
                    [FL_VIEW_CHART] = {"local-train-loss", 8},
                    [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
-    .measure = train_loss,
+    .mean = FLI_FIGURE_OWN_TRAIN_LOSS,
     .wanted = {offsetof(fli_metrics_settings, local)},
     .fits = is_cheap,
     .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
@@ -223,7 +206,7 @@ const fli_metric fli_metric_local_gradient2 = {
            .scale = FL_SCALE_LOG,
            .digits = 3,
            .shown = {[FL_VIEW_EVENTS] = {"local/gradient_norm2"}, [FL_VIEW_CHART] = {"local-gradient"}}},
-    .measure = own_gradient2,
+    .mean = FLI_FIGURE_OWN_GRADIENT2,
     .wanted = {offsetof(fli_metrics_settings, gradient), offsetof(fli_metrics_settings, local)},
     .fits = has_one_level,
     .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_GRADIENT,
@@ -252,22 +235,6 @@ static int keeps_pseudo_labels(const fli_metrics_settings *what, const fli_model
     return has_pseudo_labels(what, model) && model->latent->kept;
 }
 
-/* fli_term: of clients that measured their training samples. */
-static double train_weighted(const fli_client_figures *f, size_t figure)
-{
-    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
-}
-
-static double labelled_loss(fli_measurement *m)
-{
-    return fli_measurement_sum(m, train_weighted, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
-}
-
-static double labels_move(fli_measurement *m)
-{
-    return fli_measurement_sum(m, train_weighted, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
-}
-
 const fli_metric fli_metric_pseudo_accuracy = {
     .is = {.name = "pseudo_accuracy",
            .title = "accuracy of the pseudo labels",
@@ -289,7 +256,7 @@ const fli_metric fli_metric_labelled_loss = {
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .shown = {[FL_VIEW_EVENTS] = {"semi/labelled_loss"}, [FL_VIEW_CHART] = {"labelled-loss", 15}}},
-    .measure = labelled_loss,
+    .mean = FLI_FIGURE_LABELLED_LOSS,
     .wanted = {offsetof(fli_metrics_settings, train)},
     .fits = has_pseudo_labels,
     .asks = FLI_FIGURES_TRAIN,
@@ -305,7 +272,7 @@ const fli_metric fli_metric_labels_move = {
            .scale = FL_SCALE_LOG,
            .digits = 3,
            .shown = {[FL_VIEW_EVENTS] = {"semi/labels_move"}, [FL_VIEW_CHART] = {"labels-move", 16}}},
-    .measure = labels_move,
+    .mean = FLI_FIGURE_LABELS_MOVE,
     .wanted = {offsetof(fli_metrics_settings, gradient)},
     .fits = keeps_pseudo_labels,
     .asks = FLI_FIGURES_GRADIENT,

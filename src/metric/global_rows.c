@@ -184,7 +184,6 @@ const fli_metric fli_metric_evaluation_bytes_down = {
 
 /* Of x: loss, accuracy, gradient, regulariser. */
 
-static double train_loss(fli_measurement *m) { return fli_train_loss(m, 0); }
 static double train_accuracy(fli_measurement *m) { return fli_train_accuracy(m, 0); }
 static double test_loss(fli_measurement *m) { return fli_test_loss(m, 0); }
 static double test_accuracy(fli_measurement *m) { return fli_test_accuracy(m, 0); }
@@ -217,7 +216,7 @@ const fli_metric fli_metric_train_loss = {
                      [FL_VIEW_STUDY] = {"train loss"},
                      [FL_VIEW_STUDY_FILES] = {"train_loss", 2},
                      [FL_VIEW_PAPER] = {"loss"}}},
-    .measure = train_loss,
+    .mean = FLI_FIGURE_TRAIN_LOSS,
     .wanted = {offsetof(fli_metrics_settings, train)},
     .asks = FLI_FIGURES_TRAIN,
 };
@@ -375,12 +374,6 @@ static int has_second_block(const fli_metrics_settings *what, const fli_model *m
     return (void)what, model->latent != NULL;
 }
 
-/* fli_term: of clients that measured their training samples. */
-static double weighted(const fli_client_figures *f, size_t figure)
-{
-    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
-}
-
 /* ||grad f||^2, or the square of the gradient mapping of the length that the gap has. */
 static double slope(fli_measurement *m, const fl_gap *g)
 {
@@ -396,8 +389,8 @@ static double gap(fli_measurement *m)
     const fl_gap *g = gap_of(m->exec);
     const fli_latent *latent = m->model->latent;
     if (!g->name || !m->gradient || !latent->kept || latent->every) return NAN;
-    double weight = fli_train_weight(m), moves = fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_MOVE) / weight;
-    double slopes = g->ahead ? fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_SLOPE) / weight : 0;
+    double moves = fli_weighted_mean(m, FLI_FIGURE_LABELS_MOVE);
+    double slopes = g->ahead ? fli_weighted_mean(m, FLI_FIGURE_LABELS_SLOPE) : 0;
     double square = slope(m, g);
     const fl_method *a = fli_exec_setup(m->exec)->algo;
     fli_algo_enter(a);

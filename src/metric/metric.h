@@ -86,20 +86,22 @@ static inline size_t fli_lane_of_rank(size_t rank, size_t ranks)
 }
 typedef double fli_term(const fli_client_figures *f, size_t figure);
 double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figure);
-/* Of x (own 0) or of the clients' own models: mean loss, and share of hits. Training samples are weighted as f is;
+/* Of the clients that have the figure, weighed as f is. */
+double fli_weighted_mean(const fli_measurement *m, size_t figure);
+/* Of x (own 0) or of the clients' own models: mean test loss, and shares of hits. Training samples are weighted as f is;
  * over test samples every sample counts once, and x is judged by the server's test set where there is one. */
 double fli_train_weight(const fli_measurement *m); /* of the clients whose training samples x was measured on */
 double fli_train_decay(const fli_measurement *m);  /* the sum of w_i times weight decay over those */
-double fli_train_loss(const fli_measurement *m, int own);
 double fli_train_accuracy(const fli_measurement *m, int own);
 double fli_test_loss(const fli_measurement *m, int own);
 double fli_test_accuracy(const fli_measurement *m, int own);
 
-/* A value is counted as the run goes, or measured now and then: then `measure` gives it, or it is there already. */
+/* A value is counted as the run goes, or measured now and then: by one of the four. */
 typedef struct {
     fl_metric is;
     size_t count;                          /* FLI_COUNTED(field of fli_counts); 0: it is measured */
-    size_t at;                             /* offset of a number in fli_measurement, where there is no `measure` */
+    size_t mean;                           /* the figure of clients whose weighted mean it is */
+    size_t at;                             /* the offset of a number in fli_measurement */
     double (*measure)(fli_measurement *m); /* NaN: there is none */
     /* A run measures it if all these switches of its settings (offsets; 0: none) are on, and it fits the model. */
     size_t wanted[2];

@@ -20,8 +20,8 @@ static void rows_are_complete(void **state)
         const fl_metric *is = &m->is;
         if (!is->name || !is_name(is->name)) fail_msg("metric %zu has no name", k);
         if (!is->title || !*is->title || !is->help || !*is->help) fail_msg("%s: no title, or no help", is->name);
-        if (!!m->count + !!m->measure + !!m->at != 1)
-            fail_msg("%s: is counted, measured or there, one of these", is->name);
+        if (!!m->count + !!m->mean + !!m->at + !!m->measure != 1)
+            fail_msg("%s: has one source, not none or several", is->name);
         if (m->count && (m->wanted[0] || m->fits || m->asks))
             fail_msg("%s: what is counted is asked of nobody", is->name);
         if (is->unit > FL_UNIT_SECONDS || is->better > FL_BETTER_LOW || is->scale > FL_SCALE_WIDE || is->digits < 0)
