@@ -88,7 +88,7 @@ typedef double fli_term(const fli_client_figures *f, size_t figure);
 double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figure);
 /* Of the clients that have the figure, weighed as f is. */
 double fli_weighted_mean(const fli_measurement *m, size_t figure);
-/* Of x (own 0) or of the clients' own models: mean test loss, and shares of hits. Training samples are weighted as f is;
+/* Of x (own 0) or of the clients' own models: mean loss on tests, share of hits. Training samples are weighted as f is;
  * over test samples every sample counts once, and x is judged by the server's test set where there is one. */
 double fli_train_weight(const fli_measurement *m); /* of the clients whose training samples x was measured on */
 double fli_train_decay(const fli_measurement *m);  /* the sum of w_i times weight decay over those */

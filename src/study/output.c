@@ -230,12 +230,10 @@ static fl_status add_stopped(fl_study *s, fli_arena *a, fli_text *t)
 /* Two cells of results.csv; without the statistics the names of their columns. */
 static void csv_stat(fli_text *t, const char *name, const char *to, const fli_stat *st)
 {
-    if (!st)
-        fli_text_addf(t, ",%s%s_mean,%s%s_std", name, to, name, to);
-    else if (st->n)
-        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
+    if (st)
+        fli_stat_csv(t, st);
     else
-        fli_text_add(t, ",,");
+        fli_text_addf(t, ",%s%s_mean,%s%s_std", name, to, name, to);
 }
 
 /* The metrics of both files: all that are shown there, but of users' own those that some run has measured. */

@@ -172,6 +172,8 @@ void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, dou
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */
 void fli_grid_text(fli_text *t, const fli_grid *g);
+/* ",MEAN,STD"; two empty cells where there is no value. */
+void fli_stat_csv(fli_text *t, const fli_stat *st);
 /* {"mean": ..., "std": ..., "n": ...}; null where there is no value. */
 void fli_stat_json(fli_json *j, const char *key, const fli_stat *st);
 
