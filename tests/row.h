@@ -17,7 +17,7 @@ __attribute__((unused)) static fl_row empty_row(void)
 {
     fl_row row = {0};
     for (size_t k = 0; fli_metrics[k]; k++)
-        if (fli_metrics[k]->measure) row.value[k] = NAN;
+        if (!fli_metrics[k]->count) row.value[k] = NAN;
     *metric(&row, "simulated_seconds") = *metric(&row, "staleness") = *metric(&row, "staleness_max") = NAN;
     *metric(&row, "potential_rise") = *metric(&row, "idle") = *metric(&row, "idle_most") = NAN;
     return row;

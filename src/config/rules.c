@@ -32,14 +32,17 @@ static const fli_node *given(const fli_rule_facts *k, const char *key)
     return n && n->type == FLI_NODE_SCALAR ? n : NULL;
 }
 
-/* Copies the word at *at and steps behind it and the blanks that follow; 0 at the end, or if it has no room. */
-static int next_word(const char **at, char *word, size_t size)
+/* Copies the key at *at and steps behind it, its condition and the blanks that follow; 0 at the end, or if it has no
+ * room. */
+static int next_key(const char **at, char *key, size_t size, const char **condition)
 {
-    size_t n = strcspn(*at, " ");
+    size_t n = strcspn(*at, " !=<>");
     if (!n || n >= size) return 0;
-    memcpy(word, *at, n);
-    word[n] = 0;
-    *at += n + strspn(*at + n, " ");
+    memcpy(key, *at, n);
+    key[n] = 0;
+    *condition = *at + n;
+    *at = *condition + strcspn(*condition, " ");
+    *at += strspn(*at, " ");
     return 1;
 }
 
@@ -47,8 +50,9 @@ static int next_word(const char **at, char *word, size_t size)
 static const fli_node *blamed(const fli_rule_facts *k, const char *keys, char *key, size_t size)
 {
     const fli_node *first = NULL;
+    const char *condition;
     char word[64];
-    while (next_word(&keys, word, sizeof word)) {
+    while (next_key(&keys, word, sizeof word, &condition)) {
         const fli_node *n = given(k, word);
         const char *usual = fli_settings_default(k->settings, word);
         int same = n && n->type == FLI_NODE_SCALAR && usual && !strcmp(n->text, usual);
@@ -201,7 +205,7 @@ static int counts_no_steps(const fli_rule_facts *k)
 {
     int counts = !k->model;
     for (size_t i = 0; k->model && i < k->solvers->count; i++) counts |= k->solvers->at[i]->counts_steps;
-    return k->settings->local.schedule_by == FLI_BY_STEP && !counts;
+    return !counts;
 }
 
 /* ---- objectives of users ---------------------------------------------------------------------------------- */
@@ -275,10 +279,7 @@ static fl_status regularizer_fits(const fli_rule_facts *k)
 }
 
 /* Without labels, taking some away would only take samples away. */
-static int hides_nothing(const fli_rule_facts *k)
-{
-    return model_has(k, FLI_MODEL_UNSUPERVISED) && k->settings->data.unlabelled > 0;
-}
+static int reads_no_labels(const fli_rule_facts *k) { return model_has(k, FLI_MODEL_UNSUPERVISED); }
 
 static fl_status samples_for_levels(const fli_rule_facts *k)
 {
@@ -292,10 +293,7 @@ static fl_status samples_for_levels(const fli_rule_facts *k)
     return FL_OK;
 }
 
-static int no_potential(const fli_rule_facts *k)
-{
-    return k->settings->metrics.potential && !algo(k)->theory.potential.name && !k->compared;
-}
+static int no_potential(const fli_rule_facts *k) { return !algo(k)->theory.potential.name && !k->compared; }
 
 static fl_status local_lists(const fli_rule_facts *k)
 {
@@ -330,7 +328,7 @@ const fli_rule fli_data_rules[] = {
      model_there},
     {"device algorithm.kind algorithm.solver", NULL, "solvers that devices have", "device: twin\nalgorithm: fedgia",
      solvers_there},
-    {"local.schedule_by algorithm.kind", counts_no_steps,
+    {"local.schedule_by=step algorithm.kind", counts_no_steps,
      "algorithm {algorithm.kind} takes no steps of the size local.lr, so local.schedule_by must be round",
      "algorithm: fedgia\nlocal: {schedule_by: step}", NULL},
     {"bilevel.validation bilevel.kind", NULL, "the samples of each client, for two levels",
@@ -357,7 +355,8 @@ const fli_rule fli_data_rules[] = {
      "data.augment_once to true",
      "data: {kind: digits, augment: cifar}\nalgorithm: {kind: feddr, solver: accurate, accuracy: 1, relative: 0.1}",
      NULL},
-    {"data.unlabelled model.kind", hides_nothing, "model {model.kind} reads no labels, so data.unlabelled must be 0",
+    {"data.unlabelled>0 model.kind", reads_no_labels,
+     "model {model.kind} reads no labels, so data.unlabelled must be 0",
      "model: factorization\ndata: {unlabelled: 0.5}", NULL},
     {"semi.labels algorithm.kind", leaves_labels_out,
      "algorithm {algorithm.kind} solves its local problems by the {solver} solver, which knows nothing of pseudo "
@@ -366,7 +365,7 @@ const fli_rule fli_data_rules[] = {
     {"model.kind algorithm.kind", leaves_members_out,
      "algorithm {algorithm.kind} solves its local problems by the {solver} solver, which knows nothing of memberships",
      "model: factorization\nalgorithm: fedgia", NULL},
-    {"metrics.potential algorithm.kind", no_potential,
+    {"metrics.potential=true algorithm.kind", no_potential,
      "no potential of algorithm {algorithm.kind} is known here, so metrics.potential must be false",
      "metrics: {potential: true}", NULL},
     {"local.lr_factors", NULL, "lists of `local` with one value per client", "local: {lr_factors: [1, 2]}",
@@ -384,10 +383,42 @@ const fli_rule fli_data_rules[] = {
 
 static int answerable(const fli_rule_facts *k, const char *keys)
 {
-    char word[64];
-    while (next_word(&keys, word, sizeof word))
-        if (k->unbound >> fli_settings_section_of(word) & 1) return 0;
+    const char *condition;
+    char key[64];
+    while (next_key(&keys, key, sizeof key, &condition))
+        if (k->unbound >> fli_settings_section_of(key) & 1) return 0;
     return 1;
+}
+
+/* Whether the key's value, as a configuration has it, meets the condition: none, or "=none", "!=none", ">0", "<1" or
+ * "<=1". */
+static int meets(fli_problems *p, const char *key, const char *condition)
+{
+    size_t sign = strspn(condition, "!=<>");
+    const char *bound = condition + sign;
+    fli_text value;
+    if (!sign) return 1;
+    fli_text_init(&value, p->known->ctx);
+    fli_settings_print_key(&value, p->known->settings, key);
+    int same = value.n == strcspn(bound, " ") && !memcmp(fli_text_get(&value), bound, value.n);
+    double difference = fli_strtod(fli_text_get(&value), NULL) - fli_strtod(bound, NULL);
+    p->said.failed |= value.failed;
+    fli_text_fini(&value);
+    switch (*condition) {
+    case '=': return same;
+    case '!': return !same;
+    case '>': return difference > 0;
+    default: return sign > 1 ? difference <= 0 : difference < 0;
+    }
+}
+
+static int is_broken(fli_problems *p, const fli_rule *r)
+{
+    const char *keys = r->keys, *condition;
+    char key[64];
+    while (next_key(&keys, key, sizeof key, &condition))
+        if (!meets(p, key, condition)) return 0;
+    return !r->broken || r->broken(p->known);
 }
 
 /* The sentence with its values; the blamed key's value is added where the sentence does not have it. */
@@ -425,7 +456,7 @@ static void check_rule(fli_problems *p, const fli_rule *r)
         fli_problems_note(p, r->check(k), r->keys);
         return;
     }
-    if (!r->broken(k)) return;
+    if (!is_broken(p, r)) return;
     const fli_node *at = blamed(k, r->keys, blame, sizeof blame);
     fli_text_init(&line, k->ctx);
     word_sentence(k, r->sentence, blame, &line);

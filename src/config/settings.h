@@ -187,10 +187,12 @@ typedef struct {
 } fli_rule_facts;
 
 typedef struct {
-    const char *keys; /* what it is about, separated by blanks: the key to blame comes first; NULL ends a table */
-    int (*broken)(const fli_rule_facts *k);
-    const char *sentence; /* {section.key} stands for its value, {solver} for the culprit's name */
-    const char *example;  /* settings that break it, over those of fli_rules_base */
+    /* What it is about, separated by blanks: the key to blame comes first; NULL ends a table. The rule is broken where
+     * all keys have the values that stand behind them ("clock=real stop.simulated>0"; =, !=, <, <= or >), */
+    const char *keys;
+    int (*broken)(const fli_rule_facts *k); /* and this holds; NULL: the values are all there is to it */
+    const char *sentence;                   /* {section.key} stands for its value, {solver} for the culprit's name */
+    const char *example;                    /* settings that break it, over those of fli_rules_base */
     /* Instead of a predicate and a sentence: complains itself, by fli_fail. `sentence` then says what it is about. */
     fl_status (*check)(const fli_rule_facts *k);
 } fli_rule;

@@ -11,6 +11,46 @@
 
 #include <string.h>
 
+/* ==== either text or JSON =================================================================================== */
+
+/* What is listed: lines, or where the context asks for it {"NAME": [{...}, ...]}. */
+typedef struct {
+    fli_text *t;
+    fli_json json;
+    int as_json;
+} listing;
+
+static listing open_listing(fl_ctx *ctx, fli_text *t, const char *name)
+{
+    listing l = {.t = t, .as_json = fli_wants_json(ctx)};
+    fli_json_init(&l.json, t);
+    if (l.as_json) fli_json_map(&l.json, NULL);
+    if (l.as_json) fli_json_list(&l.json, name);
+    return l;
+}
+
+static void close_listing(listing *l)
+{
+    while (l->json.depth) fli_json_end(&l->json);
+}
+
+/* Without a section, and without a count, where these are NULL; lines have no section. */
+static void add_thing(listing *l, const char *name, const char *section, const char *title, const size_t *count)
+{
+    if (!l->as_json) {
+        fli_text_addf(l->t, "%-16s %s", name, title);
+        if (count) fli_text_addf(l->t, " (%zu)", *count);
+        fli_text_add(l->t, "\n");
+        return;
+    }
+    fli_json_map(&l->json, NULL);
+    fli_json_text(&l->json, "name", name);
+    if (section) fli_json_text(&l->json, "section", section);
+    fli_json_text(&l->json, "title", title);
+    if (count) fli_json_whole(&l->json, "count", *count);
+    fli_json_end(&l->json);
+}
+
 /* ==== devices of this machine =============================================================================== */
 
 /* What `device` can name, here and now: for `fedloom list devices`. */
@@ -24,13 +64,7 @@ static int has_cuda(void)
 
 const char *fl_devices(void) { return has_cuda() ? "cpu, cuda, twin" : "cpu, twin"; }
 
-/* Text, or with `json` a document. */
-typedef struct {
-    fli_text *t;
-    fli_json *json;
-} listing;
-
-static void add_json(fli_json *j, const char *name, const fli_engine_info *i, const char *why)
+static void put_device(fli_json *j, const char *name, const fli_engine_info *i, const char *why)
 {
     fli_json_map(j, NULL);
     fli_json_text(j, "name", name);
@@ -45,10 +79,10 @@ static void add_json(fli_json *j, const char *name, const fli_engine_info *i, co
 }
 
 /* One that is here; or, with `why`, that there is none. */
-static void add_device(const listing *l, const char *name, const fli_engine_info *i, const char *why)
+static void add_device(listing *l, const char *name, const fli_engine_info *i, const char *why)
 {
-    if (l->json)
-        add_json(l->json, name, i, why);
+    if (l->as_json)
+        put_device(&l->json, name, i, why);
     else if (why)
         fli_text_addf(l->t, "%-16s none here: %s\n", name, why);
     else {
@@ -59,7 +93,7 @@ static void add_device(const listing *l, const char *name, const fli_engine_info
 }
 
 /* All devices of a kind, numbered where there are several; or why there is none. */
-static fl_status add_backend(fl_ctx *ctx, const listing *l, const fli_backend *b)
+static fl_status add_backend(fl_ctx *ctx, listing *l, const fli_backend *b)
 {
     char why[256] = "", name[64];
     size_t count = b->count(why, sizeof why);
@@ -74,7 +108,7 @@ static fl_status add_backend(fl_ctx *ctx, const listing *l, const fli_backend *b
     return FL_OK;
 }
 
-static fl_status add_devices(fl_ctx *ctx, const listing *l)
+static fl_status add_devices(fl_ctx *ctx, listing *l)
 {
     fl_status s = FL_OK;
     add_device(l, "cpu", &(fli_engine_info){.name = "the processors of this machine"}, NULL);
@@ -86,23 +120,14 @@ static fl_status add_devices(fl_ctx *ctx, const listing *l)
 /* What `device` can name on this machine. */
 static fl_status list_devices(fl_ctx *ctx, fli_text *t)
 {
-    fli_json j;
-    fl_status s;
-    fli_json_init(&j, t);
-    if (!fli_wants_json(ctx)) {
-        s = add_devices(ctx, &(listing){t, NULL});
-        fli_text_add(t, "\n`device: NAME` in a configuration computes there.\n");
-        return s;
-    }
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, "devices");
-    s = add_devices(ctx, &(listing){t, &j});
-    fli_json_end(&j);
-    fli_json_end(&j);
+    listing l = open_listing(ctx, t, "devices");
+    fl_status s = add_devices(ctx, &l);
+    if (!l.as_json) fli_text_add(t, "\n`device: NAME` in a configuration computes there.\n");
+    close_listing(&l);
     return s;
 }
 
-/* ==== as JSON =============================================================================================== */
+/* ==== keys, and one thing in full, as JSON =================================================================== */
 
 /* The words that a value may be. */
 static void put_choices(fli_json *j, const fl_key *row)
@@ -138,43 +163,6 @@ static void put_keys(fli_json *j, const char *name, const fl_key *rows)
     fli_json_end(j);
 }
 
-static void kinds_json(fli_text *t)
-{
-    fli_json j;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, "kinds");
-    for (const fli_kind *k = fli_kinds; k->section; k++) {
-        size_t n = 0;
-        while (fli_item_name(k, n)) n++;
-        fli_json_map(&j, NULL);
-        fli_json_text(&j, "name", k->plural);
-        fli_json_text(&j, "section", k->section);
-        fli_json_text(&j, "title", k->title);
-        fli_json_whole(&j, "count", n);
-        fli_json_end(&j);
-    }
-    fli_json_end(&j);
-    fli_json_end(&j);
-}
-
-static void items_json(fli_text *t, const fli_kind *kind)
-{
-    fli_json j;
-    fli_item item;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, kind->plural);
-    for (size_t i = 0; kind->item(i, &item); i++) {
-        fli_json_map(&j, NULL);
-        fli_json_text(&j, "name", item.name);
-        fli_json_text(&j, "title", item.title);
-        fli_json_end(&j);
-    }
-    fli_json_end(&j);
-    fli_json_end(&j);
-}
-
 /* fli_fact_fn */
 static void put_fact(void *j, const char *label, const char *text) { fli_json_text(j, label, text); }
 
@@ -196,27 +184,23 @@ static fl_status item_json(fl_ctx *ctx, fli_text *t, const fli_kind *kind, const
 }
 
 /* NULL: all of them */
-static void settings_json(fli_text *t, const char *section)
+static void settings_json(fl_ctx *ctx, fli_text *t, const char *section)
 {
-    fli_json j;
+    listing l = open_listing(ctx, t, "sections");
     fli_section s;
-    fli_json_init(&j, t);
-    fli_json_map(&j, NULL);
-    fli_json_list(&j, "sections");
     for (size_t i = 0; fli_settings_section(i, &s); i++) {
         if (section && strcmp(section, s.name)) continue;
-        fli_json_map(&j, NULL);
-        fli_json_text(&j, "name", s.name);
-        fli_json_text(&j, "title", s.title);
-        fli_json_text(&j, "kinds", s.kind ? s.kind->plural : NULL);
-        put_keys(&j, "keys", s.keys);
-        fli_json_end(&j);
+        fli_json_map(&l.json, NULL);
+        fli_json_text(&l.json, "name", s.name);
+        fli_json_text(&l.json, "title", s.title);
+        fli_json_text(&l.json, "kinds", s.kind ? s.kind->plural : NULL);
+        put_keys(&l.json, "keys", s.keys);
+        fli_json_end(&l.json);
     }
-    fli_json_end(&j);
-    fli_json_end(&j);
+    close_listing(&l);
 }
 
-/* ==== as text, and the choice of what is listed ============================================================= */
+/* ==== the choice of what is listed ========================================================================== */
 
 /* The keys that do not depend on a choice, listed as if they were a kind. */
 static const char settings_name[] = "settings", settings_title[] = "the keys that do not depend on a choice";
@@ -224,24 +208,31 @@ static const char settings_name[] = "settings", settings_title[] = "the keys tha
 /* And the devices of this machine. */
 static const char devices_name[] = "devices", devices_title[] = "where a run can be computed, on this machine";
 
-static void add_kinds(fli_text *t)
+static void list_kinds(fl_ctx *ctx, fli_text *t)
 {
     fli_item item;
+    listing l = open_listing(ctx, t, "kinds");
     for (const fli_kind *k = fli_kinds; k->section; k++) {
         size_t n = 0;
         while (k->item(n, &item)) n++;
-        fli_text_addf(t, "%-16s %s (%zu)\n", k->plural, k->title, n);
+        add_thing(&l, k->plural, k->section, k->title, &n);
     }
-    fli_text_addf(t, "%-16s %s\n", settings_name, settings_title);
-    fli_text_addf(t, "%-16s %s\n", devices_name, devices_title);
-    fli_text_add(t, "\n`fedloom list KIND` lists one of these, `fedloom list KIND NAME` shows one thing in full.\n");
+    if (!l.as_json) {
+        add_thing(&l, settings_name, NULL, settings_title, NULL);
+        add_thing(&l, devices_name, NULL, devices_title, NULL);
+        fli_text_add(t,
+                     "\n`fedloom list KIND` lists one of these, `fedloom list KIND NAME` shows one thing in full.\n");
+    }
+    close_listing(&l);
 }
 
-static void add_items(fli_text *t, const fli_kind *kind)
+static void list_items(fl_ctx *ctx, fli_text *t, const fli_kind *kind)
 {
     fli_item item;
-    for (size_t i = 0; kind->item(i, &item); i++) fli_text_addf(t, "%-16s %s\n", item.name, item.title);
-    fli_text_addf(t, "\n`fedloom list %s NAME` shows one of these and its keys.\n", kind->section);
+    listing l = open_listing(ctx, t, kind->plural);
+    for (size_t i = 0; kind->item(i, &item); i++) add_thing(&l, item.name, NULL, item.title, NULL);
+    if (!l.as_json) fli_text_addf(t, "\n`fedloom list %s NAME` shows one of these and its keys.\n", kind->section);
+    close_listing(&l);
 }
 
 /* A key that has to be given belongs into the example. */
@@ -324,7 +315,7 @@ static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
     const fl_key *keys = section ? fli_settings_common(section) : NULL;
     if (!section || keys) {
         if (fli_wants_json(ctx))
-            settings_json(t, section);
+            settings_json(ctx, t, section);
         else if (keys)
             fli_keys_print_help(t, keys, 0);
         else
@@ -341,7 +332,7 @@ static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, cons
     const fli_kind *kind = fli_kind_find(kind_text);
     if (!kind) return unknown(ctx, "kind of thing", kind_text, fl_nearest(kind_text, kind_name, NULL), "");
     if (!name) {
-        (fli_wants_json(ctx) ? items_json : add_items)(t, kind);
+        list_items(ctx, t, kind);
         return FL_OK;
     }
     fli_snprintf(hint, sizeof hint, " %s", kind->plural);
@@ -359,7 +350,7 @@ fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *o
     fli_clear(ctx);
     fli_text_init(&t, ctx);
     if (!kind)
-        (fli_wants_json(ctx) ? kinds_json : add_kinds)(&t);
+        list_kinds(ctx, &t);
     else if (!strcmp(kind, settings_name) || !strcmp(kind, "setting"))
         s = list_settings(ctx, &t, name);
     else if (!strcmp(kind, devices_name) || !strcmp(kind, "device"))

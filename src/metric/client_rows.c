@@ -7,11 +7,6 @@
 
 /* ==== the global model on each client ====================================================================== */
 
-static int wants_clients(const fli_metrics_settings *what, const fli_model *model)
-{
-    return (void)model, what->clients;
-}
-
 /* What this many percent of the numbers are at or below; NaN if there are none. */
 static double quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
 
@@ -27,7 +22,7 @@ const fli_metric fli_metric_client_q10 = {
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"clients/q10"}, [FL_VIEW_CHART] = {"client-accuracy-q10", 11}}},
     .measure = q10,
-    .wanted = wants_clients,
+    .wanted = {offsetof(fli_metrics_settings, clients)},
     .asks = FLI_FIGURES_EITHER,
 };
 
@@ -39,7 +34,7 @@ const fli_metric fli_metric_client_q50 = {
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"clients/q50"}, [FL_VIEW_CHART] = {"client-accuracy", 10}}},
     .measure = q50,
-    .wanted = wants_clients,
+    .wanted = {offsetof(fli_metrics_settings, clients)},
     .asks = FLI_FIGURES_EITHER,
 };
 
@@ -51,7 +46,7 @@ const fli_metric fli_metric_client_q90 = {
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"clients/q90"}}},
     .measure = q90,
-    .wanted = wants_clients,
+    .wanted = {offsetof(fli_metrics_settings, clients)},
     .asks = FLI_FIGURES_EITHER,
 };
 
@@ -59,36 +54,17 @@ const fli_metric fli_metric_client_q90 = {
 
 /* Each on its own samples; x where a method's clients have none. */
 
-static int wants_own(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->local; }
-
 /* With few labels the objective takes a pass over many more samples. */
-static int wants_own_train(const fli_metrics_settings *what, const fli_model *model)
+static int is_cheap(const fli_metrics_settings *what, const fli_model *model)
 {
-    return what->local && (what->train || !model->latent_params);
+    return what->train || !model->latent_params;
 }
 
-static int wants_own_gradient(const fli_metrics_settings *what, const fli_model *model)
+static int has_one_level(const fli_metrics_settings *what, const fli_model *model)
 {
-    return what->gradient && what->local && !model->bilevel;
+    return (void)what, !model->bilevel;
 }
 
-/* fli_term: of clients whose own models were measured. */
-static double own_weight(const fli_client_figures *f, size_t figure)
-{
-    return (void)figure, (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight : 0;
-}
-static double own_weighted(const fli_client_figures *f, size_t figure)
-{
-    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
-}
-
-static double own_gradient2(fli_measurement *m)
-{
-    return fli_measurement_sum(m, own_weighted, FLI_FIGURE_OWN_GRADIENT2) /
-           fli_measurement_sum(m, own_weight, FLI_FIGURE_OWN_GRADIENT2);
-}
-
-static double train_loss(fli_measurement *m) { return fli_train_loss(m, 1); }
 static double train_accuracy(fli_measurement *m) { return fli_train_accuracy(m, 1); }
 static double test_loss(fli_measurement *m) { return fli_test_loss(m, 1); }
 static double test_accuracy(fli_measurement *m) { return fli_test_accuracy(m, 1); }
@@ -117,8 +93,9 @@ const fli_metric fli_metric_local_train_loss = {
          .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
                    [FL_VIEW_CHART] = {"local-train-loss", 8},
                    [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
-    .measure = train_loss,
-    .wanted = wants_own_train,
+    .mean = FLI_FIGURE_OWN_TRAIN_LOSS,
+    .wanted = {offsetof(fli_metrics_settings, local)},
+    .fits = is_cheap,
     .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
 };
 
@@ -132,7 +109,8 @@ const fli_metric fli_metric_local_train_accuracy = {
                      [FL_VIEW_CHART] = {"local-train-accuracy", 9},
                      [FL_VIEW_NOTE] = {"the clients' own models: train acc.", 1}}},
     .measure = train_accuracy,
-    .wanted = wants_own_train,
+    .wanted = {offsetof(fli_metrics_settings, local)},
+    .fits = is_cheap,
     .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
 };
 
@@ -146,7 +124,7 @@ const fli_metric fli_metric_local_test_loss = {
                      [FL_VIEW_CHART] = {"local-test-loss", 7},
                      [FL_VIEW_NOTE] = {"the clients' own models: test loss", 1}}},
     .measure = test_loss,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };
 
@@ -163,7 +141,7 @@ const fli_metric fli_metric_local_test_accuracy = {
                      [FL_VIEW_STUDY_FILES] = {"local_test_accuracy"},
                      [FL_VIEW_PAPER] = {"own accuracy"}}},
     .measure = test_accuracy,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };
 
@@ -176,7 +154,7 @@ const fli_metric fli_metric_local_q10 = {
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"local/q10"}}},
     .measure = own_q10,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };
 
@@ -188,7 +166,7 @@ const fli_metric fli_metric_local_q50 = {
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"local/q50"}}},
     .measure = own_q50,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };
 
@@ -200,7 +178,7 @@ const fli_metric fli_metric_local_q90 = {
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"local/q90"}}},
     .measure = own_q90,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };
 
@@ -214,7 +192,7 @@ const fli_metric fli_metric_local_worst = {
                      [FL_VIEW_CHART] = {"local-worst", 13},
                      [FL_VIEW_STUDY_FILES] = {"local_worst"}}},
     .measure = worst_tenth,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };
 
@@ -228,8 +206,9 @@ const fli_metric fli_metric_local_gradient2 = {
            .scale = FL_SCALE_LOG,
            .digits = 3,
            .shown = {[FL_VIEW_EVENTS] = {"local/gradient_norm2"}, [FL_VIEW_CHART] = {"local-gradient"}}},
-    .measure = own_gradient2,
-    .wanted = wants_own_gradient,
+    .mean = FLI_FIGURE_OWN_GRADIENT2,
+    .wanted = {offsetof(fli_metrics_settings, gradient), offsetof(fli_metrics_settings, local)},
+    .fits = has_one_level,
     .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_GRADIENT,
 };
 
@@ -251,30 +230,9 @@ static double pseudo_accuracy(fli_measurement *m)
     return n > 0 ? fli_measurement_sum(m, figure_of, FLI_FIGURE_PSEUDO_HITS) / n : NAN;
 }
 
-static int wants_labelled(const fli_metrics_settings *what, const fli_model *model)
+static int keeps_pseudo_labels(const fli_metrics_settings *what, const fli_model *model)
 {
-    return what->train && has_pseudo_labels(what, model);
-}
-
-static int wants_moves(const fli_metrics_settings *what, const fli_model *model)
-{
-    return what->gradient && has_pseudo_labels(what, model) && model->latent->kept;
-}
-
-/* fli_term: of clients that measured their training samples. */
-static double train_weighted(const fli_client_figures *f, size_t figure)
-{
-    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
-}
-
-static double labelled_loss(fli_measurement *m)
-{
-    return fli_measurement_sum(m, train_weighted, FLI_FIGURE_LABELLED_LOSS) / fli_train_weight(m);
-}
-
-static double labels_move(fli_measurement *m)
-{
-    return fli_measurement_sum(m, train_weighted, FLI_FIGURE_LABELS_MOVE) / fli_train_weight(m);
+    return has_pseudo_labels(what, model) && model->latent->kept;
 }
 
 const fli_metric fli_metric_pseudo_accuracy = {
@@ -287,7 +245,7 @@ const fli_metric fli_metric_pseudo_accuracy = {
                      [FL_VIEW_CHART] = {"pseudo-accuracy", 14},
                      [FL_VIEW_STUDY_FILES] = {"pseudo_accuracy"}}},
     .measure = pseudo_accuracy,
-    .wanted = has_pseudo_labels,
+    .fits = has_pseudo_labels,
     .asks = FLI_FIGURES_PSEUDO,
 };
 
@@ -298,8 +256,9 @@ const fli_metric fli_metric_labelled_loss = {
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .shown = {[FL_VIEW_EVENTS] = {"semi/labelled_loss"}, [FL_VIEW_CHART] = {"labelled-loss", 15}}},
-    .measure = labelled_loss,
-    .wanted = wants_labelled,
+    .mean = FLI_FIGURE_LABELLED_LOSS,
+    .wanted = {offsetof(fli_metrics_settings, train)},
+    .fits = has_pseudo_labels,
     .asks = FLI_FIGURES_TRAIN,
 };
 
@@ -313,8 +272,9 @@ const fli_metric fli_metric_labels_move = {
            .scale = FL_SCALE_LOG,
            .digits = 3,
            .shown = {[FL_VIEW_EVENTS] = {"semi/labels_move"}, [FL_VIEW_CHART] = {"labels-move", 16}}},
-    .measure = labels_move,
-    .wanted = wants_moves,
+    .mean = FLI_FIGURE_LABELS_MOVE,
+    .wanted = {offsetof(fli_metrics_settings, gradient)},
+    .fits = keeps_pseudo_labels,
     .asks = FLI_FIGURES_GRADIENT,
 };
 
@@ -348,6 +308,6 @@ const fli_metric fli_metric_local_std = {
                      [FL_VIEW_STUDY_FILES] = {"local_std"},
                      [FL_VIEW_PAPER] = {"deviation"}}},
     .measure = deviation,
-    .wanted = wants_own,
+    .wanted = {offsetof(fli_metrics_settings, local)},
     .asks = FLI_FIGURES_OWN,
 };

@@ -138,7 +138,7 @@ double fli_clusters_nmi(size_t clusters, size_t classes, const double *count)
 
 static int has_clusters(const fli_metrics_settings *what, const fli_model *model)
 {
-    return what->train && model->desc->clusters;
+    return (void)what, model->desc->clusters != NULL;
 }
 
 static double cluster_accuracy(fli_measurement *m)
@@ -166,7 +166,8 @@ const fli_metric fli_metric_cluster_accuracy = {
                      [FL_VIEW_STUDY] = {"cluster acc. %"},
                      [FL_VIEW_STUDY_FILES] = {"cluster_accuracy"}}},
     .measure = cluster_accuracy,
-    .wanted = has_clusters,
+    .wanted = {offsetof(fli_metrics_settings, train)},
+    .fits = has_clusters,
     .asks = FLI_FIGURES_CLUSTERS,
 };
 
@@ -182,6 +183,7 @@ const fli_metric fli_metric_cluster_nmi = {
                      [FL_VIEW_STUDY] = {"NMI"},
                      [FL_VIEW_STUDY_FILES] = {"cluster_nmi"}}},
     .measure = cluster_nmi,
-    .wanted = has_clusters,
+    .wanted = {offsetof(fli_metrics_settings, train)},
+    .fits = has_clusters,
     .asks = FLI_FIGURES_CLUSTERS,
 };

@@ -7,21 +7,6 @@
 
 /* ==== counted as the run goes ============================================================================== */
 
-static double count_round(const fli_counts *c) { return c->round; }
-static double count_cohort(const fli_counts *c) { return c->cohort; }
-static double count_bytes_up(const fli_counts *c) { return c->bytes_up; }
-static double count_bytes_down(const fli_counts *c) { return c->bytes_down; }
-static double count_local_steps(const fli_counts *c) { return c->local_steps; }
-static double count_seconds(const fli_counts *c) { return c->seconds; }
-static double count_simulated_seconds(const fli_counts *c) { return c->simulated_seconds; }
-static double count_staleness(const fli_counts *c) { return c->staleness; }
-static double count_staleness_max(const fli_counts *c) { return c->staleness_max; }
-static double count_idle(const fli_counts *c) { return c->idle; }
-static double count_idle_most(const fli_counts *c) { return c->idle_most; }
-static double count_communications(const fli_counts *c) { return c->communications; }
-static double count_evaluation_up(const fli_counts *c) { return c->evaluation_up; }
-static double count_evaluation_down(const fli_counts *c) { return c->evaluation_down; }
-
 const fli_metric fli_metric_round = {
     .is = {.name = "round",
            .title = "rounds",
@@ -34,7 +19,7 @@ const fli_metric fli_metric_round = {
                      [FL_VIEW_TARGET] = {"rounds"},
                      [FL_VIEW_TARGET_FILES] = {"rounds"},
                      [FL_VIEW_PAPER] = {"rounds"}}},
-    .count = count_round,
+    .count = FLI_COUNTED(round),
 };
 
 const fli_metric fli_metric_cohort = {
@@ -43,7 +28,7 @@ const fli_metric fli_metric_cohort = {
            .help = "clients that took part in the last round",
            .unit = FL_UNIT_COUNT,
            .shown = {[FL_VIEW_EVENTS] = {"clients/cohort"}}},
-    .count = count_cohort,
+    .count = FLI_COUNTED(cohort),
 };
 
 const fli_metric fli_metric_bytes_up = {
@@ -59,7 +44,7 @@ const fli_metric fli_metric_bytes_up = {
                      [FL_VIEW_STUDY_FILES] = {"megabytes_up", 4},
                      [FL_VIEW_TARGET] = {"MB"},
                      [FL_VIEW_TARGET_FILES] = {"megabytes"}}},
-    .count = count_bytes_up,
+    .count = FLI_COUNTED(bytes_up),
 };
 
 const fli_metric fli_metric_bytes_down = {
@@ -69,7 +54,7 @@ const fli_metric fli_metric_bytes_down = {
            .unit = FL_UNIT_BYTES,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"communication/bytes_down"}}},
-    .count = count_bytes_down,
+    .count = FLI_COUNTED(bytes_down),
 };
 
 const fli_metric fli_metric_local_steps = {
@@ -79,7 +64,7 @@ const fli_metric fli_metric_local_steps = {
            .unit = FL_UNIT_COUNT,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"work/local_steps"}}},
-    .count = count_local_steps,
+    .count = FLI_COUNTED(local_steps),
 };
 
 const fli_metric fli_metric_seconds = {
@@ -95,7 +80,7 @@ const fli_metric fli_metric_seconds = {
                      [FL_VIEW_STUDY] = {"seconds", 54},
                      [FL_VIEW_STUDY_FILES] = {"seconds", 5},
                      [FL_VIEW_PAPER] = {"seconds"}}},
-    .count = count_seconds,
+    .count = FLI_COUNTED(seconds),
 };
 
 const fli_metric fli_metric_simulated_seconds = {
@@ -111,7 +96,7 @@ const fli_metric fli_metric_simulated_seconds = {
                      [FL_VIEW_STUDY_FILES] = {"simulated_seconds"},
                      [FL_VIEW_TARGET] = {"sim. s"},
                      [FL_VIEW_TARGET_FILES] = {"simulated"}}},
-    .count = count_simulated_seconds,
+    .count = FLI_COUNTED(simulated_seconds),
 };
 
 const fli_metric fli_metric_staleness = {
@@ -123,7 +108,7 @@ const fli_metric fli_metric_staleness = {
            .shown = {[FL_VIEW_EVENTS] = {"async/staleness"},
                      [FL_VIEW_CHART] = {"staleness", 15},
                      [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: mean"}}},
-    .count = count_staleness,
+    .count = FLI_COUNTED(staleness),
 };
 
 const fli_metric fli_metric_staleness_max = {
@@ -134,7 +119,7 @@ const fli_metric fli_metric_staleness_max = {
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"async/staleness_max"},
                      [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: largest"}}},
-    .count = count_staleness_max,
+    .count = FLI_COUNTED(staleness_max),
 };
 
 /* Neither is better: what it is like depends on the machines, so nothing is judged by it. */
@@ -146,7 +131,7 @@ const fli_metric fli_metric_idle = {
                    "processes,",
            .unit = FL_UNIT_SHARE,
            .shown = {[FL_VIEW_EVENTS] = {"work/idle"}}},
-    .count = count_idle,
+    .count = FLI_COUNTED(idle),
 };
 
 const fli_metric fli_metric_idle_most = {
@@ -155,7 +140,7 @@ const fli_metric fli_metric_idle_most = {
            .help = "and the largest",
            .unit = FL_UNIT_SHARE,
            .shown = {[FL_VIEW_EVENTS] = {"work/idle_most"}}},
-    .count = count_idle_most,
+    .count = FLI_COUNTED(idle_most),
 };
 
 const fli_metric fli_metric_communications = {
@@ -172,7 +157,7 @@ const fli_metric fli_metric_communications = {
                      [FL_VIEW_STUDY_FILES] = {"communications"},
                      [FL_VIEW_TARGET] = {"comm."},
                      [FL_VIEW_TARGET_FILES] = {"communications"}}},
-    .count = count_communications,
+    .count = FLI_COUNTED(communications),
 };
 
 const fli_metric fli_metric_evaluation_bytes_up = {
@@ -182,7 +167,7 @@ const fli_metric fli_metric_evaluation_bytes_up = {
            .unit = FL_UNIT_BYTES,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"communication/evaluation_bytes_up"}}},
-    .count = count_evaluation_up,
+    .count = FLI_COUNTED(evaluation_up),
 };
 
 const fli_metric fli_metric_evaluation_bytes_down = {
@@ -192,21 +177,13 @@ const fli_metric fli_metric_evaluation_bytes_down = {
            .unit = FL_UNIT_BYTES,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_EVENTS] = {"communication/evaluation_bytes_down"}}},
-    .count = count_evaluation_down,
+    .count = FLI_COUNTED(evaluation_down),
 };
 
 /* ==== the global model ===================================================================================== */
 
 /* Of x: loss, accuracy, gradient, regulariser. */
 
-static int wants_train(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->train; }
-static int wants_test(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->test; }
-static int wants_gradient(const fli_metrics_settings *what, const fli_model *model)
-{
-    return (void)model, what->gradient;
-}
-
-static double train_loss(fli_measurement *m) { return fli_train_loss(m, 0); }
 static double train_accuracy(fli_measurement *m) { return fli_train_accuracy(m, 0); }
 static double test_loss(fli_measurement *m) { return fli_test_loss(m, 0); }
 static double test_accuracy(fli_measurement *m) { return fli_test_accuracy(m, 0); }
@@ -239,8 +216,8 @@ const fli_metric fli_metric_train_loss = {
                      [FL_VIEW_STUDY] = {"train loss"},
                      [FL_VIEW_STUDY_FILES] = {"train_loss", 2},
                      [FL_VIEW_PAPER] = {"loss"}}},
-    .measure = train_loss,
-    .wanted = wants_train,
+    .mean = FLI_FIGURE_TRAIN_LOSS,
+    .wanted = {offsetof(fli_metrics_settings, train)},
     .asks = FLI_FIGURES_TRAIN,
 };
 
@@ -254,7 +231,7 @@ const fli_metric fli_metric_train_accuracy = {
                      [FL_VIEW_CHART] = {"train-accuracy", 5},
                      [FL_VIEW_PROGRESS] = {"train acc.", 12}}},
     .measure = train_accuracy,
-    .wanted = wants_train,
+    .wanted = {offsetof(fli_metrics_settings, train)},
     .asks = FLI_FIGURES_TRAIN,
 };
 
@@ -268,7 +245,7 @@ const fli_metric fli_metric_test_loss = {
                      [FL_VIEW_CHART] = {"test-loss", 3},
                      [FL_VIEW_PROGRESS] = {"test loss", 22}}},
     .measure = test_loss,
-    .wanted = wants_test,
+    .wanted = {offsetof(fli_metrics_settings, test)},
     .asks = FLI_FIGURES_TEST,
 };
 
@@ -286,7 +263,7 @@ const fli_metric fli_metric_test_accuracy = {
                      [FL_VIEW_STUDY_FILES] = {"test_accuracy", 1},
                      [FL_VIEW_PAPER] = {"accuracy"}}},
     .measure = test_accuracy,
-    .wanted = wants_test,
+    .wanted = {offsetof(fli_metrics_settings, test)},
     .asks = FLI_FIGURES_TEST,
 };
 
@@ -301,7 +278,7 @@ const fli_metric fli_metric_gradient2 = {
                      [FL_VIEW_CHART] = {"gradient", 4},
                      [FL_VIEW_PROGRESS] = {"|grad|^2", 31}}},
     .measure = gradient2,
-    .wanted = wants_gradient,
+    .wanted = {offsetof(fli_metrics_settings, gradient)},
     .asks = FLI_FIGURES_GRADIENT,
 };
 
@@ -324,11 +301,6 @@ const fli_metric fli_metric_regularizer = {
  * which is 0 exactly where x is stationary, for any eta (of a g that is not convex, for short ones). Without g it is
  * the gradient. ||G_eta(x)|| falls in eta and eta ||G_eta(x)|| rises, so that values for different eta cannot be
  * compared; the default is the eta in which the method's own theorem is stated. */
-
-static int wants_mapping(const fli_metrics_settings *what, const fli_model *model)
-{
-    return (void)model, what->gradient_mapping;
-}
 
 static double eta_of(const fli_measurement *m)
 {
@@ -386,7 +358,7 @@ const fli_metric fli_metric_gradient_mapping = {
                      [FL_VIEW_STUDY_FILES] = {"gradient_mapping"},
                      [FL_VIEW_PAPER] = {"mapping"}}},
     .measure = mapping,
-    .wanted = wants_mapping,
+    .wanted = {offsetof(fli_metrics_settings, gradient_mapping)},
     .asks = FLI_FIGURES_GRADIENT,
 };
 
@@ -397,15 +369,9 @@ const fli_metric fli_metric_gradient_mapping = {
 
 static const fl_gap *gap_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.gap; }
 
-static int wants_gap(const fli_metrics_settings *what, const fli_model *model)
+static int has_second_block(const fli_metrics_settings *what, const fli_model *model)
 {
-    return what->gradient && model->latent;
-}
-
-/* fli_term: of clients that measured their training samples. */
-static double weighted(const fli_client_figures *f, size_t figure)
-{
-    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN ? f->weight * f->num[figure] : 0;
+    return (void)what, model->latent != NULL;
 }
 
 /* ||grad f||^2, or the square of the gradient mapping of the length that the gap has. */
@@ -423,8 +389,8 @@ static double gap(fli_measurement *m)
     const fl_gap *g = gap_of(m->exec);
     const fli_latent *latent = m->model->latent;
     if (!g->name || !m->gradient || !latent->kept || latent->every) return NAN;
-    double weight = fli_train_weight(m), moves = fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_MOVE) / weight;
-    double slopes = g->ahead ? fli_measurement_sum(m, weighted, FLI_FIGURE_LABELS_SLOPE) / weight : 0;
+    double moves = fli_weighted_mean(m, FLI_FIGURE_LABELS_MOVE);
+    double slopes = g->ahead ? fli_weighted_mean(m, FLI_FIGURE_LABELS_SLOPE) : 0;
     double square = slope(m, g);
     const fl_method *a = fli_exec_setup(m->exec)->algo;
     fli_algo_enter(a);
@@ -448,7 +414,8 @@ const fli_metric fli_metric_gap = {
                      [FL_VIEW_STUDY] = {"gap"},
                      [FL_VIEW_STUDY_FILES] = {"gap"}}},
     .measure = gap,
-    .wanted = wants_gap,
+    .wanted = {offsetof(fli_metrics_settings, gradient)},
+    .fits = has_second_block,
     .asks = FLI_FIGURES_GRADIENT | FLI_FIGURES_AHEAD,
 };
 
@@ -456,16 +423,10 @@ const fli_metric fli_metric_gap = {
 
 /* How far x is from a stationary point of Phi, and y and v from where they should be. */
 
-static int wants_levels(const fli_metrics_settings *what, const fli_model *model)
+static int has_two_levels(const fli_metrics_settings *what, const fli_model *model)
 {
-    return what->hypergradient && model->bilevel;
+    return (void)what, model->bilevel != NULL;
 }
-
-static double hypergradient(fli_measurement *m) { return m->levels.hypergradient; }
-static double lower_distance(fli_measurement *m) { return m->levels.lower_distance; }
-static double system_distance(fli_measurement *m) { return m->levels.system_distance; }
-
-static double weighted_hypergradient(fli_measurement *m) { return m->levels.weighted; }
 
 const fli_metric fli_metric_hypergradient = {
     .is = {.name = "hypergradient",
@@ -481,8 +442,9 @@ const fli_metric fli_metric_hypergradient = {
                      [FL_VIEW_PROGRESS] = {"|grad Phi|", 32},
                      [FL_VIEW_STUDY] = {"||grad Phi||"},
                      [FL_VIEW_STUDY_FILES] = {"hypergradient"}}},
-    .measure = hypergradient,
-    .wanted = wants_levels,
+    .at = offsetof(fli_measurement, levels.hypergradient),
+    .wanted = {offsetof(fli_metrics_settings, hypergradient)},
+    .fits = has_two_levels,
 };
 
 const fli_metric fli_metric_lower_distance = {
@@ -496,8 +458,9 @@ const fli_metric fli_metric_lower_distance = {
                      [FL_VIEW_CHART] = {"lower-distance", 17},
                      [FL_VIEW_STUDY] = {"||y - y*(x)||"},
                      [FL_VIEW_STUDY_FILES] = {"lower_distance"}}},
-    .measure = lower_distance,
-    .wanted = wants_levels,
+    .at = offsetof(fli_measurement, levels.lower_distance),
+    .wanted = {offsetof(fli_metrics_settings, hypergradient)},
+    .fits = has_two_levels,
 };
 
 const fli_metric fli_metric_system_distance = {
@@ -511,8 +474,9 @@ const fli_metric fli_metric_system_distance = {
                      [FL_VIEW_CHART] = {"system-distance", 18},
                      [FL_VIEW_STUDY] = {"||v - v*(x)||"},
                      [FL_VIEW_STUDY_FILES] = {"system_distance"}}},
-    .measure = system_distance,
-    .wanted = wants_levels,
+    .at = offsetof(fli_measurement, levels.system_distance),
+    .wanted = {offsetof(fli_metrics_settings, hypergradient)},
+    .fits = has_two_levels,
 };
 
 const fli_metric fli_metric_weighted_hypergradient = {
@@ -527,8 +491,9 @@ const fli_metric fli_metric_weighted_hypergradient = {
            .shown = {[FL_VIEW_EVENTS] = {"bilevel/weighted_hypergradient"},
                      [FL_VIEW_CHART] = {"weighted-hypergradient", 17},
                      [FL_VIEW_STUDY_FILES] = {"weighted_hypergradient"}}},
-    .measure = weighted_hypergradient,
-    .wanted = wants_levels,
+    .at = offsetof(fli_measurement, levels.weighted),
+    .wanted = {offsetof(fli_metrics_settings, hypergradient)},
+    .fits = has_two_levels,
 };
 
 /* ==== potentials =========================================================================================== */
@@ -536,11 +501,6 @@ const fli_metric fli_metric_weighted_hypergradient = {
 /* Potentials of methods (fl_potential): their value, and the largest rise of one that theory says never rises. */
 
 static const fl_potential *potential_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.potential; }
-
-static int wants_potential(const fli_metrics_settings *what, const fli_model *model)
-{
-    return (void)model, what->potential;
-}
 
 /* fli_term */
 static double weight(const fli_client_figures *f, size_t term) { return (void)term, f->weight; }
@@ -558,8 +518,6 @@ static double potential(fli_measurement *m)
     return isfinite(value) ? value : NAN;
 }
 
-static double count_rise(const fli_counts *c) { return c->potential_rise; }
-
 const fli_metric fli_metric_potential = {
     .is = {.name = "potential",
            .title = "the method's potential",
@@ -571,7 +529,7 @@ const fli_metric fli_metric_potential = {
                      [FL_VIEW_STUDY] = {"potential"},
                      [FL_VIEW_STUDY_FILES] = {"potential"}}},
     .measure = potential,
-    .wanted = wants_potential,
+    .wanted = {offsetof(fli_metrics_settings, potential)},
     .asks = FLI_FIGURES_POTENTIAL,
 };
 
@@ -585,5 +543,5 @@ const fli_metric fli_metric_potential_rise = {
            .shown = {[FL_VIEW_EVENTS] = {"theory/potential_rise"},
                      [FL_VIEW_STUDY] = {"potential rose by"},
                      [FL_VIEW_STUDY_FILES] = {"potential_rise"}}},
-    .count = count_rise,
+    .count = FLI_COUNTED(potential_rise),
 };

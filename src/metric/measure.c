@@ -278,7 +278,7 @@ static uint32_t asked_for(const fli_measure *m)
 {
     uint32_t flags = 0;
     for (size_t k = 0; fli_metrics[k]; k++)
-        if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->setup->model)) flags |= fli_metrics[k]->asks;
+        if (fli_metric_wanted(fli_metrics[k], m->what, m->setup->model)) flags |= fli_metrics[k]->asks;
     if (!m->asked.cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
     if (!m->setup->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
     if (!m->setup->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;

@@ -99,7 +99,14 @@ size_t fl_row_round(const fl_row *row)
 void fli_row_count(fl_row *row, const fli_counts *c)
 {
     for (size_t k = 0; fli_metrics[k]; k++)
-        if (fli_metrics[k]->count) row->value[k] = fli_metrics[k]->count(c);
+        if (fli_metrics[k]->count) row->value[k] = *(const double *)((const char *)c + fli_metrics[k]->count - 1);
+}
+
+int fli_metric_wanted(const fli_metric *metric, const fli_metrics_settings *what, const fli_model *model)
+{
+    for (size_t i = 0; i < 2; i++)
+        if (metric->wanted[i] && !*(const int *)((const char *)what + metric->wanted[i])) return 0;
+    return !metric->fits || metric->fits(what, model);
 }
 
 /* ==== the list ============================================================================================= */
@@ -178,9 +185,10 @@ double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figu
 
 static int has(const fli_client_figures *f, size_t figure)
 {
-    unsigned what = figure >= FLI_FIGURE_OWN_TRAIN_LOSS ? FLI_HAS_OWN
-                    : figure >= FLI_FIGURE_TEST_LOSS    ? FLI_HAS_TEST
-                                                        : FLI_HAS_TRAIN;
+    int of_labels = figure >= FLI_FIGURE_LABELLED_LOSS && figure <= FLI_FIGURE_LABELS_SLOPE;
+    unsigned what = of_labels || figure < FLI_FIGURE_TEST_LOSS ? FLI_HAS_TRAIN
+                    : figure < FLI_FIGURE_OWN_TRAIN_LOSS       ? FLI_HAS_TEST
+                                                               : FLI_HAS_OWN;
     return ((unsigned)f->num[FLI_FIGURE_HAS] & what) != 0;
 }
 
@@ -218,9 +226,8 @@ double fli_train_decay(const fli_measurement *m)
     return fli_measurement_sum(m, whole ? weight : weight_per_sample, FLI_FIGURE_TRAIN_LOSS) * m->model->weight_decay;
 }
 
-double fli_train_loss(const fli_measurement *m, int own)
+double fli_weighted_mean(const fli_measurement *m, size_t figure)
 {
-    size_t figure = own ? FLI_FIGURE_OWN_TRAIN_LOSS : FLI_FIGURE_TRAIN_LOSS;
     return fli_measurement_sum(m, weighted, figure) / fli_measurement_sum(m, weight, figure);
 }
 
@@ -363,14 +370,18 @@ void fli_row_clear_user(fl_row *row)
     for (size_t k = fli_metrics_count(); k < FL_METRICS_MAX; k++) row->value[k] = NAN;
 }
 
+static double value_of(const fli_metric *metric, fli_measurement *m)
+{
+    if (metric->measure) return metric->measure(m);
+    return metric->mean ? fli_weighted_mean(m, metric->mean) : *(const double *)((const char *)m + metric->at);
+}
+
 fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_measurement *m)
 {
     m->status = FL_OK;
     for (size_t k = 0; fli_metrics[k] && !m->status; k++) {
         const fli_metric *metric = fli_metrics[k];
-        if (!metric->measure) continue;
-        int wanted = !metric->wanted || metric->wanted(what, m->model);
-        row->value[k] = wanted ? metric->measure(m) : NAN;
+        if (!metric->count) row->value[k] = fli_metric_wanted(metric, what, m->model) ? value_of(metric, m) : NAN;
     }
     return m->status ? m->status : measure_user_metrics(row, m);
 }

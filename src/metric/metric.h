@@ -8,6 +8,8 @@
 #include "engine/engine.h"
 #include "message/exchange.h"
 
+#include <stddef.h>
+
 /* What a run counts as it goes, whether it measures or not. Numbers only: a checkpoint holds it as it is. */
 typedef struct {
     double round;
@@ -84,24 +86,29 @@ static inline size_t fli_lane_of_rank(size_t rank, size_t ranks)
 }
 typedef double fli_term(const fli_client_figures *f, size_t figure);
 double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figure);
-/* Of x (own 0) or of the clients' own models: mean loss, and share of hits. Training samples are weighted as f is;
+/* Of the clients that have the figure, weighed as f is. */
+double fli_weighted_mean(const fli_measurement *m, size_t figure);
+/* Of x (own 0) or of the clients' own models: mean loss on tests, share of hits. Training samples are weighted as f is;
  * over test samples every sample counts once, and x is judged by the server's test set where there is one. */
 double fli_train_weight(const fli_measurement *m); /* of the clients whose training samples x was measured on */
 double fli_train_decay(const fli_measurement *m);  /* the sum of w_i times weight decay over those */
-double fli_train_loss(const fli_measurement *m, int own);
 double fli_train_accuracy(const fli_measurement *m, int own);
 double fli_test_loss(const fli_measurement *m, int own);
 double fli_test_accuracy(const fli_measurement *m, int own);
 
-/* A value is counted as the run goes, or measured now and then. */
+/* A value is counted as the run goes, or measured now and then: by one of the four. */
 typedef struct {
     fl_metric is;
-    double (*count)(const fli_counts *c);
+    size_t count;                          /* FLI_COUNTED(field of fli_counts); 0: it is measured */
+    size_t mean;                           /* the figure of clients whose weighted mean it is */
+    size_t at;                             /* the offset of a number in fli_measurement */
     double (*measure)(fli_measurement *m); /* NaN: there is none */
-    /* Whether a run is to measure it; NULL: always. */
-    int (*wanted)(const fli_metrics_settings *what, const fli_model *model);
+    /* A run measures it if all these switches of its settings (offsets; 0: none) are on, and it fits the model. */
+    size_t wanted[2];
+    int (*fits)(const fli_metrics_settings *what, const fli_model *model); /* NULL: always */
     uint32_t asks; /* what its clients are then asked for: FLI_FIGURES_... */
 } fli_metric;
+#define FLI_COUNTED(field) (offsetof(fli_counts, field) + 1)
 
 extern const fli_metric *const fli_metrics[]; /* that come with fedloom; NULL past the last */
 size_t fli_metrics_count(void);               /* of these */
@@ -117,6 +124,8 @@ typedef struct {
 } fli_columns;
 fli_columns fli_columns_of(const fli_model *m);
 
+/* Whether a run measures it. */
+int fli_metric_wanted(const fli_metric *metric, const fli_metrics_settings *what, const fli_model *model);
 double fli_row_get(const fl_row *row, const fli_metric *metric);
 /* Renews what is counted, and leaves what is measured as it was. */
 void fli_row_count(fl_row *row, const fli_counts *c);
@@ -133,49 +142,20 @@ const fli_metric *fli_metric_goal(const fli_metrics_settings *what);
 
 /* To add one: its row in global_rows.c or client_rows.c, a line here, a line at the end of the list in metric.c. */
 
-extern const fli_metric fli_metric_round;
-extern const fli_metric fli_metric_cohort;
-extern const fli_metric fli_metric_train_loss;
-extern const fli_metric fli_metric_train_accuracy;
-extern const fli_metric fli_metric_test_loss;
-extern const fli_metric fli_metric_test_accuracy;
-extern const fli_metric fli_metric_gradient2;
-extern const fli_metric fli_metric_client_q10;
-extern const fli_metric fli_metric_client_q50;
-extern const fli_metric fli_metric_client_q90;
-extern const fli_metric fli_metric_regularizer;
-extern const fli_metric fli_metric_local_train_loss;
-extern const fli_metric fli_metric_local_train_accuracy;
-extern const fli_metric fli_metric_local_test_loss;
-extern const fli_metric fli_metric_local_test_accuracy;
-extern const fli_metric fli_metric_bytes_up;
-extern const fli_metric fli_metric_bytes_down;
-extern const fli_metric fli_metric_local_steps;
-extern const fli_metric fli_metric_seconds;
-extern const fli_metric fli_metric_simulated_seconds;
-extern const fli_metric fli_metric_staleness;
-extern const fli_metric fli_metric_staleness_max;
-extern const fli_metric fli_metric_idle;
-extern const fli_metric fli_metric_idle_most;
-extern const fli_metric fli_metric_local_q10;
-extern const fli_metric fli_metric_local_q50;
-extern const fli_metric fli_metric_local_q90;
-extern const fli_metric fli_metric_local_worst;
-extern const fli_metric fli_metric_pseudo_accuracy, fli_metric_labelled_loss, fli_metric_labels_move;
-extern const fli_metric fli_metric_cluster_accuracy;
-extern const fli_metric fli_metric_cluster_nmi;
-extern const fli_metric fli_metric_communications;
-extern const fli_metric fli_metric_evaluation_bytes_up;
-extern const fli_metric fli_metric_evaluation_bytes_down;
-extern const fli_metric fli_metric_local_std;
-extern const fli_metric fli_metric_hypergradient;
-extern const fli_metric fli_metric_lower_distance;
-extern const fli_metric fli_metric_system_distance;
-extern const fli_metric fli_metric_gradient_mapping;
-extern const fli_metric fli_metric_potential;
-extern const fli_metric fli_metric_potential_rise;
-extern const fli_metric fli_metric_weighted_hypergradient;
-extern const fli_metric fli_metric_gap;
-extern const fli_metric fli_metric_local_gradient2;
+extern const fli_metric fli_metric_round, fli_metric_cohort, fli_metric_train_loss, fli_metric_train_accuracy;
+extern const fli_metric fli_metric_test_loss, fli_metric_test_accuracy, fli_metric_gradient2;
+extern const fli_metric fli_metric_client_q10, fli_metric_client_q50, fli_metric_client_q90;
+extern const fli_metric fli_metric_regularizer, fli_metric_local_train_loss, fli_metric_local_train_accuracy;
+extern const fli_metric fli_metric_local_test_loss, fli_metric_local_test_accuracy, fli_metric_bytes_up;
+extern const fli_metric fli_metric_bytes_down, fli_metric_local_steps, fli_metric_seconds;
+extern const fli_metric fli_metric_simulated_seconds, fli_metric_staleness, fli_metric_staleness_max;
+extern const fli_metric fli_metric_idle, fli_metric_idle_most, fli_metric_local_q10, fli_metric_local_q50;
+extern const fli_metric fli_metric_local_q90, fli_metric_local_worst, fli_metric_pseudo_accuracy;
+extern const fli_metric fli_metric_labelled_loss, fli_metric_labels_move, fli_metric_cluster_accuracy;
+extern const fli_metric fli_metric_cluster_nmi, fli_metric_communications, fli_metric_evaluation_bytes_up;
+extern const fli_metric fli_metric_evaluation_bytes_down, fli_metric_local_std, fli_metric_hypergradient;
+extern const fli_metric fli_metric_lower_distance, fli_metric_system_distance, fli_metric_gradient_mapping;
+extern const fli_metric fli_metric_potential, fli_metric_potential_rise, fli_metric_weighted_hypergradient;
+extern const fli_metric fli_metric_gap, fli_metric_local_gradient2;
 
 #endif

@@ -310,7 +310,7 @@ static int needs_all_samples(const fli_plan *p)
 
 int fli_plan_needs_smoothness(const fli_plan *p)
 {
-    return p->setup.algo->theory.gap.smooth && fli_metric_gap.wanted(&p->settings->metrics, p->model) &&
+    return p->setup.algo->theory.gap.smooth && fli_metric_wanted(&fli_metric_gap, &p->settings->metrics, p->model) &&
            p->model->desc->hvp;
 }
 

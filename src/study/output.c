@@ -236,12 +236,13 @@ static fl_status add_stopped(const fli_results *r, fli_arena *a, fli_text *t)
     return status;
 }
 
-static void csv_stat(fli_text *t, const fli_stat *st)
+/* Two cells of results.csv; without the statistics the names of their columns. */
+static void csv_stat(fli_text *t, const char *name, const char *to, const fli_stat *st)
 {
-    if (st->n)
-        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
+    if (st)
+        fli_stat_csv(t, st);
     else
-        fli_text_add(t, ",,");
+        fli_text_addf(t, ",%s%s_mean,%s%s_std", name, to, name, to);
 }
 
 /* The metrics of both files: all that are shown there, but of users' own those that some run has measured. */
@@ -266,37 +267,32 @@ static file_columns columns_of(const fli_summary *rows, size_t count)
     return c;
 }
 
-static void csv_head(fli_text *t, const file_columns *columns, const fl_reals *targets)
+/* A line of results.csv; without a row the first one, with the names of the columns. */
+static void csv_line(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns)
 {
     const fl_metric *m;
-    fli_text_add(t, "method,setting,best,seeds,failed");
+    if (row) {
+        fli_csv_text(t, r->methods[row->method].label);
+        fli_text_add(t, ",");
+        fli_csv_text(t, r->trials[row->first].setting_text);
+        fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
+    } else
+        fli_text_add(t, "method,setting,best,seeds,failed");
     for (size_t k = 0; k < columns->n; k++) {
-        const char *name = columns->at[k]->shown[FL_VIEW_STUDY_FILES].label;
-        fli_text_addf(t, ",%s_mean,%s_std", name, name);
+        m = columns->at[k];
+        csv_stat(t, m->shown[FL_VIEW_STUDY_FILES].label, "", row ? fli_summary_stat(row, m) : NULL);
     }
-    for (size_t k = 0; k < targets->n; k++) {
-        fli_text_addf(t, ",reached_%g", targets->v[k]);
-        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
-            const char *name = m->shown[FL_VIEW_TARGET_FILES].label;
-            fli_text_addf(t, ",%s_to_%g_mean,%s_to_%g_std", name, targets->v[k], name, targets->v[k]);
-        }
-    }
-    fli_text_add(t, "\n");
-}
-
-static void csv_row(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns,
-                    const fl_reals *targets)
-{
-    const fl_metric *m;
-    fli_csv_text(t, r->methods[row->method].label);
-    fli_text_add(t, ",");
-    fli_csv_text(t, r->trials[row->first].setting_text);
-    fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
-    for (size_t k = 0; k < columns->n; k++) csv_stat(t, fli_summary_stat(row, columns->at[k]));
-    for (size_t k = 0; k < targets->n; k++) {
-        fli_stat to[FL_METRICS_MAX];
-        fli_text_addf(t, ",%zu", fli_results_to_target(r, row, targets->v[k], to));
-        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) csv_stat(t, &to[fl_metric_place(m)]);
+    for (size_t k = 0; k < r->targets->n; k++) {
+        char to[32];
+        double target = r->targets->v[k];
+        fli_stat reached[FL_METRICS_MAX];
+        fli_snprintf(to, sizeof to, "_to_%g", target);
+        if (row)
+            fli_text_addf(t, ",%zu", fli_results_to_target(r, row, target, reached));
+        else
+            fli_text_addf(t, ",reached_%g", target);
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++)
+            csv_stat(t, m->shown[FL_VIEW_TARGET_FILES].label, to, row ? &reached[fl_metric_place(m)] : NULL);
     }
     fli_text_add(t, "\n");
 }
@@ -305,12 +301,11 @@ static fl_status make_csv(const fli_results *r, fli_arena *a, fli_text *t)
 {
     fli_summary *rows;
     size_t count;
-    const fl_reals *targets = r->targets;
     fl_status status = fli_results_summaries(r, a, &rows, &count);
     if (status) return status;
     file_columns columns = columns_of(rows, count);
-    csv_head(t, &columns, targets);
-    for (size_t i = 0; i < count; i++) csv_row(t, r, &rows[i], &columns, targets);
+    csv_line(t, r, NULL, &columns);
+    for (size_t i = 0; i < count; i++) csv_line(t, r, &rows[i], &columns);
     return FL_OK;
 }
 
@@ -322,10 +317,10 @@ static void json_stat(fli_text *t, const fli_stat *st)
         fli_text_add(t, "null");
 }
 
-static void json_row(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns,
-                     const fl_reals *targets)
+static void json_row(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns)
 {
     const fl_metric *m;
+    const fl_reals *targets = r->targets;
     fli_text_add(t, "    {\"method\": ");
     fli_text_json(t, r->methods[row->method].label);
     fli_text_add(t, ", \"setting\": ");
@@ -362,7 +357,6 @@ static fl_status make_json(const fli_results *r, fli_arena *a, fli_text *t)
 {
     fli_summary *rows;
     size_t count;
-    const fl_reals *targets = r->targets;
     fl_status status = fli_results_summaries(r, a, &rows, &count);
     if (status) return status;
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
@@ -371,7 +365,7 @@ static fl_status make_json(const fli_results *r, fli_arena *a, fli_text *t)
                   stopped_by(r), r->count, runs_done(r));
     file_columns columns = columns_of(rows, count);
     for (size_t i = 0; i < count; i++) {
-        json_row(t, r, &rows[i], &columns, targets);
+        json_row(t, r, &rows[i], &columns);
         fli_text_add(t, i + 1 < count ? ",\n" : "\n");
     }
     fli_text_add(t, "  ]\n}\n");

@@ -193,6 +193,8 @@ void fli_target_text(fli_text *t, const fli_results *r, const fli_summary *row, 
 fl_status fli_results_grid(const fli_results *r, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */
 void fli_grid_text(fli_text *t, const fli_grid *g);
+/* ",MEAN,STD"; two empty cells where there is no value. */
+void fli_stat_csv(fli_text *t, const fli_stat *st);
 /* {"mean": ..., "std": ..., "n": ...}; null where there is no value. */
 void fli_stat_json(fli_json *j, const char *key, const fli_stat *st);
 

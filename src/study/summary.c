@@ -353,6 +353,14 @@ void fli_csv_text(fli_text *t, const char *s)
     fli_text_add(t, "\"");
 }
 
+void fli_stat_csv(fli_text *t, const fli_stat *st)
+{
+    if (st->n)
+        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
+    else
+        fli_text_add(t, ",,");
+}
+
 void fli_stat_json(fli_json *j, const char *key, const fli_stat *st)
 {
     if (!st->n) {

@@ -283,14 +283,6 @@ static fl_status all_keys(fl_tune *t, fli_arena *a, const char ***out, size_t *c
     return FL_OK;
 }
 
-static void add_figure(fli_text *t, const fli_stat *st)
-{
-    if (st->n)
-        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
-    else
-        fli_text_add(t, ",,");
-}
-
 static void csv_head(fli_text *text, const fl_tune *t, const char *const *keys, size_t count)
 {
     const char *value = t->goal.value->is.name;
@@ -312,9 +304,9 @@ static void csv_row(fli_text *text, const fl_tune *t, const fli_comparison *c, s
     fli_text_addf(text, ",%zu,%zu,%zu,%zu,%zu", i, k->place, k->rung + 1, k->score.seeds, k->score.failed);
     if (t->goal.cost) {
         fli_text_addf(text, ",%zu", k->score.reached);
-        add_figure(text, &k->score.cost);
+        fli_stat_csv(text, &k->score.cost);
     }
-    add_figure(text, &k->score.value);
+    fli_stat_csv(text, &k->score.value);
     for (size_t j = 0; j < count; j++) {
         size_t r = 0;
         while (r < c->range_count && strcmp(c->ranges[r].key, keys[j])) r++;

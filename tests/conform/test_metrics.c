@@ -20,8 +20,10 @@ static void rows_are_complete(void **state)
         const fl_metric *is = &m->is;
         if (!is->name || !is_name(is->name)) fail_msg("metric %zu has no name", k);
         if (!is->title || !*is->title || !is->help || !*is->help) fail_msg("%s: no title, or no help", is->name);
-        if (!m->count == !m->measure) fail_msg("%s: is counted or measured, one of them", is->name);
-        if (m->count && (m->wanted || m->asks)) fail_msg("%s: what is counted is asked of nobody", is->name);
+        if (!!m->count + !!m->mean + !!m->at + !!m->measure != 1)
+            fail_msg("%s: has one source, not none or several", is->name);
+        if (m->count && (m->wanted[0] || m->fits || m->asks))
+            fail_msg("%s: what is counted is asked of nobody", is->name);
         if (is->unit > FL_UNIT_SECONDS || is->better > FL_BETTER_LOW || is->scale > FL_SCALE_WIDE || is->digits < 0)
             fail_msg("%s: its unit, direction, scale or digits are none", is->name);
         if (strcmp(is->name, "round") && !is->shown[FL_VIEW_EVENTS].label) fail_msg("%s: has no tag", is->name);
@@ -188,7 +190,7 @@ enum { RUNS = sizeof runs / sizeof *runs };
 
 static int is_wanted(const fl_run *run, const fli_metric *m)
 {
-    return !m->wanted || m->wanted(&run->plan.settings->metrics, run->plan.model);
+    return fli_metric_wanted(m, &run->plan.settings->metrics, run->plan.model);
 }
 
 static void applies_somewhere(void **state)
@@ -227,7 +229,7 @@ static void only_what_is_wanted(void **state)
     fl_config_free(cfg);
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     for (size_t k = 0; fli_metrics[k]; k++)
-        if (fli_metrics[k]->measure) assert_true(isnan(fl_run_row(run)->value[k]));
+        if (!fli_metrics[k]->count) assert_true(isnan(fl_run_row(run)->value[k]));
     assert_true(fl_row_get(fl_run_row(run), "evaluation_bytes_up") == 0);
     fl_run_free(run);
 }
