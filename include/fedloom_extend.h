@@ -40,6 +40,12 @@ enum {
     FL_OBJECTIVE_CONVEX = 2,
     FL_OBJECTIVE_CLASSIFIER = 4, /* `correct` is filled: hits among the batch */
 
+    FL_SOLVER_FULL_GRADIENT = 2, /* a turn computes a gradient over all of the client's samples */
+    /* What is registered has both: sees samples afresh in every step, so that data.augment has a meaning; */
+    FL_SOLVER_AUGMENTS = 4,
+    FL_SOLVER_COUNTS_STEPS = 8, /* lr and steps of the problem are what is done, in mini-batches */
+    FL_SOLVER_READS_RHO = 16,   /* also without an anchor, where others find 0 */
+
     /* all clients must take part in every round; they keep what they need of the model where a round ends without an
      * exchange, and are not sent it again */
     FL_METHOD_EVERYONE = 2,
@@ -231,6 +237,7 @@ typedef struct {
     double momentum;
     double decay; /* weight decay, part of f_i */
     void *engine; /* for the functions below */
+    void **kept;  /* of solvers with `forget`: what the client keeps between its turns, NULL at first */
 } fl_local;
 
 /* f_i with weight decay and, unless g is NULL, its gradient at x: over all of the client's samples, */
@@ -243,25 +250,56 @@ int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss);
  * further, like that above. */
 size_t fl_local_next(const fl_local *l, const uint32_t **sample, double *decay);
 
+/* The solver's own vectors, for as long as the call: i < fl_solver.work, with anything in them; */
+void *fl_local_work(const fl_local *l, size_t i);
+/* and those that last as long as its answer, which may point to them: i < fl_solver.vectors. */
+void *fl_local_vector(const fl_local *l, size_t i);
+
+/* What a solver answers. Vectors that it does not answer are NULL. */
 typedef struct {
-    double weight; /* sum over the steps of the weight of a gradient in (start - z)/lr; comes in as that of SGD */
-    size_t steps;  /* spent, in gradients of mini-batches; comes in as those asked for */
-    int missed;    /* the solver knows that it is not accurate enough */
+    const void *z;        /* the solution; as all vectors here it is valid until the end of the turn */
+    const void *gradient; /* of f_i at the start over all samples, of solvers that compute it */
+    /* (start - z)/(lr weight) is a mean gradient. The sum over the steps of the weight a gradient has in (start -
+     * z)/lr: Q_i for plain SGD, whatever its schedule, and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for
+     * steps of one size. For solvers that are registered it comes in as that of SGD. */
+    double weight;
     /* `weight` is the solver's own, though it may be that of SGD. Methods that read gradients out of displacements
      * divide by it, and a run of theirs warns of a solver that leaves it as it came. */
     int weighed;
-} fl_solution;
+    /* spent: gradients of mini-batches; one over all samples counts as an epoch, a factor as 1. Comes in as those asked
+     * for. */
+    size_t steps;
+    int missed; /* the required accuracy, for want of steps or precision; never for SGD, which cannot tell */
+    struct {
+        const void *multiplier; /* after the last step */
+        double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
+    } linearised;
+    struct {
+        const void *own; /* the client's own model after the last step */
+        double mix;      /* as requested, or chosen */
+    } pair;
+    struct {
+        const void *v; /* what belongs to v, in the lower block */
+        double norm;   /* see FL_WORK_TOGETHER */
+    } levels;
+} fl_answer;
+typedef fl_answer fl_solution;
 
-typedef struct {
+typedef struct fl_solver {
     size_t size; /* sizeof(fl_solver) */
     const char *name, *title;
     void *arg;
     unsigned traits;
-    /* z comes in as a copy of the start and leaves as the solution. */
+    /* z comes in as a copy of the start and leaves as the solution: out->z is it already. */
     int (*solve)(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f);
+    /* All below are optional. */
+    size_t work, vectors; /* how many it has: fl_local_work, fl_local_vector */
+    /* Gives back what a client keeps of it, fl_local.kept; NULL: clients keep nothing. What is kept makes turns faster
+     * and nothing else: it may be forgotten between any two of a client's turns. Never called with NULL. */
+    void (*forget)(void *kept);
+    const struct fli_solver_engine *engine; /* the engine's; NULL in one of one's own */
 } fl_solver;
 
-/* In a configuration: local.solver. It takes the place of SGD, in methods that pose problems for SGD. */
 fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *s);
 
 /* ---- a method of one's own --------------------------------------------------------------------------------------- */
@@ -375,31 +413,6 @@ typedef struct {
     double *up_scalars;
     fl_failure *failure;
 } fl_turn;
-
-/* What a solver answered. Vectors that it does not answer are NULL. */
-typedef struct {
-    const void *z;        /* the solution; as all vectors here it is valid until the end of the turn */
-    const void *gradient; /* of f_i at the start over all samples, of solvers that compute it */
-    /* (start - z)/(lr weight) is a mean gradient. The sum over the steps of the weight a gradient has in (start -
-     * z)/lr: Q_i for plain SGD, whatever its schedule, and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for
-     * steps of one size. */
-    double weight;
-    size_t steps; /* spent: gradients of mini-batches; one over all samples counts as an epoch, a factor as 1 */
-    int missed;   /* the required accuracy, for want of steps or precision; never for SGD, which cannot tell */
-    int guessed;  /* a registered solver left the weight as that of SGD, which it may not be */
-    struct {
-        const void *multiplier; /* after the last step */
-        double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
-    } linearised;
-    struct {
-        const void *own; /* the client's own model after the last step */
-        double mix;      /* as requested, or chosen */
-    } pair;
-    struct {
-        const void *v; /* what belongs to v, in the lower block */
-        double norm;   /* see FL_WORK_TOGETHER */
-    } levels;
-} fl_answer;
 
 /* What came up. */
 typedef struct {

@@ -267,7 +267,7 @@ static int executor_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
-static int give_solver(const fli_solver *d, fli_item *out)
+static int give_solver(const fl_solver *d, fli_item *out)
 {
     if (d) *out = (fli_item){.name = d->name, .title = d->title, .desc = d, .by_user = 1};
     return d != NULL;
@@ -277,7 +277,7 @@ static int give_solver(const fli_solver *d, fli_item *out)
 static int solver_item(size_t i, fli_item *out)
 {
     size_t n = 0;
-    for (const fli_solver *const *s = fli_solver_list; *s; s++) {
+    for (const fl_solver *const *s = fli_solver_list; *s; s++) {
         if (!(*s)->title || n++ < i) continue;
         *out = (fli_item){(*s)->name, (*s)->title, NULL, NULL, NULL, 0, *s, NULL};
         return 1;

@@ -583,8 +583,8 @@ fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange 
                          : a->remedy                           ? a->remedy
                                                                : FLI_LOCAL_REMEDY;
     const fli_solvers *all = &c->setup->solvers;
-    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, x->ask.phase, x->ask.phases)]];
-    if (!solver->counts_steps || x->own_diverged)
+    const fl_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, x->ask.phase, x->ask.phases)]];
+    if (!(solver->traits & FL_SOLVER_COUNTS_STEPS) || x->own_diverged)
         return fli_fail(c->ctx, x->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",
                         (size_t)x->ask.round + 1, x->ask.client, whose, a->name, remedy);
