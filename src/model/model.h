@@ -38,14 +38,6 @@ enum {
 enum { FLI_DECAY_AS_IT_IS, FLI_DECAY_BY_SAMPLES, FLI_DECAY_BY_BATCH };
 #define FLI_DECAY_WORDS "nothing|samples|batch"
 
-/* A block of the parameter vector, for saving. */
-typedef struct {
-    char name[128];
-    size_t offset, rows, cols; /* cols 0: a vector of `rows` */
-    size_t kernel;             /* > 0: each row has filters of kernel x kernel, one per input channel */
-    size_t dims, shape[4];     /* dims > 0: its shape, which these say otherwise; read it by fli_tensor_shape */
-} fli_tensor;
-
 typedef struct fli_model_desc {
     const char *name;
     const char *title;
@@ -103,12 +95,12 @@ struct fli_model {
     fli_arena arena;
     fl_space space; /* where parameters live */
     size_t features, classes;
-    size_t shape[3];           /* channels, height, width of a sample; {1, 1, features} when not an image */
-    size_t piece;              /* samples that it likes to compute at once, at most; 0: any number */
-    double weight_decay;       /* read it by fli_model_decay, */
-    int decay_by;              /* FLI_DECAY_ */
-    int sparse;                /* its batches are: fli_model_expect */
-    const fli_tensor *tensors; /* cover the vector without gaps */
+    size_t shape[3];          /* channels, height, width of a sample; {1, 1, features} when not an image */
+    size_t piece;             /* samples that it likes to compute at once, at most; 0: any number */
+    double weight_decay;      /* read it by fli_model_decay, */
+    int decay_by;             /* FLI_DECAY_ */
+    int sparse;               /* its batches are: fli_model_expect */
+    const fl_tensor *tensors; /* cover the vector without gaps */
     size_t tensor_count;
     const void *priv;
     const fli_latent *latent;   /* the objective's second block y_i; NULL: it has none */
@@ -128,9 +120,6 @@ fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *par
 fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
                             const size_t shape[3], size_t classes, double weight_decay, fli_model **out);
 void fli_model_free(fli_model *m);
-
-/* Its dimensions, at most 4; returns how many there are. */
-size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4]);
 
 /* Whether a function of the user's that the model is made of has failed: from then on the model computes nothing, and
  * its numbers are NaN. */
@@ -206,6 +195,11 @@ static inline void *fli_latent_extra(const fli_model *m, size_t n, void *scratch
 {
     return fli_at(m->space.ops, scratch, fli_scratch_pad(m->desc->scratch(m, n)));
 }
+
+/* ==== tensors ============================================================================================= */
+
+/* For this folder alone. Gives a tensor of the model a name in the model's arena; 0: there is no memory. */
+int fli_tensor_named(fli_model *m, fl_tensor *t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ==== start values of a layer ============================================================================= */
 

@@ -15,12 +15,14 @@
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* A block of the parameter vector x as the file has it. */
-static fli_tensor_entry entry(const fli_model *m, const fli_tensor *b, const void *x)
+static fli_tensor_entry entry(const fli_model *m, const fl_tensor *b, const void *x)
 {
     size_t size = m->space.ops->size;
-    fli_tensor_entry e = {
-        .name = b->name, .dtype = size == sizeof(float) ? "F32" : "F64", .data = (const char *)x + b->offset * size};
-    e.dims = fli_tensor_shape(b, e.shape);
+    fli_tensor_entry e = {.name = b->name,
+                          .dtype = size == sizeof(float) ? "F32" : "F64",
+                          .dims = b->dims,
+                          .data = (const char *)x + b->offset * size};
+    memcpy(e.shape, b->shape, sizeof b->shape);
     return e;
 }
 
@@ -66,7 +68,7 @@ static int convert(const fli_ops *ops, const fli_tensor_entry *t, void *x)
 
 /* One tensor of the file into x, at the place of its block. */
 static fl_status take_tensor(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m,
-                             const fli_tensor *b, void *x)
+                             const fl_tensor *b, void *x)
 {
     char has[160], wants[160];
     const fli_ops *ops = m->space.ops;
