@@ -1,4 +1,4 @@
-/* fedloom with parts of one's own: an objective, a local solver, a federated method.
+/* fedloom with parts of one's own: an objective, a local solver, a federated method, a regulariser.
  *
  * Each is a struct that is registered once under a name and chosen by that name in any configuration from then on, like
  * those that come with fedloom:
@@ -6,6 +6,7 @@
  *     fl_objective_register(ctx, &mine);   model: mine
  *     fl_solver_register(ctx, &mine);      local: {solver: mine}
  *     fl_method_register(ctx, &mine);      algorithm: mine
+ *     fl_regularizer_register(ctx, &mine); regularizer: mine
  *
  * Functions here are called from several threads at the same time, unless FL_SERIAL is among the traits. They return 0,
  * or anything else to end the run: fl_failed then says why, in a sentence, and the run returns FL_ECALLBACK with it.
@@ -84,7 +85,7 @@ enum {
  * to be had by their numbers: `algorithm: mine@1` is the first that was registered under the name. Results and
  * messages show the name alone, so that a file, or another process, gets the newest. */
 
-/* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm"). No run may
+/* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm", "regularizer"). No run may
  * use it any more. FL_ECONFIG: there is none of that name. */
 fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name);
 
@@ -458,7 +459,7 @@ size_t fl_upper(const fl_coordinator *s);
  * answer by what they are given alone; with FL_SERIAL one at a time, as all others. */
 
 /* For these functions: what `begin` returned in the run whose parameters these are, or the method's `arg` before that.
- * Of methods that are registered. */
+ * Of methods and regularisers that are registered. */
 void *fl_begun(const void *params);
 
 /* Mini-batches in a pass over a client's samples: over all that its objective uses, and with two levels over those of
@@ -795,6 +796,34 @@ typedef struct {
 } fl_method;
 
 fl_status fl_method_register(fl_ctx *ctx, const fl_method *m);
+
+/* ---- a regulariser of one's own ---------------------------------------------------------------------------------- */
+
+/* The g of composite problems F = f + g, in double, over the whole vector of parameters. Functions are called on the
+ * server; they get the values in the order of the table, or the struct of regularisers with params_size, before which
+ * lies `arg` (fl_begun), and answer by what they are given alone. They have no way to fail; where a prox leaves what is no number, the run
+ * ends as one that diverges. */
+typedef struct fl_regularizer {
+    size_t size; /* sizeof(fl_regularizer) */
+    const char *name, *title, *citation;
+    void *arg;
+    unsigned traits;    /* FL_SERIAL */
+    const fl_key *keys; /* NULL: no parameters */
+    size_t params_size; /* as in fl_method */
+    /* How far g is from convex: the least m for which g(x) + m/2 ||x||^2 is convex; INFINITY: there is none. NULL: g is
+     * convex whatever the parameters are. */
+    double (*weak_convexity)(const void *params);
+    /* Refuses parameters that no single row can refuse, by fl_failed, for vectors of length n; NULL: nothing to
+     * refuse. */
+    int (*validate)(const void *params, size_t n, fl_failure *f);
+    /* g(x); INFINITY outside the set of an indicator (up to rounding: a relative 1e-12). */
+    double (*value)(const void *params, size_t n, const double *x);
+    /* x <- argmin_z g(z) + 1/(2 eta) ||z - x||^2: the global minimiser, where there are several local ones. `work` has
+     * room for n doubles. */
+    void (*prox)(const void *params, double eta, size_t n, double *x, double *work);
+} fl_regularizer;
+
+fl_status fl_regularizer_register(fl_ctx *ctx, const fl_regularizer *g);
 
 /* Holds a method, by its name, to what the engine promises of every method: the same bits on any number of threads,
  * in slices of any size and through messages that are bytes; the same bits after a checkpoint, and while another run

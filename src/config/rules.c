@@ -274,8 +274,9 @@ static fl_status solvers_there(const fli_rule_facts *k)
 
 static fl_status regularizer_fits(const fli_rule_facts *k)
 {
-    const fli_regularizer *g = k->settings->regularizer.item.desc;
-    return k->model && g->validate ? g->validate(k->ctx, k->settings->regularizer.params, k->model->space.n) : FL_OK;
+    const fl_regularizer *g = k->settings->regularizer.item.desc;
+    if (!k->model) return FL_OK;
+    return fli_regularizer_validate(k->ctx, g, k->settings->regularizer.params, k->model->space.n);
 }
 
 /* Without labels, taking some away would only take samples away. */

@@ -3,7 +3,7 @@
 
 /* One per line. */
 /* clang-format off */
-const fli_regularizer *const fli_regularizer_list[] = {
+const fl_regularizer *const fli_regularizer_list[] = {
     &fli_reg_none,
     &fli_reg_l1,
     &fli_reg_l2,

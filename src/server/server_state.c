@@ -298,10 +298,10 @@ static void from_doubles(const fli_server_state *c, void *x)
 static void prox(const void *state, double eta, void *x)
 {
     const fli_server_state *c = state;
-    const fli_regularizer *g = c->setup->regularizer;
+    const fl_regularizer *g = c->setup->regularizer;
     if (!g) return;
     to_doubles(c, x);
-    g->prox(c->setup->regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
+    fli_regularizer_prox(g, c->setup->regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
     from_doubles(c, x);
 }
 
@@ -309,7 +309,7 @@ double fli_server_state_regularizer(fli_server_state *c)
 {
     if (!c->setup->regularizer) return 0;
     to_doubles(c, c->own.vec[0]);
-    return c->setup->regularizer->value(c->setup->regularizer_params, c->space.n, c->doubles);
+    return fli_regularizer_value(c->setup->regularizer, c->setup->regularizer_params, c->space.n, c->doubles);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------------------- */
