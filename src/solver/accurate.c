@@ -208,7 +208,6 @@ static void search_init(search *q, fli_worker *w, const fli_task *t)
         q->s[i] = fli_worker_vector(w, 2 * i);
         q->y[i] = fli_worker_vector(w, 2 * i + 1);
     }
-    fli_copy(q->space, t->problem.start, q->z);
     q->value = eval(q, q->z, q->g);
     q->norm = norm(q->space, q->g);
 }

@@ -100,8 +100,7 @@ static int solve_gradient(void *arg, const fl_local *l, const fl_problem *p, voi
 {
     const fli_local *e = l->engine;
     void *g = fl_local_vector(l, GRADIENT);
-    (void)arg, (void)f;
-    fl_vec_copy(&l->space, p->start, z);
+    (void)arg, (void)p, (void)z, (void)f;
     out->steps = fli_start_gradient(e->worker, e->task, g);
     out->gradient = g;
     return FL_OK;

@@ -12,11 +12,9 @@ static fl_local local_of(fli_local *e)
     const fli_worker *w = e->worker;
     const fli_task *t = e->task;
     size_t n = t->view->n_train;
-    fli_rng seed = t->rng; /* mini-batches are drawn from the original */
     return (fl_local){.space = w->model->space,
                       .client = t->client,
                       .round = t->round,
-                      .seed = fli_rng_u64(&seed),
                       .samples = n,
                       .batch = fli_batch_size(&w->spec, n),
                       .momentum = w->spec.momentum,
@@ -43,15 +41,18 @@ static fl_status check_answer(const fl_solver *s, fli_task *t, double sgd, fl_fa
 /* An objective that has failed is known by its model: whoever asked for the task finds it there. */
 static fl_status solve_task(fl_ctx *ctx, const fl_solver *s, fli_worker *w, fli_task *t)
 {
-    fli_local e = {.ctx = ctx, .worker = w, .task = t};
+    fli_local e; /* its mini-batches are made when they are asked for */
+    e.ctx = ctx, e.worker = w, e.task = t, e.drawing = 0;
     fl_local l = local_of(&e);
     const fl_problem *p = &t->problem;
     double sgd = fli_sgd_weight(w->spec.momentum, p->steps);
     fl_failure f;
     t->answer = (fl_answer){.z = t->z, .weight = sgd, .steps = p->steps};
+    fli_copy(&l.space, p->start, t->z);
     if (!(s->traits & FLI_SOLVER_REGISTERED)) return (fl_status)s->solve(s->arg, &l, p, t->z, &t->answer, &f);
+    fli_rng seed = t->rng; /* mini-batches are drawn from the original */
+    l.seed = fli_rng_u64(&seed);
     f.text[0] = t->why.text[0] = 0;
-    fli_copy(&w->model->space, p->start, t->z);
     fli_registry_enter(s->traits);
     if (s->solve(s->arg, &l, p, t->z, &t->answer, &f)) fl_failed(&f, NULL);
     fli_registry_leave(s->traits);

@@ -69,7 +69,6 @@ fl_answer fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
     fli_minibatch b;
     fli_sgd_course course = fli_sgd_begin(w, t);
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, y, &t->rng, &b);
-    fli_copy(&w->model->space, p->start, t->z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
         fli_minibatch_next(&b);
         fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);

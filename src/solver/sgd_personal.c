@@ -131,7 +131,6 @@ static fl_answer train(fli_worker *w, fli_task *t, const training *on, const voi
         fli_zero(s, own_step.buffer);
     }
     fli_minibatch_init(w, t->view, on->samples, on->n, y, &t->rng, &b);
-    fli_copy(s, p->start, t->z);
     fli_copy(s, p->pair.start, own);
     for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
         fli_minibatch_next(&b);

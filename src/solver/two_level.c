@@ -330,7 +330,6 @@ static void work_lower_steps(fli_bilevel_work *w)
     const fl_problem *p = w->problem;
     const void *shift = p->levels.shift;
     void *z = w->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
-    fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->train, w->rng);
         work_g(w, z, g);
@@ -347,7 +346,6 @@ static void work_upper_steps(fli_bilevel_work *w)
 {
     const fl_problem *p = w->problem;
     void *z = w->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
-    fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->validation, w->rng);
         work_f(w, z, f);
@@ -379,7 +377,6 @@ static void work_own_steps(fli_bilevel_work *w)
 {
     const fl_problem *p = w->problem;
     void *z = w->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
-    fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->validation, w->rng);
         fli_pass_next(&w->train, w->rng);
