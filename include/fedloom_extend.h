@@ -42,10 +42,10 @@ enum {
     FL_OBJECTIVE_CLASSIFIER = 4, /* `correct` is filled: hits among the batch */
 
     FL_SOLVER_FULL_GRADIENT = 2, /* a turn computes a gradient over all of the client's samples */
-    /* What is registered has both: sees samples afresh in every step, so that data.augment has a meaning; */
+    /* sees samples afresh in every step, so that data.augment has a meaning. What is registered has it, */
     FL_SOLVER_AUGMENTS = 4,
-    FL_SOLVER_COUNTS_STEPS = 8, /* lr and steps of the problem are what is done, in mini-batches */
-    FL_SOLVER_READS_RHO = 16,   /* also without an anchor, where others find 0 */
+    FL_SOLVER_COUNTS_STEPS = 8, /* and this: lr and steps of the problem are what is done, in mini-batches */
+    FL_SOLVER_READS_RHO = 16,   /* rho means something without an anchor, where other solvers find 0 */
 
     /* all clients must take part in every round; they keep what they need of the model where a round ends without an
      * exchange, and are not sent it again */
@@ -85,8 +85,8 @@ enum {
  * to be had by their numbers: `algorithm: mine@1` is the first that was registered under the name. Results and
  * messages show the name alone, so that a file, or another process, gets the newest. */
 
-/* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm", "regularizer"). No run may
- * use it any more. FL_ECONFIG: there is none of that name. */
+/* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm",
+ * "regularizer"). No run may use it any more. FL_ECONFIG: there is none of that name. */
 fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name);
 
 /* ---- vectors ------------------------------------------------------------------------------------------------ */
@@ -262,7 +262,7 @@ typedef struct {
     const void *gradient; /* of f_i at the start over all samples, of solvers that compute it */
     /* (start - z)/(lr weight) is a mean gradient. The sum over the steps of the weight a gradient has in (start -
      * z)/lr: Q_i for plain SGD, whatever its schedule, and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for
-     * steps of one size. For solvers that are registered it comes in as that of SGD. */
+     * steps of one size. It comes in as that of SGD. */
     double weight;
     /* `weight` is the solver's own, though it may be that of SGD. Methods that read gradients out of displacements
      * divide by it, and a run of theirs warns of a solver that leaves it as it came. */
@@ -301,6 +301,8 @@ typedef struct fl_solver {
     const struct fli_solver_engine *engine; /* the engine's; NULL in one of one's own */
 } fl_solver;
 
+/* In a configuration: local.solver. There it takes the place of SGD, in methods that pose problems for SGD. A method
+ * may also name it as its own (fl_method.solver). */
 fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *s);
 
 /* ---- a method of one's own --------------------------------------------------------------------------------------- */
@@ -800,8 +802,8 @@ fl_status fl_method_register(fl_ctx *ctx, const fl_method *m);
 /* ---- a regulariser of one's own ---------------------------------------------------------------------------------- */
 
 /* The g of composite problems F = f + g, in double, over the whole vector of parameters. Functions are called on the
- * server; they get the values in the order of the table, or the struct of regularisers with params_size, before which
- * lies `arg` (fl_begun), and answer by what they are given alone. They have no way to fail; where a prox leaves what is no number, the run
+ * server; they get the values in the order of the table, or the struct of regularisers with params_size, and `arg` by
+ * fl_begun. They answer by what they are given alone, and cannot fail; where a prox leaves what is no number, the run
  * ends as one that diverges. */
 typedef struct fl_regularizer {
     size_t size; /* sizeof(fl_regularizer) */

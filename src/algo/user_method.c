@@ -536,8 +536,7 @@ static fl_status user_check(fl_ctx *ctx, const fl_method *m)
         (s = check_table(ctx, m, 0)) || (s = check_table(ctx, m, 1)) || (s = check_gaps(ctx, m)) ||
         (s = check_solvers(ctx, m)) || (s = check_groups(ctx, m)))
         return s;
-    if ((s = fli_user_keys_check(ctx, &(fli_user_keys){"method", m->name, m->keys, m->params_size}))) return s;
-    return FL_OK;
+    return fli_user_keys_check(ctx, &(fli_user_keys){"method", m->name, m->keys, m->params_size});
 }
 
 /* ---- the list -------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* fl_*_register and fl_forget: objectives, solvers, methods and regularisers that users bring get names that nothing else has, and
- * lose them again. What each kind of part must have is checked in its own folder. */
+/* fl_*_register and fl_forget: objectives, solvers, methods and regularisers that users bring get names that nothing
+ * else has, and lose them again. What each kind of part must have is checked in its own folder. */
 #include "algo/user_method.h"
 #include "base/ctx.h"
 #include "base/user_registry.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* ---- objectives, solvers, methods, regularisers ------------------------------------------------------------------------- */
+/* ---- objectives, solvers, methods, regularisers ----------------------------------------------------------- */
 
 static fl_status taken(fl_ctx *ctx, const char *section, const char *name)
 {

@@ -54,7 +54,8 @@ fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t);
 void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c);
 /* fl_answer.weight after the last step. */
 double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c);
-/* SGD on the task's problem, from its z, which is the start; its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */
+/* SGD on the task's problem, from its z, which is the start; its answer. y: the second block, as fli_latents_improve
+ * gives it; NULL: none. */
 fl_answer fli_sgd_train(fli_worker *w, fli_task *t, const void *y);
 
 #endif

@@ -1,5 +1,5 @@
-/* Regularisers of users: those of fedloom can be registered, and have the same bits; parameters of either kind; mistakes
- * are refused. */
+/* Regularisers of users: those of fedloom can be registered, and have the same bits; parameters of either kind;
+ * mistakes are refused. */
 #include "runs.h"
 
 #include "fedloom_extend.h"
