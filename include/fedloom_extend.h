@@ -1,4 +1,4 @@
-/* fedloom with parts of one's own: an objective, a local solver, a federated method.
+/* fedloom with parts of one's own: an objective, a local solver, a federated method, a regulariser.
  *
  * Each is a struct that is registered once under a name and chosen by that name in any configuration from then on, like
  * those that come with fedloom:
@@ -6,6 +6,7 @@
  *     fl_objective_register(ctx, &mine);   model: mine
  *     fl_solver_register(ctx, &mine);      local: {solver: mine}
  *     fl_method_register(ctx, &mine);      algorithm: mine
+ *     fl_regularizer_register(ctx, &mine); regularizer: mine
  *
  * Functions here are called from several threads at the same time, unless FL_SERIAL is among the traits. They return 0,
  * or anything else to end the run: fl_failed then says why, in a sentence, and the run returns FL_ECALLBACK with it.
@@ -39,6 +40,12 @@ enum {
 
     FL_OBJECTIVE_CONVEX = 2,
     FL_OBJECTIVE_CLASSIFIER = 4, /* `correct` is filled: hits among the batch */
+
+    FL_SOLVER_FULL_GRADIENT = 2, /* a turn computes a gradient over all of the client's samples */
+    /* sees samples afresh in every step, so that data.augment has a meaning. What is registered has it, */
+    FL_SOLVER_AUGMENTS = 4,
+    FL_SOLVER_COUNTS_STEPS = 8, /* and this: lr and steps of the problem are what is done, in mini-batches */
+    FL_SOLVER_READS_RHO = 16,   /* rho means something without an anchor, where other solvers find 0 */
 
     /* all clients must take part in every round; they keep what they need of the model where a round ends without an
      * exchange, and are not sent it again */
@@ -78,8 +85,8 @@ enum {
  * to be had by their numbers: `algorithm: mine@1` is the first that was registered under the name. Results and
  * messages show the name alone, so that a file, or another process, gets the newest. */
 
-/* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm"). No run may
- * use it any more. FL_ECONFIG: there is none of that name. */
+/* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm",
+ * "regularizer"). No run may use it any more. FL_ECONFIG: there is none of that name. */
 fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name);
 
 /* ---- vectors ------------------------------------------------------------------------------------------------ */
@@ -231,6 +238,7 @@ typedef struct {
     double momentum;
     double decay; /* weight decay, part of f_i */
     void *engine; /* for the functions below */
+    void **kept;  /* of solvers with `forget`: what the client keeps between its turns, NULL at first */
 } fl_local;
 
 /* f_i with weight decay and, unless g is NULL, its gradient at x: over all of the client's samples, */
@@ -243,25 +251,58 @@ int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss);
  * further, like that above. */
 size_t fl_local_next(const fl_local *l, const uint32_t **sample, double *decay);
 
+/* The solver's own vectors, for as long as the call: i < fl_solver.work, with anything in them; */
+void *fl_local_work(const fl_local *l, size_t i);
+/* and those that last as long as its answer, which may point to them: i < fl_solver.vectors. */
+void *fl_local_vector(const fl_local *l, size_t i);
+
+/* What a solver answers. Vectors that it does not answer are NULL. */
 typedef struct {
-    double weight; /* sum over the steps of the weight of a gradient in (start - z)/lr; comes in as that of SGD */
-    size_t steps;  /* spent, in gradients of mini-batches; comes in as those asked for */
-    int missed;    /* the solver knows that it is not accurate enough */
+    const void *z;        /* the solution; as all vectors here it is valid until the end of the turn */
+    const void *gradient; /* of f_i at the start over all samples, of solvers that compute it */
+    /* (start - z)/(lr weight) is a mean gradient. The sum over the steps of the weight a gradient has in (start -
+     * z)/lr: Q_i for plain SGD, whatever its schedule, and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for
+     * steps of one size. It comes in as that of SGD. */
+    double weight;
     /* `weight` is the solver's own, though it may be that of SGD. Methods that read gradients out of displacements
      * divide by it, and a run of theirs warns of a solver that leaves it as it came. */
     int weighed;
-} fl_solution;
+    /* spent: gradients of mini-batches; one over all samples counts as an epoch, a factor as 1. Comes in as those asked
+     * for. */
+    size_t steps;
+    int missed; /* the required accuracy, for want of steps or precision; never for SGD, which cannot tell */
+    struct {
+        const void *multiplier; /* after the last step */
+        double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
+    } linearised;
+    struct {
+        const void *own; /* the client's own model after the last step */
+        double mix;      /* as requested, or chosen */
+    } pair;
+    struct {
+        const void *v; /* what belongs to v, in the lower block */
+        double norm;   /* see FL_WORK_TOGETHER */
+    } levels;
+} fl_answer;
+typedef fl_answer fl_solution;
 
-typedef struct {
+typedef struct fl_solver {
     size_t size; /* sizeof(fl_solver) */
     const char *name, *title;
     void *arg;
     unsigned traits;
-    /* z comes in as a copy of the start and leaves as the solution. */
+    /* z comes in as a copy of the start and leaves as the solution: out->z is it already. */
     int (*solve)(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f);
+    /* All below are optional. */
+    size_t work, vectors; /* how many it has: fl_local_work, fl_local_vector */
+    /* Gives back what a client keeps of it, fl_local.kept; NULL: clients keep nothing. What is kept makes turns faster
+     * and nothing else: it may be forgotten between any two of a client's turns. Never called with NULL. */
+    void (*forget)(void *kept);
+    const struct fli_solver_engine *engine; /* the engine's; NULL in one of one's own */
 } fl_solver;
 
-/* In a configuration: local.solver. It takes the place of SGD, in methods that pose problems for SGD. */
+/* In a configuration: local.solver. There it takes the place of SGD, in methods that pose problems for SGD. A method
+ * may also name it as its own (fl_method.solver). */
 fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *s);
 
 /* ---- a method of one's own --------------------------------------------------------------------------------------- */
@@ -376,31 +417,6 @@ typedef struct {
     fl_failure *failure;
 } fl_turn;
 
-/* What a solver answered. Vectors that it does not answer are NULL. */
-typedef struct {
-    const void *z;        /* the solution; as all vectors here it is valid until the end of the turn */
-    const void *gradient; /* of f_i at the start over all samples, of solvers that compute it */
-    /* (start - z)/(lr weight) is a mean gradient. The sum over the steps of the weight a gradient has in (start -
-     * z)/lr: Q_i for plain SGD, whatever its schedule, and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for
-     * steps of one size. */
-    double weight;
-    size_t steps; /* spent: gradients of mini-batches; one over all samples counts as an epoch, a factor as 1 */
-    int missed;   /* the required accuracy, for want of steps or precision; never for SGD, which cannot tell */
-    int guessed;  /* a registered solver left the weight as that of SGD, which it may not be */
-    struct {
-        const void *multiplier; /* after the last step */
-        double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
-    } linearised;
-    struct {
-        const void *own; /* the client's own model after the last step */
-        double mix;      /* as requested, or chosen */
-    } pair;
-    struct {
-        const void *v; /* what belongs to v, in the lower block */
-        double norm;   /* see FL_WORK_TOGETHER */
-    } levels;
-} fl_answer;
-
 /* What came up. */
 typedef struct {
     fl_ask ask;
@@ -445,7 +461,7 @@ size_t fl_upper(const fl_coordinator *s);
  * answer by what they are given alone; with FL_SERIAL one at a time, as all others. */
 
 /* For these functions: what `begin` returned in the run whose parameters these are, or the method's `arg` before that.
- * Of methods that are registered. */
+ * Of methods and regularisers that are registered. */
 void *fl_begun(const void *params);
 
 /* Mini-batches in a pass over a client's samples: over all that its objective uses, and with two levels over those of
@@ -782,6 +798,34 @@ typedef struct {
 } fl_method;
 
 fl_status fl_method_register(fl_ctx *ctx, const fl_method *m);
+
+/* ---- a regulariser of one's own ---------------------------------------------------------------------------------- */
+
+/* The g of composite problems F = f + g, in double, over the whole vector of parameters. Functions are called on the
+ * server; they get the values in the order of the table, or the struct of regularisers with params_size, and `arg` by
+ * fl_begun. They answer by what they are given alone, and cannot fail; where a prox leaves what is no number, the run
+ * ends as one that diverges. */
+typedef struct fl_regularizer {
+    size_t size; /* sizeof(fl_regularizer) */
+    const char *name, *title, *citation;
+    void *arg;
+    unsigned traits;    /* FL_SERIAL */
+    const fl_key *keys; /* NULL: no parameters */
+    size_t params_size; /* as in fl_method */
+    /* How far g is from convex: the least m for which g(x) + m/2 ||x||^2 is convex; INFINITY: there is none. NULL: g is
+     * convex whatever the parameters are. */
+    double (*weak_convexity)(const void *params);
+    /* Refuses parameters that no single row can refuse, by fl_failed, for vectors of length n; NULL: nothing to
+     * refuse. */
+    int (*validate)(const void *params, size_t n, fl_failure *f);
+    /* g(x); INFINITY outside the set of an indicator (up to rounding: a relative 1e-12). */
+    double (*value)(const void *params, size_t n, const double *x);
+    /* x <- argmin_z g(z) + 1/(2 eta) ||z - x||^2: the global minimiser, where there are several local ones. `work` has
+     * room for n doubles. */
+    void (*prox)(const void *params, double eta, size_t n, double *x, double *work);
+} fl_regularizer;
+
+fl_status fl_regularizer_register(fl_ctx *ctx, const fl_regularizer *g);
 
 /* Holds a method, by its name, to what the engine promises of every method: the same bits on any number of threads,
  * in slices of any size and through messages that are bytes; the same bits after a checkpoint, and while another run

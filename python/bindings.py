@@ -48,6 +48,11 @@ extern "Python" {
     void py_check(const void *params, const fl_facts *f, fl_conditions *out);
     void py_fix(const void *params, const fl_facts *worst, fl_fixes *out);
     void py_warn(const void *params, const fl_facts *f, fl_text *out);
+    void py_potential_falls(const void *params, const fl_facts *f, fl_conditions *out);
+    size_t py_potential_remembers(const void *params);
+    const void *py_potential_point(const fl_turn *t);
+    void py_potential_client(const fl_turn *t, double f, void *gradient, double *out);
+    double py_potential_server(const fl_coordinator *s, const double *sum, double g);
 }
 """
 

@@ -146,9 +146,9 @@ static int watch_answer(const fl_turn *t, const fl_answer *a)
     return 0;
 }
 
-UNUSED static const fli_regularizer *regularizer_named(const char *name)
+UNUSED static const fl_regularizer *regularizer_named(const char *name)
 {
-    const fli_regularizer *const *r = fli_regularizer_list;
+    const fl_regularizer *const *r = fli_regularizer_list;
     while (*r && strcmp((*r)->name, name)) r++;
     assert_non_null(*r);
     return *r;
@@ -158,7 +158,7 @@ UNUSED static const fli_regularizer *regularizer_named(const char *name)
 static void start(engine *e, fixture *f, const char *method, const char *params, const term *g, const double *x0,
                   size_t threads, quadratics *p)
 {
-    const fli_regularizer *reg = regularizer_named(g->name);
+    const fl_regularizer *reg = regularizer_named(g->name);
     watched = algo_named(method);
     spy = *watched;
     spy.answer = watch_answer;

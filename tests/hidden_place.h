@@ -188,18 +188,19 @@ static fl_status hidden_eval_status(void *arg, fl_ctx *ctx) { return hidden_stat
 /* ---- solvers: those of the CPU, which find everything at its true address ------------------------------------ */
 
 enum { HIDDEN_SOLVERS = 16 };
-static const fli_solver *hidden_of[HIDDEN_SOLVERS];
-static fli_solver hidden_solvers[HIDDEN_SOLVERS];
+static const fl_solver *hidden_of[HIDDEN_SOLVERS];
+static fl_solver hidden_solvers[HIDDEN_SOLVERS];
+static fli_solver_engine hidden_engines[HIDDEN_SOLVERS];
 
-static const fli_solver *behind(const fli_solver *s) { return hidden_of[s - hidden_solvers]; }
+static const fl_solver *behind(const fl_solver *s) { return hidden_of[s - hidden_solvers]; }
 
 typedef struct {
-    const fli_solver *solver;
+    const fl_solver *solver;
     void *instance;
     hidden *where;
 } hidden_instance;
 
-static fl_status hidden_open(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **instance)
+static fl_status hidden_open(fl_ctx *ctx, const fl_solver *solver, const fli_open *how, void **instance)
 {
     hidden_instance *i = calloc(1, sizeof *i);
     fli_open there = *how;
@@ -207,17 +208,17 @@ static fl_status hidden_open(fl_ctx *ctx, const fli_solver *solver, const fli_op
     there.eval = &i->where->eval;
     i->solver = behind(solver);
     *instance = i;
-    return i->solver->open(ctx, i->solver, &there, &i->instance);
+    return fli_solver_open(ctx, i->solver, &there, &i->instance);
 }
 
 static void hidden_close(void *instance)
 {
     hidden_instance *i = instance;
-    if (i->instance && i->solver->close) i->solver->close(i->instance);
+    fli_solver_close(i->solver, i->instance);
     free(i);
 }
 
-static void turn_vectors(const fli_solver *s, fli_task *t, void *turn(const void *))
+static void turn_vectors(const fl_solver *s, fli_task *t, void *turn(const void *))
 {
     fl_problem *p = &t->problem;
     fl_answer *a = &t->answer;
@@ -245,20 +246,22 @@ static void hidden_solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, si
     assert_false(i->where->in_lane);
     if (n > i->where->together) i->where->together = n;
     for (size_t k = 0; k < n; k++) turn_vectors(i->solver, tasks[k], show);
-    i->solver->solve(ctx, i->instance, tasks, n);
+    fli_solver_run(ctx, i->solver, i->instance, tasks, n);
     for (size_t k = 0; k < n; k++) turn_vectors(i->solver, tasks[k], hide);
 }
 
-static const fli_solver *hidden_solver(const fli_solver *s)
+static const fl_solver *hidden_solver(const fl_solver *s)
 {
     size_t k = 0;
     while (hidden_of[k] && hidden_of[k] != s) k++;
     assert_true(k < HIDDEN_SOLVERS);
     hidden_of[k] = s;
     hidden_solvers[k] = *s;
-    hidden_solvers[k].open = hidden_open;
-    hidden_solvers[k].solve = hidden_solve;
-    hidden_solvers[k].close = hidden_close;
+    hidden_engines[k] = *fli_solver_engine_of(s);
+    hidden_engines[k].open = hidden_open;
+    hidden_engines[k].run = hidden_solve;
+    hidden_engines[k].close = hidden_close;
+    hidden_solvers[k].engine = &hidden_engines[k];
     return &hidden_solvers[k];
 }
 

@@ -77,7 +77,10 @@ UNUSED static int takes_labels(fixture *f, const fl_method *a)
     int takes = 1;
     const fli_model plain = {.latent = NULL};
     const fli_solvers all = fli_algo_solvers(a, params, &plain, NULL);
-    for (size_t i = 0; i < all.count; i++) takes &= all.at[i]->latent || all.at[i]->second_block;
+    for (size_t i = 0; i < all.count; i++) {
+        const fl_solver *s = all.at[i];
+        takes &= fli_solver_engine_of(s)->latent || s->traits & FLI_SOLVER_SECOND_BLOCK;
+    }
     fli_arena_fini(&arena);
     return takes;
 }

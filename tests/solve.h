@@ -5,7 +5,7 @@
 #include "solver/worker.h"
 
 typedef struct {
-    const fli_solver *solver;
+    const fl_solver *solver;
     fli_eval eval;
     void *instance;
     fli_task task;
@@ -15,18 +15,18 @@ static inline void solving_fini(solving *s)
 {
     if (!s->solver) return;
     fli_task_fini(&s->task);
-    s->solver->close(s->instance);
+    fli_solver_close(s->solver, s->instance);
     fli_eval_fini(&s->eval);
     *s = (solving){0};
 }
 
-static inline fl_status solving_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, const fli_sgd_spec *sgd,
+static inline fl_status solving_init(fl_ctx *ctx, const fl_solver *solver, const fli_model *m, const fli_sgd_spec *sgd,
                                      size_t largest, solving *out)
 {
     *out = (solving){.solver = solver};
     fli_open how = {.model = m, .sgd = *sgd, .largest = largest, .eval = &out->eval};
     fl_status s = fli_eval_init(ctx, m, &out->eval);
-    if (!s) s = solver->open(ctx, solver, &how, &out->instance);
+    if (!s) s = fli_solver_open(ctx, solver, &how, &out->instance);
     if (!s) s = fli_task_init(ctx, solver, &m->space, &out->task);
     if (s) solving_fini(out);
     return s;
@@ -48,7 +48,7 @@ static inline fl_status solving_solve(fl_ctx *ctx, solving *s, const fli_view *v
                                       const fli_rng *rng, void **cache, fl_answer *a)
 {
     fli_task *t = solving_pose(s, v, p, rng, cache);
-    s->solver->solve(ctx, s->instance, &t, 1);
+    fli_solver_run(ctx, s->solver, s->instance, &t, 1);
     *a = t->answer;
     return t->status;
 }

@@ -13,7 +13,7 @@ static const size_t sizes[TASKS] = {15, 300, 27, 40, 19, 23, 31, 12}; /* one tak
 
 typedef struct {
     const char *what;
-    const fli_solver *solver;
+    const fl_solver *solver;
     const char *model;
     size_t classes;
     fli_sgd_spec sgd;
@@ -64,7 +64,7 @@ UNUSED static fl_levels levels_of(fl_level_work work, const vectors *v)
 UNUSED static fl_problem problem_of(const clients *c, size_t i)
 {
     const vectors *v = &c->vectors[i];
-    const fli_solver *s = c->way->solver;
+    const fl_solver *s = c->way->solver;
     fl_problem p = {.start = v->start, .lr = 0.02 + 0.01 * (double)i, .steps = 2 + i, .rho = 0.5 + (double)i};
     if (i % 3 || s == &fli_solver_exact) p.anchor = v->anchor;
     int linearised = s == &fli_solver_gram || s == &fli_solver_diagonal;
@@ -161,7 +161,7 @@ UNUSED static outcome outcome_of(const clients *c, const fl_space *s, const fli_
     return o;
 }
 
-UNUSED static void forget(const fli_solver *s, void **cache)
+UNUSED static void forget(const fl_solver *s, void **cache)
 {
     for (size_t i = 0; s->forget && i < TASKS; i++) s->forget(cache[i]);
     memset(cache, 0, TASKS * sizeof *cache);
@@ -174,7 +174,7 @@ UNUSED static outcome alone(const clients *c, size_t i)
     void *cache[TASKS] = {0};
     assert_ok(c->ctx, solving_init(c->ctx, c->way->solver, c->model, &c->way->sgd, c->fed->largest, &s));
     pose(c, i, &cache[i], &s.task);
-    s.solver->solve(c->ctx, s.instance, (fli_task *[]){&s.task}, 1);
+    fli_solver_run(c->ctx, s.solver, s.instance, (fli_task *[]){&s.task}, 1);
     outcome o = outcome_of(c, &c->model->space, &s.task);
     forget(s.solver, cache);
     solving_fini(&s);

@@ -581,6 +581,49 @@ def test_methods_that_do_not_read_it_do_not_warn(regression):
 # ---- what some methods have beside that ----------------------------------------------------------------------------
 
 
+class GradientFirst(Descent):
+    """A gradient over all samples, then steps."""
+
+    full_gradient = True
+
+    def solve(self, local, problem):
+        _, g = local.loss(problem.start)
+        z = super().solve(local, problem)
+        local.spent(steps=problem.steps + -(-local.samples // local.batch_size), gradient=g)
+        return z
+
+
+class Lite(fedloom.Method):
+    """Mime-lite, by a solver of one's own that answers the gradient at the start as well."""
+
+    server, up = ("x", "m"), ("dx", "g")
+    params = {"beta": (0.9, 0.0, 0.99)}
+    solver = "GradientFirst"
+
+    def pose(self, turn):
+        return dict(start=turn.x, shift=self.beta / (1 - self.beta) * turn.m, lr=(1 - self.beta) * turn.lr)
+
+    def answer(self, turn, answer):
+        turn.up.dx, turn.up.g = answer.z - turn.x, answer.gradient
+
+    def advance(self, server):
+        server.m = self.beta * server.m + (1 - self.beta) * server.sum.g / server.cohort_weight
+        server.x += server.sum.dx / server.cohort_weight
+
+
+def test_solver_answers_the_gradient(regression):
+    ours, theirs = (fedloom.run(regression, model=squares, algorithm=m) for m in (Lite, "mime-lite"))
+    assert close(ours, theirs)
+    assert np.array_equal(ours.columns()["local_steps"], theirs.columns()["local_steps"])
+    assert fedloom.conform(Lite)
+
+    class Hasty(GradientFirst):
+        full_gradient = False
+
+    with pytest.raises(fedloom.ConfigError, match="full_gradient"):
+        fedloom.run(regression, model=squares, algorithm="fedavg", **{"local.solver": Hasty})
+
+
 class Skipping(Averaging):
     """ProxSkip: a random number of local steps."""
 
@@ -711,6 +754,69 @@ def test_theory(capfd):
     text = fedloom.check(base, algorithm=Careful).text
     assert "lr <= 1/(2 L)" in text and "fails" in text and "everyone takes part" in text and "assumed" in text
     assert "local.lr" in text and "half of what is stable" in text
+
+
+class Falling(Averaging):
+    """Federated averaging, with a potential that is its objective and the steps of the model."""
+
+    potential, potential_keeps, potential_keeps_numbers = "V", ("last",), ("turns",)
+    weight = 0.5
+
+    def answer(self, turn, answer):
+        super().answer(turn, answer)
+        if turn.watched:
+            turn.last = answer.z
+            turn.turns += 1
+
+    def potential_client(self, turn, f, gradient):
+        if not hasattr(turn, "turns"):
+            return (f,)
+        assert turn.turns == 0 or abs(turn.last).max() > 0
+        with pytest.raises(AttributeError):
+            turn.turns = 7
+        return f, turn.turns
+
+    def potential_server(self, server, sums, g):
+        return sums[0] + g + self.weight * server.moves.sum() + 100 * sums[1]
+
+    def potential_remembers(self):
+        return 2
+
+    def potential_falls(self, facts, theorem):
+        theorem.requirement("steps", "one step is taken", facts.steps == 1)
+
+
+def test_potential(regression):
+    settings = {**regression, "model": squares, "rounds": 4, "metrics": {"potential": True}}
+    run = fedloom.run(settings, algorithm=Falling)
+    columns = run.columns()
+    x = [fedloom.run(settings, algorithm=Falling, rounds=k).model["x"] for k in range(1, 5)]
+    moves = [np.sum((b - a) ** 2) for a, b in zip(x, x[1:])]
+    expected = columns["train_loss"][-1] + 0.5 * sum(moves[-2:]) + 100 * 4
+    assert columns["potential"][-1] == pytest.approx(expected, rel=1e-5)
+    assert same(run, fedloom.run(settings, algorithm=Falling, executor="loopback"))
+    assert same(run, fedloom.run({**settings, "metrics": {}}, algorithm=Averaging))
+    assert fedloom.conform(Falling)
+
+
+def test_potential_that_fails(regression):
+    class Nowhere(Falling):
+        def potential_point(self, turn):
+            raise Oops("where?")
+
+    class Long(Falling):
+        def potential_client(self, turn, f, gradient):
+            return 1, 2, 3
+
+    class Lost(Falling):
+        def potential_server(self, server, sums, g):
+            raise Oops("how much?")
+
+    settings = {**regression, "model": squares, "metrics": {"potential": True}}
+    for method, error, match in ((Nowhere, Oops, "where"), (Long, fedloom.ConfigError, "more than 2 numbers"),
+                                 (Lost, Oops, "how much")):  # fmt: skip
+        with pytest.raises(error, match=match):
+            fedloom.run(settings, algorithm=method)
 
 
 def test_functions_of_parameters_that_fail(regression, capfd):

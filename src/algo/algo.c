@@ -47,11 +47,11 @@ size_t fli_algo_own_model(const fl_method *a)
 
 /* ---- solvers --------------------------------------------------------------------------------------------- */
 
-const fli_solver *fli_algo_solver_named(const char *name)
+const fl_solver *fli_algo_solver_named(const char *name)
 {
     static const struct {
         const char *name;
-        const fli_solver *solver;
+        const fl_solver *solver;
     } known[] = {
         {"sgd", &fli_solver_sgd},   {"gradient", &fli_solver_gradient}, {"sgd_gradient", &fli_solver_sgd_gradient},
         {"pair", &fli_solver_pair}, {"exact", &fli_solver_exact},       {"accurate", &fli_solver_accurate},
@@ -68,7 +68,7 @@ int fli_algo_solver_word(const char *list, size_t i, char *buf, size_t size)
 }
 
 /* A solver that was forgotten is refused when a configuration is checked. */
-static const fli_solver *wanted(const fl_method *a, const void *params, size_t stage)
+static const fl_solver *wanted(const fl_method *a, const void *params, size_t stage)
 {
     char word[64];
     const char *name = word;
@@ -79,7 +79,7 @@ static const fli_solver *wanted(const fl_method *a, const void *params, size_t s
         name = a->solver_for(params, stage);
         fli_algo_leave(a);
     }
-    const fli_solver *found = name ? fli_algo_solver_named(name) : NULL;
+    const fl_solver *found = name ? fli_algo_solver_named(name) : NULL;
     return found ? found : &fli_solver_sgd;
 }
 
@@ -87,18 +87,18 @@ int fli_algo_takes_solver(const fl_method *a, const void *params)
 {
     int steps = 0;
     for (size_t stage = 0; stage < FL_STAGES; stage++) {
-        const fli_solver *s = wanted(a, params, stage);
+        const fl_solver *s = wanted(a, params, stage);
         if (s != &fli_solver_sgd && s != &fli_solver_gradient) return 0;
         steps |= s == &fli_solver_sgd;
     }
     return steps;
 }
 
-fli_solvers fli_algo_solvers(const fl_method *a, const void *params, const fli_model *m, const fli_solver *own)
+fli_solvers fli_algo_solvers(const fl_method *a, const void *params, const fli_model *m, const fl_solver *own)
 {
     fli_solvers all = {.count = 0};
     for (size_t stage = 0; stage < FL_STAGES; stage++) {
-        const fli_solver *s = wanted(a, params, stage);
+        const fl_solver *s = wanted(a, params, stage);
         s = own && s == &fli_solver_sgd ? own : fli_solver_on(m, s);
         size_t i = 0;
         while (i < all.count && all.at[i] != s) i++;
@@ -184,8 +184,8 @@ static void check_posed(const fl_method *a, const fl_turn *t, fl_problem *p)
         fl_failed(t->failure, text);
     }
     if (p->anchor || p->rho == 0) return;
-    const fli_solver *s = wanted(a, t->bound, t->stage);
-    if (s != &fli_solver_gram && s != &fli_solver_diagonal) p->rho = 0;
+    const fl_solver *s = wanted(a, t->bound, t->stage);
+    if (!(s->traits & FL_SOLVER_READS_RHO)) p->rho = 0;
 }
 
 void fli_algo_pose(const fl_method *a, const fl_turn *t, fl_problem *p)

@@ -38,15 +38,15 @@ const fl_tune_range *fli_algo_tune(const fl_method *a); /* never NULL */
 /* The name for stage i by a list such as "gradient|sgd", or by a single name for all; 0: there is none. */
 int fli_algo_solver_word(const char *list, size_t i, char *buf, size_t size);
 /* The solver that a method names so, one of fedloom's or a user's; NULL: there is none. */
-const fli_solver *fli_algo_solver_named(const char *name);
+const fl_solver *fli_algo_solver_named(const char *name);
 /* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage
  * uses. `own` takes the place of SGD; NULL: nothing does. */
 typedef struct {
-    const fli_solver *at[FL_STAGES];
+    const fl_solver *at[FL_STAGES];
     size_t count;
     unsigned char of[FL_STAGES];
 } fli_solvers;
-fli_solvers fli_algo_solvers(const fl_method *a, const void *params, const fli_model *m, const fli_solver *own);
+fli_solvers fli_algo_solvers(const fl_method *a, const void *params, const fli_model *m, const fl_solver *own);
 /* Whether the method poses problems for SGD, and no others: then a solver of the user's may take its place. */
 int fli_algo_takes_solver(const fl_method *a, const void *params);
 /* The moment of an ask, which says which parts are sent with it (message.h). */

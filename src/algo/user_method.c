@@ -4,6 +4,7 @@
 #include "algo/user_method.h"
 
 #include "base/number.h"
+#include "format/user_keys.h"
 #include "solver/user_solver.h"
 
 #include <math.h>
@@ -37,23 +38,11 @@ static const user_method *registered(const fl_method *a)
 
 /* ==== parameters ========================================================================================== */
 
-/* Before the parameters, which are aligned as memory from an arena is. */
-typedef union {
-    struct {
-        void *arg; /* what the functions are handed */
-        int begun; /* that is the run's own, and `end` is still to be called */
-    };
-    max_align_t aligned[2];
-} head;
-
-static head *head_of(const void *params) { return (head *)params - 1; }
-
-size_t fli_method_head(const fl_method *a) { return registered(a) ? sizeof(head) : 0; }
+size_t fli_method_head(const fl_method *a) { return registered(a) ? sizeof(fli_user_head) : 0; }
 void *fli_method_arg(const fl_method *a, const void *params)
 {
-    return registered(a) && params ? head_of(params)->arg : NULL;
+    return registered(a) && params ? fli_user_head_of(params)->arg : NULL;
 }
-void *fl_begun(const void *params) { return head_of(params)->arg; }
 
 void *fli_method_params_copy(fli_arena *arena, const fl_method *a, const void *params)
 {
@@ -62,29 +51,10 @@ void *fli_method_params_copy(fli_arena *arena, const fl_method *a, const void *p
     return copy ? (char *)memcpy(copy, (const char *)params - before, before + a->params_size) + before : NULL;
 }
 
-static size_t keys_count(const fl_key *keys)
-{
-    size_t n = 0;
-    while (keys && keys[n].name) n++;
-    return n;
-}
-
-/* What is bound comes after the values: eight bytes each. */
-static size_t values_size(size_t rows) { return 2 * rows * sizeof(double); }
-
 void fli_method_bound(const fl_method *a, void *params)
 {
     const user_method *o = registered(a);
-    double *value = params;
-    if (!o) return;
-    *head_of(params) = (head){.arg = a->arg};
-    for (size_t k = 0; k < o->values; k++) {
-        const fl_key *key = &a->keys[k];
-        const void *from = (const char *)params + key->offset;
-        value[k] = key->type == FL_KEY_REAL  ? *(const double *)from
-                   : key->type == FL_KEY_INT ? (double)*(const int64_t *)from
-                                             : (double)*(const int *)from;
-    }
+    if (o) fli_user_keys_bound(a->keys, o->values, a->arg, params);
 }
 
 static fl_status has_solvers(fl_ctx *ctx, const fl_method *a, const void *params)
@@ -149,17 +119,17 @@ fl_status fli_method_begin(fl_ctx *ctx, const fl_method *a, void *params)
         fl_failed(&f, NULL);
         return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", a->name, f.text);
     }
-    *head_of(params) = (head){.arg = made, .begun = 1};
+    *fli_user_head_of(params) = (fli_user_head){.arg = made, .begun = 1};
     return FL_OK;
 }
 
 void fli_method_end(const fl_method *a, void *params)
 {
-    if (!a->end || !params || !head_of(params)->begun) return;
+    if (!a->end || !params || !fli_user_head_of(params)->begun) return;
     fli_algo_enter(a);
-    a->end(head_of(params)->arg);
+    a->end(fli_user_head_of(params)->arg);
     fli_algo_leave(a);
-    head_of(params)->begun = 0;
+    fli_user_head_of(params)->begun = 0;
 }
 
 /* ==== what clients do not see ============================================================================= */
@@ -221,23 +191,6 @@ static const fl_tune_range *copy_ranges(fli_arena *a, const fl_tune_range *range
     return copy;
 }
 
-static fl_status copy_keys(fli_arena *a, const fl_key *keys, int placed, fl_key **out)
-{
-    fl_status s = FL_OK;
-    size_t n = keys_count(keys);
-    if (!(*out = fli_arena_alloc(a, n + 1, sizeof **out))) return FL_ENOMEM;
-    for (size_t i = 0; !s && i < n; i++) {
-        fl_key *copy = &(*out)[i];
-        *copy = keys[i];
-        copy->name = copy_text(a, keys[i].name, &s);
-        copy->def = copy_text(a, keys[i].def, &s);
-        copy->choices = copy_text(a, keys[i].choices, &s);
-        copy->help = copy_text(a, keys[i].help ? keys[i].help : "", &s);
-        if (!placed) copy->offset = (n + i) * sizeof(double);
-    }
-    return s;
-}
-
 /* What clients are ever sent of the server's. */
 static void note_sent(user_method *o)
 {
@@ -271,8 +224,6 @@ static fl_status copy_all(user_method *o)
     fli_arena *a = &o->arena;
     fl_method *m = &o->is;
     fl_status s = FL_OK;
-    fl_key *keys = NULL;
-    int placed = m->params_size > 0;
     copy_texts(o, &s);
     m->server = copy_names(a, m->server, &s);
     m->client = copy_names(a, m->client, &s);
@@ -280,12 +231,7 @@ static fl_status copy_all(user_method *o)
     m->down = copy_parts(a, m->down, &s);
     m->up = copy_parts(a, m->up, &s);
     m->tune = copy_ranges(a, m->tune, &s);
-    if (!placed) {
-        o->values = keys_count(m->keys);
-        m->params_size = values_size(o->values);
-    }
-    if (!s) s = copy_keys(a, m->keys, placed, &keys);
-    m->keys = keys;
+    if (!s) s = fli_user_keys_copy(a, &m->keys, &m->params_size, &o->values);
     m->traits |= FL_METHOD_TELLS_WEIGHT | FLI_METHOD_REGISTERED;
     if (s) return s;
     note_sent(o);
@@ -490,64 +436,6 @@ static fl_status check_table(fl_ctx *ctx, const fl_method *m, int up)
     return fli_fail(ctx, FL_ECONFIG, "method '%s', down: server vector 0, the model x, is never sent", m->name);
 }
 
-/* ---- parameters ------------------------------------------------------------------------------------------ */
-
-/* A wrong default is reported as a wrong value in a file is. */
-static fl_status check_default(fl_ctx *ctx, const fl_method *m, const fl_key *key)
-{
-    fli_arena arena;
-    fl_key only[2] = {*key, {NULL}};
-    union {
-        fl_reals list; /* the largest that a row fills */
-        double number;
-    } room = {{0}};
-    only->offset = 0;
-    fl_ctx *aside = fl_ctx_new();
-    if (!aside) return fli_fail(ctx, FL_ENOMEM, "out of memory");
-    fli_arena_init(&arena, aside);
-    fl_status s = fli_bind(aside, &arena, "", NULL, NULL, &(fli_table){only, &room}, 1);
-    if (s)
-        fli_fail(ctx, s, "method '%s', parameter '%s': its default cannot be: %s", m->name, key->name,
-                 fl_ctx_error(aside));
-    fli_arena_fini(&arena);
-    fl_ctx_free(aside);
-    return s;
-}
-
-static size_t field_size(fl_key_type type)
-{
-    static const size_t size[] = {
-        [FL_KEY_REAL] = sizeof(double),    [FL_KEY_INT] = sizeof(int64_t),   [FL_KEY_BOOL] = sizeof(int),
-        [FL_KEY_CHOICE] = sizeof(int),     [FL_KEY_STRING] = sizeof(char *), [FL_KEY_INTS] = sizeof(fl_ints),
-        [FL_KEY_REALS] = sizeof(fl_reals), [FL_KEY_SIZE] = sizeof(int64_t)};
-    return size[type];
-}
-
-static fl_status check_key(fl_ctx *ctx, const fl_method *m, const fl_key *key)
-{
-    fl_status s = fli_registry_check_name(ctx, "a parameter", key->name);
-    if (s) return s;
-    if (!strcmp(key->name, "kind"))
-        return fli_fail(ctx, FL_ECONFIG, "method '%s': a parameter cannot be called 'kind'", m->name);
-    if ((unsigned)key->type > (m->params_size ? FL_KEY_SIZE : FL_KEY_CHOICE))
-        return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': its type is none that there is", m->name,
-                        key->name);
-    if (m->params_size && (key->offset > m->params_size || field_size(key->type) > m->params_size - key->offset))
-        return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': its field is beyond the struct of %zu bytes",
-                        m->name, key->name, m->params_size);
-    if (key->type <= FL_KEY_CHOICE && (key->type == FL_KEY_CHOICE) != (key->choices && *key->choices))
-        return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': %s", m->name, key->name,
-                        key->type == FL_KEY_CHOICE ? "a choice needs its words, as in \"one|two\""
-                                                   : "only a choice has words");
-    if (isnan(key->min) || isnan(key->max) || key->min > key->max)
-        return fli_fail(ctx, FL_ECONFIG, "method '%s', parameter '%s': its least value is above its largest", m->name,
-                        key->name);
-    for (const fl_key *other = m->keys; other < key; other++)
-        if (!strcmp(other->name, key->name))
-            return fli_fail(ctx, FL_ECONFIG, "method '%s' has two parameters called '%s'", m->name, key->name);
-    return key->def ? check_default(ctx, m, key) : FL_OK;
-}
-
 /* ---- what it does ---------------------------------------------------------------------------------------- */
 
 static fl_status check_solvers(fl_ctx *ctx, const fl_method *m)
@@ -648,9 +536,7 @@ static fl_status user_check(fl_ctx *ctx, const fl_method *m)
         (s = check_table(ctx, m, 0)) || (s = check_table(ctx, m, 1)) || (s = check_gaps(ctx, m)) ||
         (s = check_solvers(ctx, m)) || (s = check_groups(ctx, m)))
         return s;
-    for (const fl_key *key = m->keys; key && key->name; key++)
-        if ((s = check_key(ctx, m, key))) return s;
-    return FL_OK;
+    return fli_user_keys_check(ctx, &(fli_user_keys){"method", m->name, m->keys, m->params_size});
 }
 
 /* ---- the list -------------------------------------------------------------------------------------------- */

@@ -121,10 +121,10 @@ static fl_status model_setup(fl_ctx *ctx, fli_model *m)
                         "a quadratic bilevel problem with %zu upper and %zu lower parameters does not fit samples of "
                         "%zu numbers",
                         p, q, m->features);
-    fli_tensor *t = fli_arena_alloc(&m->arena, 2, sizeof *t);
+    fl_tensor *t = fli_arena_alloc(&m->arena, 2, sizeof *t);
     if (!t) return FL_ENOMEM;
-    t[0] = (fli_tensor){.name = "x", .rows = p};
-    t[1] = (fli_tensor){.name = "y", .offset = p, .rows = q};
+    t[0] = (fl_tensor){"x", 0, 1, {p}};
+    t[1] = (fl_tensor){"y", p, 1, {q}};
     m->space.n = p + q;
     m->tensors = t;
     m->tensor_count = 2;

@@ -56,10 +56,10 @@ static void init(const fli_model *m, fli_rng *r, double *z)
 /* True for the supported models: one weight per feature and output, row by row, before all other parameters. */
 static int is_linear(const fli_model *m)
 {
-    const fli_tensor *w = m->tensors;
+    const fl_tensor *w = m->tensors;
     return m->desc->hvp && m->tensor_count && !w->offset &&
-           (w->cols ? w->cols == m->features : w->rows == m->features) && m->tensor_count <= 2 &&
-           (m->tensor_count < 2 || !m->tensors[1].cols);
+           (w->dims == 2 ? w->shape[1] == m->features : w->shape[0] == m->features) && m->tensor_count <= 2 &&
+           (m->tensor_count < 2 || m->tensors[1].dims == 1);
 }
 
 static fl_status put_in_front(fli_model *m)
@@ -67,7 +67,7 @@ static fl_status put_in_front(fli_model *m)
     size_t d = m->features;
     fli_model *was = fli_arena_alloc(&m->arena, 1, sizeof *was);
     fli_model_desc *desc = fli_arena_alloc(&m->arena, 1, sizeof *desc);
-    fli_tensor *t = fli_arena_alloc(&m->arena, m->tensor_count + 1, sizeof *t);
+    fl_tensor *t = fli_arena_alloc(&m->arena, m->tensor_count + 1, sizeof *t);
     if (!was || !desc || !t) return FL_ENOMEM;
     *was = *m;
     was->arena = (fli_arena){0}; /* the memory belongs to m */
@@ -79,7 +79,7 @@ static fl_status put_in_front(fli_model *m)
     desc->init = init;
     desc->grad = grad;
     desc->hvp = hvp;
-    t[0] = (fli_tensor){.name = "log_l2", .rows = d};
+    t[0] = (fl_tensor){"log_l2", 0, 1, {d}};
     for (size_t i = 0; i < m->tensor_count; i++) {
         t[i + 1] = m->tensors[i];
         t[i + 1].offset += d;
@@ -118,7 +118,7 @@ static double upper(const fli_model *m, const void *z, const fli_batch *b, void 
 static double penalise(const fli_model *m, const void *z, const void *w, const void *u, void *out)
 {
     const fli_ops *ops = m->space.ops;
-    size_t d = m->features, outs = m->tensors[1].cols ? m->tensors[1].rows : 1;
+    size_t d = m->features, outs = m->tensors[1].dims == 2 ? m->tensors[1].shape[0] : 1;
     double x[64], ws[64], us[64], to[64], front[64], sum = 0;
     for (size_t j = 0; j < d; j += 64) {
         size_t k = d - j < 64 ? d - j : 64;

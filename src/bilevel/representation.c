@@ -12,7 +12,7 @@ static fl_status setup(fl_ctx *ctx, fli_model *m, const void *params, fli_range 
     size_t at = 0;
     (void)params;
     for (size_t i = 0; i < m->tensor_count; i++)
-        if (m->tensors[i].cols) at = m->tensors[i].offset;
+        if (m->tensors[i].dims > 1) at = m->tensors[i].offset;
     if (!at || !m->desc->hvp)
         return fli_fail(ctx, FL_ECONFIG,
                         "bilevel.kind is hyper_representation, which needs a network with a layer below its last one "

@@ -68,7 +68,7 @@ static fl_status make_seen(fli_clients *c, turn_slot *t)
 /* Memory for this many turns. */
 static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
 {
-    const fli_solver *roomiest = fli_solver_roomiest(c->solvers.at, c->solvers.count);
+    const fl_solver *roomiest = fli_solver_roomiest(c->solvers.at, c->solvers.count);
     for (; w->ready < n; w->ready++) {
         turn_slot *t = &w->slots[w->ready];
         fl_status s = fli_task_init(c->ctx, roomiest, &c->space, &t->task);
@@ -100,10 +100,19 @@ static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
         fli_open how = {c->setup->model, c->setup->sgd, c->setup->fed->largest, &evals[i], c->spec.halt};
         c->spaces[i].eval = &evals[i];
         for (size_t k = 0; !s && k < c->solvers.count; k++)
-            s = c->solvers.at[k]->open(c->ctx, c->solvers.at[k], &how, &c->spaces[i].instances[k]);
+            s = fli_solver_open(c->ctx, c->solvers.at[k], &how, &c->spaces[i].instances[k]);
         if (!s) s = slots_new(c, &c->spaces[i]);
     }
     return s;
+}
+
+static void forget(const fli_clients *c, size_t which, void *cache)
+{
+    const fl_solver *s = c->solvers.at[which];
+    if (!cache) return;
+    fli_registry_enter(s->traits);
+    s->forget(cache);
+    fli_registry_leave(s->traits);
 }
 
 /* fli_store_spec.left: a factor is kept as long as its client's state, and is computed again from the samples. */
@@ -111,9 +120,9 @@ static void left_memory(void *clients, size_t client)
 {
     fli_clients *c = clients;
     for (size_t k = 0; k < c->solvers.count; k++) {
-        if (!c->caches[k] || c->solvers.at[k]->save) continue;
+        if (!c->caches[k] || fli_solver_engine_of(c->solvers.at[k])->save) continue;
         void **cache = &c->caches[k][fli_fed_place(c->setup->fed, client)];
-        c->solvers.at[k]->forget(*cache);
+        forget(c, k, *cache);
         *cache = NULL;
     }
 }
@@ -150,7 +159,7 @@ static void *const *second_block(const fli_clients *c)
 {
     if (fli_algo_is_async(c->setup->algo)) return NULL;
     for (size_t k = 0; k < c->solvers.count; k++)
-        if (c->solvers.at[k]->second_block) return c->caches[k];
+        if (c->solvers.at[k]->traits & FLI_SOLVER_SECOND_BLOCK) return c->caches[k];
     return NULL;
 }
 
@@ -158,7 +167,7 @@ static void *const *second_block(const fli_clients *c)
 static fl_status solvers_there(fli_clients *c)
 {
     for (size_t k = 0; c->spec.site && k < c->solvers.count; k++) {
-        const fli_solver *there = c->spec.site->solver(c->solvers.at[k]);
+        const fl_solver *there = c->spec.site->solver(c->solvers.at[k]);
         if (!there)
             return fli_fail(c->ctx, FL_ECONFIG, "algorithm %s: there is no %s solver where the run is computed",
                             c->setup->algo->name, c->solvers.at[k]->name);
@@ -206,8 +215,7 @@ static void workspace_free(const fli_clients *c, workspace *w)
     fli_free(w->tasks);
     fli_free(w->answered);
     fli_free(w->finite);
-    for (size_t k = 0; k < c->solvers.count; k++)
-        if (w->instances[k] && c->solvers.at[k]->close) c->solvers.at[k]->close(w->instances[k]);
+    for (size_t k = 0; k < c->solvers.count; k++) fli_solver_close(c->solvers.at[k], w->instances[k]);
 }
 
 void fli_clients_free(fli_clients *c)
@@ -216,7 +224,7 @@ void fli_clients_free(fli_clients *c)
     for (size_t i = 0; c->spaces && i < c->count; i++) workspace_free(c, &c->spaces[i]);
     fli_free(c->spaces);
     for (size_t k = 0; k < c->solvers.count; k++) {
-        for (size_t i = 0; c->caches[k] && i < c->setup->fed->here; i++) c->solvers.at[k]->forget(c->caches[k][i]);
+        for (size_t i = 0; c->caches[k] && i < c->setup->fed->here; i++) forget(c, k, c->caches[k][i]);
         fli_free(c->caches[k]);
     }
     fli_store_free(c->store);
@@ -410,13 +418,15 @@ static fl_status check(fli_clients *c, turn_slot *t)
 static void warn_of_weight(fli_clients *c, const turn_slot *t)
 {
     const fl_method *a = c->setup->algo;
-    if (!t->task.answer.guessed || !(a->traits & (FL_METHOD_PLAIN_SGD | FL_METHOD_NORMALISES))) return;
+    const fl_solver *s = c->solvers.at[solver_of(c, &t->exchange->ask)];
+    if (!(s->traits & FLI_SOLVER_REGISTERED) || t->task.answer.weighed ||
+        !(a->traits & (FL_METHOD_PLAIN_SGD | FL_METHOD_NORMALISES)))
+        return;
     if (!atomic_flag_test_and_set(&c->warned))
         fli_log(c->ctx, FL_LOG_WARNING,
                 "%s %s: solver %s has not said the weight of its gradients, so the %s may be wrong", a->name,
                 a->traits & FL_METHOD_PLAIN_SGD ? "is defined for plain SGD" : "divides by the weight of the gradients",
-                c->solvers.at[solver_of(c, &t->exchange->ask)]->name,
-                a->traits & FL_METHOD_PLAIN_SGD ? "corrections" : "average");
+                s->name, a->traits & FL_METHOD_PLAIN_SGD ? "corrections" : "average");
 }
 
 static void answer(fli_clients *c, turn_slot *t)
@@ -485,7 +495,7 @@ static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, size
     size_t which = solver_of(c, &list[0]->ask);
     size_t posed = pose_all(c, list, n, w, c->caches[which]);
     if (!posed) return;
-    c->solvers.at[which]->solve(c->ctx, w->instances[which], w->tasks, posed);
+    fli_solver_run(c->ctx, c->solvers.at[which], w->instances[which], w->tasks, posed);
     find_finite(c, w, posed);
     for (size_t i = 0; i < posed; i++) {
         lane(c, i);
@@ -559,35 +569,34 @@ fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vect
 
 static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
 {
-    const fli_solver *solver = c->solvers.at[which];
+    void (*save)(const void *cache, fli_saver *out) = fli_solver_engine_of(c->solvers.at[which])->save;
     void *const *caches = c->caches[which];
-    size_t count = 0, clients = caches && solver->save ? c->setup->fed->here : 0;
+    size_t count = 0, clients = caches && save ? c->setup->fed->here : 0;
     for (size_t i = 0; i < clients; i++) count += caches[i] != NULL;
     fli_save_part(out, "solver");
     fli_save_count(out, count);
     for (size_t i = 0; i < clients; i++) {
         if (!caches[i]) continue;
         fli_save_count(out, fli_fed_at(c->setup->fed, i));
-        solver->save(caches[i], out);
+        save(caches[i], out);
     }
 }
 
 /* That of another rank's client is read, to get past it. */
 static fl_status load_cache(fli_clients *c, size_t which, size_t client, fli_loader *in)
 {
-    const fli_solver *solver = c->solvers.at[which];
     void *other = NULL, **cache = &other;
     if (is_here(c, client)) cache = &c->caches[which][fli_fed_place(c->setup->fed, client)];
     if (*cache) return fli_loader_refuse(in, "does not fit this run: a client is in it twice");
-    fl_status s = solver->load(c->ctx, in, cache);
-    if (other) solver->forget(other);
+    fl_status s = fli_solver_engine_of(c->solvers.at[which])->load(c->ctx, in, cache);
+    forget(c, which, other);
     return s;
 }
 
 static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
 {
     const fli_fed *fed = c->setup->fed;
-    int saved = c->caches[which] && c->solvers.at[which]->load;
+    int saved = c->caches[which] && fli_solver_engine_of(c->solvers.at[which])->load;
     size_t first = c->setup->rank_owner ? 0 : fed->first, clients = c->setup->rank_owner ? fed->clients : fed->here;
     fl_status s = FL_OK;
     fli_load_part(in, "solver");

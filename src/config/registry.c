@@ -6,9 +6,10 @@
 #include "data/partition/partition.h"
 #include "data/source.h"
 #include "executor/executor.h"
+#include "format/user_keys.h"
 #include "model/model.h"
 #include "model/user_objective.h"
-#include "regularizer/regularizer.h"
+#include "regularizer/user_regularizer.h"
 #include "server/participation.h"
 #include "server/system.h"
 #include "solver/user_solver.h"
@@ -141,7 +142,7 @@ static void describe_model(fli_text *t, const void *desc)
 
 static void describe_regularizer(fli_text *t, const void *desc)
 {
-    const fli_regularizer *g = desc;
+    const fl_regularizer *g = desc;
     if (g->weak_convexity)
         fli_text_add(t, "convex: no, so no theorem of `fedloom check` applies, and proximal steps have to be short\n");
 }
@@ -200,11 +201,27 @@ static int user_model(const char *name, fli_item *out)
     return d != NULL;
 }
 
+static int give_regularizer(const fl_regularizer *d, int by_user, fli_item *out)
+{
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, describe_regularizer};
+    if (!d || !by_user) return d != NULL;
+    out->by_user = 1;
+    out->params_head = sizeof(fli_user_head);
+    out->bound = fli_user_regularizer_bound;
+    return 1;
+}
+
 static int regularizer_item(size_t i, fli_item *out)
 {
-    const fli_regularizer *d = fli_regularizer_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, describe_regularizer};
-    return d != NULL;
+    size_t n = 0;
+    while (fli_regularizer_list[n]) n++;
+    return i < n ? give_regularizer(fli_regularizer_list[i], 0, out)
+                 : give_regularizer(fli_user_regularizer_at(i - n), 1, out);
+}
+
+static int user_regularizer(const char *name, fli_item *out)
+{
+    return give_regularizer(fli_user_regularizer(name), 1, out);
 }
 
 static int participation_item(size_t i, fli_item *out)
@@ -267,7 +284,7 @@ static int executor_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
-static int give_solver(const fli_solver *d, fli_item *out)
+static int give_solver(const fl_solver *d, fli_item *out)
 {
     if (d) *out = (fli_item){.name = d->name, .title = d->title, .desc = d, .by_user = 1};
     return d != NULL;
@@ -277,7 +294,7 @@ static int give_solver(const fli_solver *d, fli_item *out)
 static int solver_item(size_t i, fli_item *out)
 {
     size_t n = 0;
-    for (const fli_solver *const *s = fli_solver_list; *s; s++) {
+    for (const fl_solver *const *s = fli_solver_list; *s; s++) {
         if (!(*s)->title || n++ < i) continue;
         *out = (fli_item){(*s)->name, (*s)->title, NULL, NULL, NULL, 0, *s, NULL};
         return 1;
@@ -290,7 +307,8 @@ static int user_solver(const char *name, fli_item *out) { return give_solver(fli
 const fli_kind fli_kinds[] = {
     {"algorithm", "algorithms", "federated methods", NULL, algo_item, user_algo},
     {"model", "models", "what is trained", NULL, model_item, user_model},
-    {"regularizer", "regularizers", "what is added to the objective, for composite problems", NULL, regularizer_item},
+    {"regularizer", "regularizers", "what is added to the objective, for composite problems", NULL, regularizer_item,
+     user_regularizer},
     {"data", "data", "where samples come from: loaders and generators", NULL, source_item},
     {"partition", "partitions", "who holds which samples", NULL, partitioner_item},
     {"participation", "participations", "who takes part in a round", NULL, participation_item},

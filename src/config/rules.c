@@ -169,17 +169,20 @@ static fl_status solver_fits(const fli_rule_facts *k)
     return s;
 }
 
-static int cannot_use(const fli_rule_facts *k, const fli_solver *s)
+static int cannot_use(const fli_rule_facts *k, const fl_solver *s)
 {
     const fli_data_settings *d = &k->settings->data;
-    return d->augment != FLI_AUGMENT_NONE && !d->augment_once && !s->augments;
+    return d->augment != FLI_AUGMENT_NONE && !d->augment_once && !(s->traits & FL_SOLVER_AUGMENTS);
 }
 
 /* Solvers that know nothing of a second block would leave it out silently. */
-static int leaves_out(const fli_rule_facts *k, const fli_solver *s) { return k->model->latent && !s->second_block; }
+static int leaves_out(const fli_rule_facts *k, const fl_solver *s)
+{
+    return k->model->latent && !(s->traits & FLI_SOLVER_SECOND_BLOCK);
+}
 
 /* The first of the method's solvers that cannot use such data or such a model; NULL: all can. */
-static const fli_solver *failing_solver(const fli_rule_facts *k)
+static const fl_solver *failing_solver(const fli_rule_facts *k)
 {
     for (size_t i = 0; i < k->solvers->count; i++)
         if (cannot_use(k, k->solvers->at[i]) || leaves_out(k, k->solvers->at[i])) return k->solvers->at[i];
@@ -188,13 +191,13 @@ static const fli_solver *failing_solver(const fli_rule_facts *k)
 
 static int cannot_augment(const fli_rule_facts *k)
 {
-    const fli_solver *s = k->model ? failing_solver(k) : NULL;
+    const fl_solver *s = k->model ? failing_solver(k) : NULL;
     return s && cannot_use(k, s);
 }
 
 static int leaves_block_out(const fli_rule_facts *k)
 {
-    const fli_solver *s = k->model ? failing_solver(k) : NULL;
+    const fl_solver *s = k->model ? failing_solver(k) : NULL;
     return s && leaves_out(k, s);
 }
 
@@ -204,7 +207,8 @@ static int leaves_members_out(const fli_rule_facts *k) { return leaves_block_out
 static int counts_no_steps(const fli_rule_facts *k)
 {
     int counts = !k->model;
-    for (size_t i = 0; k->model && i < k->solvers->count; i++) counts |= k->solvers->at[i]->counts_steps;
+    for (size_t i = 0; k->model && i < k->solvers->count; i++)
+        counts |= (k->solvers->at[i]->traits & FL_SOLVER_COUNTS_STEPS) != 0;
     return !counts;
 }
 
@@ -257,11 +261,11 @@ static fl_status model_there(const fli_rule_facts *k)
 static fl_status solvers_there(const fli_rule_facts *k)
 {
     char known[256] = "";
-    const fli_solver *missing = NULL;
+    const fl_solver *missing = NULL;
     for (size_t i = 0; on_device(k) && i < k->solvers->count && !missing; i++)
         if (!fli_device_solver(k->solvers->at[i])) missing = k->solvers->at[i];
     if (!missing || k->model->bilevel || strcmp(k->settings->local.solver, FLI_SOLVER_SGD)) return FL_OK;
-    for (const fli_solver *const *s = fli_solver_list; *s; s++)
+    for (const fl_solver *const *s = fli_solver_list; *s; s++)
         if (fli_device_solver(*s))
             fli_snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *known ? ", " : "", (*s)->name);
     return fli_fail(k->ctx, FL_ECONFIG,
@@ -274,8 +278,9 @@ static fl_status solvers_there(const fli_rule_facts *k)
 
 static fl_status regularizer_fits(const fli_rule_facts *k)
 {
-    const fli_regularizer *g = k->settings->regularizer.item.desc;
-    return k->model && g->validate ? g->validate(k->ctx, k->settings->regularizer.params, k->model->space.n) : FL_OK;
+    const fl_regularizer *g = k->settings->regularizer.item.desc;
+    if (!k->model) return FL_OK;
+    return fli_regularizer_validate(k->ctx, g, k->settings->regularizer.params, k->model->space.n);
 }
 
 /* Without labels, taking some away would only take samples away. */

@@ -706,7 +706,7 @@ fli_sgd_spec fli_settings_sgd(const fli_settings *s)
                           .schedule = schedule_of(&s->local)};
 }
 
-const fli_solver *fli_settings_solver(const fli_settings *s) { return s->local.user_solver; }
+const fl_solver *fli_settings_solver(const fli_settings *s) { return s->local.user_solver; }
 
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps)
 {

@@ -64,7 +64,7 @@ typedef struct {
     fl_reals lr_factors;
     int epoch, schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
     char *solver;                     /* FLI_SOLVER_SGD: fedloom's own */
-    const fli_solver *user_solver;    /* what that name found; NULL: fedloom has it, or none is named */
+    const fl_solver *user_solver;     /* what that name found; NULL: fedloom has it, or none is named */
     const char *exact_solver;         /* the name as it was given, with its number if it had one */
 } fli_local_settings;
 
@@ -158,7 +158,7 @@ int fli_settings_on_device(const fli_settings *s);
 /* How mini-batches are drawn. */
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
 /* What takes the place of SGD (local.solver); NULL: nothing does. */
-const fli_solver *fli_settings_solver(const fli_settings *s);
+const fl_solver *fli_settings_solver(const fli_settings *s);
 /* The step size of a turn after this many rounds, before a client's own factor; where steps are counted, the mean of
  * this many. */
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps);

@@ -285,7 +285,7 @@ typedef struct {
     void *z, *own;
 } work;
 
-static const fli_solver stand_in = {.name = "twin", .vectors = OWN_VECTORS};
+static const fl_solver stand_in = {.name = "twin", .work = OWN_VECTORS};
 
 static double lane_bytes(const fli_engine_net *n, const fli_sgd_spec *spec)
 {

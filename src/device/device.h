@@ -36,7 +36,7 @@ void fli_device_free(fli_device *d);
 /* All that a federation must know of it. */
 fli_site fli_device_site(fli_device *d);
 /* fli_site.solver of any device: the solver there that does what `solver` does on the CPU; NULL: there is none. */
-const fli_solver *fli_device_solver(const fli_solver *solver);
+const fl_solver *fli_device_solver(const fl_solver *solver);
 /* What --version and manifests say, such as "NVIDIA H200, driver 13.0". */
 const char *fli_device_name(const fli_device *d);
 

@@ -11,7 +11,7 @@ enum { FIRST }; /* of a task's further vectors: the gradient, or the own model *
 
 typedef struct {
     fli_device *d;
-    const fli_solver *solver;
+    const fl_solver *solver;
     fli_worker worker; /* what fli_sgd_begin and its like look at: model, spec and `linear` */
     void *linear;      /* there: a vector per lane, for terms that are merged; NULL as long as nobody needs them */
     size_t stride;
@@ -37,7 +37,7 @@ typedef struct {
 } block;
 
 static int is_pair(const instance *in);
-static int has_gradient(const instance *in) { return in->solver->full_gradient; }
+static int has_gradient(const instance *in) { return (in->solver->traits & FL_SOLVER_FULL_GRADIENT) != 0; }
 
 /* ---- the second block ------------------------------------------------------------------------------------ */
 
@@ -340,6 +340,7 @@ static void answer_gradient(block *b)
         fli_copy(s, t->problem.start, t->z);
         t->answer = (fl_answer){.z = t->z,
                                 .gradient = fli_task_vector(t, FIRST),
+                                .weight = fli_sgd_weight(b->in->worker.spec.momentum, t->problem.steps),
                                 .steps = fli_epoch_steps(&b->in->worker.spec, t->view->n_train)};
     }
     s->place->does->join(s->place);
@@ -353,7 +354,7 @@ static fl_status solve_block(block *b)
     if (!s) s = find_mixtures(b);
     if (!s) s = find_gradients(b);
     if (!b->count || s) return s;
-    if (!b->in->solver->counts_steps) {
+    if (!(b->in->solver->traits & FL_SOLVER_COUNTS_STEPS)) {
         answer_gradient(b);
         return FL_OK;
     }
@@ -379,7 +380,7 @@ static void solve_some(fl_ctx *ctx, instance *in, fli_task *const *tasks, size_t
     fli_arena_fini(&b.arena);
 }
 
-/* ---- fli_solver ------------------------------------------------------------------------------------------ */
+/* ---- fl_solver ------------------------------------------------------------------------------------------- */
 
 static void solve(fl_ctx *ctx, void *instance_, fli_task *const *tasks, size_t n)
 {
@@ -390,7 +391,7 @@ static void solve(fl_ctx *ctx, void *instance_, fli_task *const *tasks, size_t n
     }
 }
 
-static fl_status open_instance(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **out)
+static fl_status open_instance(fl_ctx *ctx, const fl_solver *solver, const fli_open *how, void **out)
 {
     instance *in = fli_alloc(ctx, 1, sizeof *in);
     if (!in) return FL_ENOMEM;
@@ -411,37 +412,45 @@ static void close_instance(void *instance_)
 }
 
 /* What it takes is there, and was counted when the device was opened. */
-static double instance_bytes(const fli_solver *solver, const fli_open *how)
+static double instance_bytes(const fl_solver *solver, const fli_open *how)
 {
     (void)solver;
     (void)how;
     return sizeof(instance);
 }
 
-#define INSTANCE .solve = solve, .open = open_instance, .close = close_instance, .bytes = instance_bytes
+#define INSTANCE .run = solve, .open = open_instance, .close = close_instance, .bytes = instance_bytes
+static const fli_solver_engine plain = {INSTANCE}, with_labels = {INSTANCE, FLI_LATENTS_KEPT};
 
-static const fli_solver blocks = {
-    .name = "two-block", .second_block = 1, .augments = 1, .counts_steps = 1, INSTANCE, FLI_LATENTS_KEPT};
-static const fli_solver sgd = {.name = "sgd", .augments = 1, .counts_steps = 1, .latent = &blocks, INSTANCE};
-static const fli_solver pair = {.name = "pair",
-                                .second_block = 1,
-                                .augments = 1,
-                                .counts_steps = 1,
-                                .model_traits = FLI_MODEL_SOFTMAX,
-                                .models = "classifiers that give class probabilities, such as softmax and mlp",
-                                .answers = FIRST + 1,
-                                INSTANCE,
-                                FLI_LATENTS_KEPT};
-static const fli_solver gradient = {.name = "gradient", .answers = FIRST + 1, .full_gradient = 1, INSTANCE};
-static const fli_solver sgd_gradient = {
-    .name = "sgd-gradient", .answers = FIRST + 1, .augments = 1, .full_gradient = 1, .counts_steps = 1, INSTANCE};
+static const fl_solver blocks = {.name = "two-block",
+                                 .traits = FLI_SOLVER_SECOND_BLOCK | FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+                                 .forget = fli_free,
+                                 .engine = &with_labels};
+static const fl_solver sgd = {.name = "sgd",
+                              .traits = FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+                              .engine = &(fli_solver_engine){INSTANCE, .latent = &blocks}};
+static const fl_solver pair = {
+    .name = "pair",
+    .traits = FLI_SOLVER_SECOND_BLOCK | FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+    .vectors = FIRST + 1,
+    .forget = fli_free,
+    .engine = &(fli_solver_engine){.model_traits = FLI_MODEL_SOFTMAX,
+                                   .models = "classifiers that give class probabilities, such as softmax and mlp",
+                                   INSTANCE,
+                                   FLI_LATENTS_KEPT}};
+static const fl_solver gradient = {
+    .name = "gradient", .traits = FL_SOLVER_FULL_GRADIENT, .vectors = FIRST + 1, .engine = &plain};
+static const fl_solver sgd_gradient = {.name = "sgd-gradient",
+                                       .traits = FL_SOLVER_FULL_GRADIENT | FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+                                       .vectors = FIRST + 1,
+                                       .engine = &plain};
 
 static int is_pair(const instance *in) { return in->solver == &pair; }
 
-const fli_solver *fli_device_solver(const fli_solver *solver)
+const fl_solver *fli_device_solver(const fl_solver *solver)
 {
     static const struct {
-        const fli_solver *here, *there;
+        const fl_solver *here, *there;
     } list[] = {{&fli_solver_sgd, &sgd},
                 {&fli_solver_blocks, &blocks},
                 {&fli_solver_pair, &pair},

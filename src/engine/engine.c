@@ -593,7 +593,7 @@ static double solving_bytes(const fli_model *m, const fli_solvers *all, const fl
 {
     fli_open how = {.model = m, .sgd = *sgd, .largest = largest};
     double sum = fli_task_bytes(fli_solver_roomiest(all->at, all->count), m);
-    for (size_t i = 0; i < all->count; i++) sum += all->at[i]->bytes(all->at[i], &how);
+    for (size_t i = 0; i < all->count; i++) sum += fli_solver_bytes(all->at[i], &how);
     return sum;
 }
 

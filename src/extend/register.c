@@ -1,16 +1,17 @@
-/* fl_*_register and fl_forget: objectives, solvers and methods that users bring get names that nothing else has, and
- * lose them again. What each kind of part must have is checked in its own folder. */
+/* fl_*_register and fl_forget: objectives, solvers, methods and regularisers that users bring get names that nothing
+ * else has, and lose them again. What each kind of part must have is checked in its own folder. */
 #include "algo/user_method.h"
 #include "base/ctx.h"
 #include "base/user_registry.h"
 #include "config/registry.h"
 #include "metric/metric.h"
 #include "model/user_objective.h"
+#include "regularizer/user_regularizer.h"
 #include "solver/user_solver.h"
 
 #include <string.h>
 
-/* ---- objectives, solvers, methods ------------------------------------------------------------------------- */
+/* ---- objectives, solvers, methods, regularisers ----------------------------------------------------------- */
 
 static fl_status taken(fl_ctx *ctx, const char *section, const char *name)
 {
@@ -67,6 +68,16 @@ fl_status fl_method_register(fl_ctx *ctx, const fl_method *given)
     return s ? s : fli_user_method_add(ctx, &m);
 }
 
+fl_status fl_regularizer_register(fl_ctx *ctx, const fl_regularizer *given)
+{
+    fl_regularizer g;
+    fli_clear(ctx);
+    if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no regularizer to register");
+    fl_status s = fli_take_versioned(ctx, "fl_regularizer", given, given->size, &g, sizeof g);
+    if (!s) s = check_name(ctx, "a regularizer", "regularizer", g.name);
+    return s ? s : fli_user_regularizer_add(ctx, &g);
+}
+
 /* ---- out of the lists again --------------------------------------------------------------------------------- */
 
 static const struct {
@@ -75,6 +86,7 @@ static const struct {
 } lists[] = {
     {"algorithm", fli_user_method_forget},
     {"model", fli_user_model_forget},
+    {"regularizer", fli_user_regularizer_forget},
     {"solver", fli_user_solver_forget},
 };
 

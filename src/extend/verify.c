@@ -429,7 +429,7 @@ static int steps_matter(const verifier *v)
 {
     const fli_solvers *all = &v->plan.setup.solvers;
     int any = 0;
-    for (size_t i = 0; i < all->count; i++) any |= all->at[i]->counts_steps;
+    for (size_t i = 0; i < all->count; i++) any |= (all->at[i]->traits & FL_SOLVER_COUNTS_STEPS) != 0;
     return any;
 }
 

@@ -162,7 +162,7 @@ static int keeps_something(const fl_client *c)
         fli_algo_client_scalars(c->setup.algo, c->setup.measure_potential))
         return 1;
     for (size_t i = 0; i < all->count; i++)
-        if (all->at[i]->save) return 1;
+        if (fli_solver_engine_of(all->at[i])->save) return 1;
     return 0;
 }
 

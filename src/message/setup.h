@@ -22,9 +22,9 @@ typedef struct {
     fli_sgd_spec sgd;
     int measure_potential; /* the method's potential will be asked for: see fl_turn.watched, fl_potential.remembers */
     /* known to the server's side alone: */
-    int uniform;                        /* w_i = 1/N instead of n_i/n */
-    const double *weights;              /* w_i given; NULL: by the rule above */
-    const fli_regularizer *regularizer; /* NULL: none */
+    int uniform;                       /* w_i = 1/N instead of n_i/n */
+    const double *weights;             /* w_i given; NULL: by the rule above */
+    const fl_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
     /* where clients are elsewhere: */
     const char *settings;                    /* all that they make model and method from; NULL: not known */

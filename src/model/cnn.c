@@ -261,7 +261,7 @@ static void add_fc(builder *b, size_t units, int relu)
 static fl_status name_tensors(builder *b)
 {
     const fli_convnet *net = b->net;
-    fli_tensor *t = fli_arena_alloc(&b->m->arena, 2 * net->depth, sizeof *t);
+    fl_tensor *t = fli_arena_alloc(&b->m->arena, 2 * net->depth, sizeof *t);
     size_t count = 0, convs = 0, fcs = 0;
     if (!t) return FL_ENOMEM;
     for (size_t l = 0; l < net->depth; l++) {
@@ -270,12 +270,13 @@ static fl_status name_tensors(builder *b)
         int conv = a->kind == FLI_STAGE_CONV;
         const char *kind = conv ? "conv" : "fc";
         unsigned number = (unsigned)(conv ? ++convs : ++fcs);
-        t[count] = (fli_tensor){.offset = a->weight, .rows = a->outs, .cols = fli_stage_fan_in(a)};
-        t[count].kernel = conv ? a->conv.in.kernel : 0;
-        t[count + 1] = (fli_tensor){.offset = a->bias, .rows = a->outs};
-        fli_snprintf(t[count].name, sizeof t->name, "%s%u.weight", kind, number);
-        fli_snprintf(t[count + 1].name, sizeof t->name, "%s%u.bias", kind, number);
-        count += 2;
+        size_t k = conv ? a->conv.in.kernel : 1, in = fli_stage_fan_in(a) / k / k;
+        t[count] = (fl_tensor){.offset = a->weight, .dims = conv ? 4 : 2, .shape = {a->outs, in}};
+        if (conv) t[count].shape[2] = t[count].shape[3] = k;
+        t[count + 1] = (fl_tensor){.offset = a->bias, .dims = 1, .shape = {a->outs}};
+        if (!fli_tensor_named(b->m, &t[count++], "%s%u.weight", kind, number) ||
+            !fli_tensor_named(b->m, &t[count++], "%s%u.bias", kind, number))
+            return FL_ENOMEM;
     }
     b->m->tensors = t;
     b->m->tensor_count = count;

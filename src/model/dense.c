@@ -17,16 +17,18 @@
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
-static void name_tensors(const fli_dense *d, int numbered, fli_tensor *t)
+static fl_status name_tensors(fli_model *m, const fli_dense *d, int numbered, fl_tensor *t)
 {
     for (size_t l = 0; l < d->depth; l++, t += 2) {
         const fli_dense_layer *a = &d->layer[l];
-        t[0] = (fli_tensor){.name = "weight", .offset = a->weight, .rows = a->out, .cols = a->in};
-        t[1] = (fli_tensor){.name = "bias", .offset = a->bias, .rows = a->out};
+        t[0] = (fl_tensor){"weight", a->weight, 2, {a->out, a->in}};
+        t[1] = (fl_tensor){"bias", a->bias, 1, {a->out}};
         if (!numbered && d->depth == 1) continue;
-        fli_snprintf(t[0].name, sizeof t[0].name, "layer%u.weight", (unsigned)l + 1);
-        fli_snprintf(t[1].name, sizeof t[1].name, "layer%u.bias", (unsigned)l + 1);
+        if (!fli_tensor_named(m, &t[0], "layer%u.weight", (unsigned)l + 1) ||
+            !fli_tensor_named(m, &t[1], "layer%u.bias", (unsigned)l + 1))
+            return FL_ENOMEM;
     }
+    return FL_OK;
 }
 
 fl_status fli_dense_setup(fl_ctx *ctx, fli_model *m, const int64_t *hidden, size_t hidden_count, int numbered)
@@ -35,7 +37,7 @@ fl_status fli_dense_setup(fl_ctx *ctx, fli_model *m, const int64_t *hidden, size
         return fli_fail(ctx, FL_ECONFIG, "model %s is given %zu hidden layers, but can have at most %d", m->desc->name,
                         hidden_count, (int)FLI_DENSE_HIDDEN_MAX);
     fli_dense *d = fli_arena_alloc(&m->arena, 1, sizeof *d);
-    fli_tensor *t = fli_arena_alloc(&m->arena, 2 * (hidden_count + 1), sizeof *t);
+    fl_tensor *t = fli_arena_alloc(&m->arena, 2 * (hidden_count + 1), sizeof *t);
     if (!d || !t) return FL_ENOMEM;
     size_t at = 0, in = m->features;
     d->depth = hidden_count + 1;
@@ -46,12 +48,11 @@ fl_status fli_dense_setup(fl_ctx *ctx, fli_model *m, const int64_t *hidden, size
         at += in * out + out;
         in = out;
     }
-    name_tensors(d, numbered, t);
     m->space.n = at;
     m->priv = d;
     m->tensors = t;
     m->tensor_count = 2 * d->depth;
-    return FL_OK;
+    return name_tensors(m, d, numbered, t);
 }
 
 /* ---- scratch ------------------------------------------------------------------------------------------- */

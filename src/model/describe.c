@@ -15,7 +15,7 @@
 /* ==== layers as JSON ====================================================================================== */
 
 /* Starts a layer's object. Its name is the tensor's name without ".weight". */
-static void begin_layer(fli_text *t, const fli_tensor *weight, const char *kind)
+static void begin_layer(fli_text *t, const fl_tensor *weight, const char *kind)
 {
     const char *dot = strrchr(weight->name, '.');
     fli_text_add(t, t->n ? ", {" : "[{");
@@ -23,7 +23,7 @@ static void begin_layer(fli_text *t, const fli_tensor *weight, const char *kind)
     fli_text_addf(t, "\"kind\": \"%s\"", kind);
 }
 
-static void add_linear(fli_text *t, const fli_tensor *weight, size_t in, size_t out, const char *activation)
+static void add_linear(fli_text *t, const fl_tensor *weight, size_t in, size_t out, const char *activation)
 {
     begin_layer(t, weight, "linear");
     fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"activation\": \"%s\"}", in, out, activation);
@@ -52,7 +52,7 @@ void fli_dense_layers(const fli_model *m, fli_text *t)
     fli_text_add(t, "]");
 }
 
-static void add_conv(fli_text *t, const fli_tensor *weight, const fli_stage *a)
+static void add_conv(fli_text *t, const fl_tensor *weight, const fli_stage *a)
 {
     const fli_window *w = &a->conv.in;
     begin_layer(t, weight, "conv");
@@ -65,7 +65,7 @@ static void add_conv(fli_text *t, const fli_tensor *weight, const fli_stage *a)
 void fli_convnet_layers(const fli_model *m, fli_text *t)
 {
     const fli_convnet *net = m->priv;
-    const fli_tensor *weight = m->tensors;
+    const fl_tensor *weight = m->tensors;
     int flat = 0;
     for (size_t l = 0; l < net->depth; l++) {
         const fli_stage *a = &net->stage[l];

@@ -403,9 +403,9 @@ static const fli_latent latent = {.every = 1,
 static fl_status setup(fl_ctx *ctx, fli_model *m)
 {
     (void)ctx;
-    fli_tensor *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
+    fl_tensor *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
-    *t = (fli_tensor){.name = "weight", .rows = m->features, .cols = rank_of(m)};
+    *t = (fl_tensor){"weight", 0, 2, {m->features, rank_of(m)}};
     m->space.n = m->features * rank_of(m);
     m->tensors = t;
     m->tensor_count = 1;

@@ -108,13 +108,6 @@ fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *f
     return status ? status : fli_model_status(ctx, m, " at the start model");
 }
 
-size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4])
-{
-    const size_t filters[4] = {t->rows, t->kernel ? t->cols / t->kernel / t->kernel : t->cols, t->kernel, t->kernel};
-    memcpy(shape, t->dims ? t->shape : filters, sizeof filters);
-    return t->dims ? t->dims : t->kernel ? 4 : t->cols ? 2 : 1;
-}
-
 static fl_status ask_why(const fli_model *m, fl_failure *why, const char *where, va_list ap)
 {
     char place[128];
@@ -208,14 +201,26 @@ void fli_init_layer(fli_init_rule rule, size_t fan_in, size_t fan_out, size_t we
     }
 }
 
+/* ==== tensors ============================================================================================= */
+
+int fli_tensor_named(fli_model *m, fl_tensor *t, const char *fmt, ...)
+{
+    char name[64];
+    va_list ap;
+    va_start(ap, fmt);
+    fli_vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    return (t->name = fli_arena_strdup(&m->arena, name)) != NULL;
+}
+
 /* ==== models with one weight per feature ================================================================== */
 
 fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m)
 {
     (void)ctx;
-    fli_tensor *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
+    fl_tensor *t = fli_arena_alloc(&m->arena, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
-    *t = (fli_tensor){.name = "weight", .rows = m->features};
+    *t = (fl_tensor){"weight", 0, 1, {m->features}};
     m->space.n = m->features;
     m->tensors = t;
     m->tensor_count = 1;

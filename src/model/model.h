@@ -37,14 +37,6 @@ enum {
 enum { FLI_DECAY_AS_IT_IS, FLI_DECAY_BY_SAMPLES, FLI_DECAY_BY_BATCH };
 #define FLI_DECAY_WORDS "nothing|samples|batch"
 
-/* A named block of the parameter vector, for files. */
-typedef struct {
-    char name[128];
-    size_t offset, rows, cols; /* cols 0: a vector of `rows` */
-    size_t kernel;             /* > 0: each row has one filter of kernel x kernel per input channel */
-    size_t dims, shape[4];     /* dims > 0: the shape, in place of rows, cols and kernel; read it by fli_tensor_shape */
-} fli_tensor;
-
 typedef struct fli_model_desc {
     const char *name;
     const char *title;
@@ -107,7 +99,7 @@ struct fli_model {
     double weight_decay;       /* read it by fli_model_decay and fli_model_step_decay */
     int decay_by;              /* FLI_DECAY_ */
     int sparse;                /* batches are sparse: fli_model_expect */
-    const fli_tensor *tensors; /* cover the vector without gaps */
+    const fl_tensor *tensors;  /* cover the vector without gaps */
     size_t tensor_count;
     const void *priv;
     const fli_latent *latent;   /* the objective's second block y_i; NULL: none */
@@ -127,9 +119,6 @@ fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *par
 fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
                             const size_t shape[3], size_t classes, double weight_decay, fli_model **out);
 void fli_model_free(fli_model *m);
-
-/* Sets the dimensions of a tensor, at most 4; returns their number. */
-size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4]);
 
 /* True if a user function of the model has failed. From then on the model calls none, and its numbers are NaN. */
 static inline int fli_model_failed(const fli_model *m) { return m->desc->failed && m->desc->failed(m, "", NULL); }
@@ -206,6 +195,11 @@ static inline void *fli_latent_extra(const fli_model *m, size_t n, void *scratch
 {
     return fli_at(m->space.ops, scratch, fli_scratch_pad(m->desc->scratch(m, n)));
 }
+
+/* ==== tensors ============================================================================================= */
+
+/* For this folder alone. Gives a tensor of the model a name in the model's arena; 0: there is no memory. */
+int fli_tensor_named(fli_model *m, fl_tensor *t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ==== start values of a layer ============================================================================= */
 

@@ -14,8 +14,6 @@
 typedef struct {
     fli_model_desc desc; /* first member, so that a model's desc points here */
     fl_objective is;     /* its pointers lead into the arena */
-    fli_tensor *tensors;
-    size_t tensor_count;
     fli_arena arena;
 } objective;
 
@@ -106,56 +104,61 @@ static int over_batch(const fli_model *m, const void *x, const fli_batch *b, voi
     return 1;
 }
 
+/* Around every call of the user's functions; 0: one of them has failed before, so that none is called. */
+static int enter(const fli_model *m)
+{
+    fli_registry_enter(objective_of(m)->is.traits);
+    return !has_failed(m);
+}
+
+/* Given what the function returned; 0 where none was called. Returns whether one has failed. */
+static int leave(const fli_model *m, int said, fl_failure *f)
+{
+    if (fli_failed_by(said, f)) note_failure(m, f);
+    fli_registry_leave(objective_of(m)->is.traits);
+    return has_failed(m);
+}
+
 static double grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch)
 {
-    const objective *o = objective_of(m);
+    const fl_objective *o = &objective_of(m)->is;
     double loss = NAN;
     size_t hits = 0;
     fl_failure f = {{0}};
-    fli_registry_enter(o->is.traits);
-    if (!has_failed(m)) {
-        int said =
-            o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f) : over_batch(m, x, b, g, &loss, &hits, &f);
-        if (fli_failed_by(said, &f)) note_failure(m, &f);
-    }
-    fli_registry_leave(o->is.traits);
-    int failed = has_failed(m);
+    int said = 0;
+    if (enter(m))
+        said = o->client ? over_clients(m, x, b, g, &loss, scratch, &f) : over_batch(m, x, b, g, &loss, &hits, &f);
+    int failed = leave(m, said, &f);
     if (failed && g) fli_zero(&m->space, g);
-    if (correct) *correct = failed || !(o->is.traits & FL_OBJECTIVE_CLASSIFIER) ? 0 : hits;
+    if (correct) *correct = failed || !(o->traits & FL_OBJECTIVE_CLASSIFIER) ? 0 : hits;
     return failed ? NAN : loss;
 }
 
 static void hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch)
 {
-    const objective *o = objective_of(m);
+    const fl_objective *o = &objective_of(m)->is;
     fl_failure f = {{0}};
     fl_batch batch = batch_of(b);
     (void)scratch;
-    fli_registry_enter(o->is.traits);
-    if (!has_failed(m) && fli_failed_by(o->is.product(o->is.arg, &batch, x, v, out, &f), &f)) note_failure(m, &f);
-    fli_registry_leave(o->is.traits);
-    if (has_failed(m)) fli_zero(&m->space, out);
+    int said = enter(m) && o->product(o->arg, &batch, x, v, out, &f);
+    if (leave(m, said, &f)) fli_zero(&m->space, out);
 }
 
 static void init(const fli_model *m, fli_rng *r, double *x)
 {
-    const objective *o = objective_of(m);
+    const fl_objective *o = &objective_of(m)->is;
     fl_failure f = {{0}};
-    uint64_t seed = fli_rng_u64(r);
-    fli_registry_enter(o->is.traits);
-    if (!has_failed(m) && fli_failed_by(o->is.start(o->is.arg, seed, x, &f), &f)) note_failure(m, &f);
-    fli_registry_leave(o->is.traits);
+    int said = enter(m) && o->start(o->arg, fli_rng_u64(r), x, &f);
+    leave(m, said, &f);
 }
 
 static void measure(const fli_model *m, const void *x, double *out)
 {
-    const objective *o = objective_of(m);
+    const fl_objective *o = &objective_of(m)->is;
     fl_failure f = {{0}};
-    for (size_t i = 0; o->is.metrics[i]; i++) out[i] = NAN;
-    fli_registry_enter(o->is.traits);
-    if (!has_failed(m) && fli_failed_by(o->is.measure(o->is.arg, m->space.ops->size, x, out, &f), &f))
-        note_failure(m, &f);
-    fli_registry_leave(o->is.traits);
+    for (size_t i = 0; o->metrics[i]; i++) out[i] = NAN;
+    int said = enter(m) && o->measure(o->arg, m->space.ops->size, x, out, &f);
+    leave(m, said, &f);
 }
 
 static size_t scratch(const fli_model *m, size_t n) { return objective_of(m)->is.client && n > 1 ? m->space.n : 0; }
@@ -168,8 +171,8 @@ static fl_status setup(fl_ctx *ctx, fli_model *m)
     if (pthread_mutex_init(&t->lock, NULL)) return fli_fail(ctx, FL_ESYSTEM, "no lock for objective %s", o->is.name);
     m->priv = t;
     m->space.n = o->is.parameters;
-    m->tensors = o->tensors;
-    m->tensor_count = o->tensor_count;
+    m->tensors = o->is.tensors;
+    m->tensor_count = o->is.tensor_count;
     return FL_OK;
 }
 
@@ -190,19 +193,21 @@ static void objective_free(void *item)
 
 static fli_registry objectives = FLI_REGISTRY_INIT(objective_free);
 
+enum { LONGEST = 127 }; /* name of a tensor */
+
 /* Names are written to files unquoted. */
 static fl_status check_tensor_name(fl_ctx *ctx, const fl_objective *o, size_t k)
 {
     const char *name = o->tensors[k].name;
     size_t n = name ? strlen(name) : 0;
-    int plain = n && n < sizeof((fli_tensor *)NULL)->name && strcmp(name, "__metadata__");
+    int plain = n && n <= LONGEST && strcmp(name, "__metadata__");
     for (size_t i = 0; i < n; i++)
         plain = plain && name[i] > ' ' && name[i] <= '~' && name[i] != '"' && name[i] != '\\';
     if (!plain)
         return fli_fail(ctx, FL_ECONFIG,
-                        "objective %s: tensor %zu needs a name of at most %zu printable characters without blanks, "
+                        "objective %s: tensor %zu needs a name of at most %d printable characters without blanks, "
                         "quotes and backslashes",
-                        o->name, k, sizeof((fli_tensor *)NULL)->name - 1);
+                        o->name, k, LONGEST);
     for (size_t i = 0; i < k; i++)
         if (!strcmp(o->tensors[i].name, name))
             return fli_fail(ctx, FL_ECONFIG, "objective %s has two tensors called %s", o->name, name);
@@ -218,41 +223,41 @@ static size_t tensor_reals(const fl_tensor *t)
     return n;
 }
 
-static fl_status copy_tensors(fl_ctx *ctx, objective *o)
+static fl_status check_tensors(fl_ctx *ctx, const fl_objective *o)
 {
     size_t at = 0;
     for (size_t k = 0; k < o->tensor_count; k++) {
-        const fl_tensor *t = &o->is.tensors[k];
+        const fl_tensor *t = &o->tensors[k];
         size_t n = t->dims >= 1 && t->dims <= 4 ? tensor_reals(t) : 0;
-        fl_status s = check_tensor_name(ctx, &o->is, k);
+        fl_status s = check_tensor_name(ctx, o, k);
         if (s) return s;
         if (!n)
-            return fli_fail(ctx, FL_ECONFIG, "objective %s: tensor %s needs 1 to 4 dimensions, none of them 0",
-                            o->is.name, t->name);
-        if (t->offset != at || n > o->is.parameters - at)
+            return fli_fail(ctx, FL_ECONFIG, "objective %s: tensor %s needs 1 to 4 dimensions, none of them 0", o->name,
+                            t->name);
+        if (t->offset != at || n > o->parameters - at)
             return fli_fail(ctx, FL_ECONFIG,
                             "objective %s: tensors must cover the %zu parameters in order and without gaps, but %s has "
                             "%zu from %zu on, after %zu",
-                            o->is.name, o->is.parameters, t->name, n, t->offset, at);
-        fli_tensor *to = &o->tensors[k];
-        *to = (fli_tensor){.offset = at, .rows = t->shape[0], .cols = t->dims > 1 ? n / t->shape[0] : 0};
-        memcpy(to->name, t->name, strlen(t->name));
-        to->dims = t->dims;
-        memcpy(to->shape, t->shape, t->dims * sizeof *t->shape);
+                            o->name, o->parameters, t->name, n, t->offset, at);
         at += n;
     }
-    if (at == o->is.parameters) return FL_OK;
-    return fli_fail(ctx, FL_ECONFIG, "objective %s: tensors cover %zu of %zu parameters", o->is.name, at,
-                    o->is.parameters);
+    if (at == o->parameters) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "objective %s: tensors cover %zu of %zu parameters", o->name, at, o->parameters);
 }
 
-static fl_status take_tensors(fl_ctx *ctx, objective *o)
+static fl_status take_tensors(objective *o)
 {
-    o->tensor_count = o->is.tensors ? o->is.tensor_count : 1;
-    o->tensors = fli_arena_alloc(&o->arena, o->tensor_count, sizeof *o->tensors);
-    if (!o->tensors) return FL_ENOMEM;
-    if (o->is.tensors) return copy_tensors(ctx, o);
-    o->tensors[0] = (fli_tensor){.name = "x", .rows = o->is.parameters};
+    const fl_tensor whole = {"x", 0, 1, {o->is.parameters}}, *given = o->is.tensors ? o->is.tensors : &whole;
+    if (!o->is.tensors) o->is.tensor_count = 1;
+    fl_tensor *t = fli_arena_alloc(&o->arena, o->is.tensor_count, sizeof *t);
+    if (!t) return FL_ENOMEM;
+    for (size_t k = 0; k < o->is.tensor_count; k++) {
+        t[k] = (fl_tensor){
+            .name = fli_arena_strdup(&o->arena, given[k].name), .offset = given[k].offset, .dims = given[k].dims};
+        memcpy(t[k].shape, given[k].shape, t[k].dims * sizeof *t[k].shape);
+        if (!t[k].name) return FL_ENOMEM;
+    }
+    o->is.tensors = t;
     return FL_OK;
 }
 
@@ -295,7 +300,7 @@ fl_status fli_user_objective_check(fl_ctx *ctx, const fl_objective *o)
     if (metrics > FLI_USER_METRICS)
         return fli_fail(ctx, FL_ECONFIG, "objective %s has %zu metrics, but %d are the most", o->name, metrics,
                         FLI_USER_METRICS);
-    return FL_OK;
+    return o->tensors ? check_tensors(ctx, o) : FL_OK;
 }
 
 static fli_model_desc describe(const objective *o)
@@ -325,12 +330,11 @@ fl_status fli_user_objective_add(fl_ctx *ctx, const fl_objective *given)
     o->is = *given;
     fli_arena_init(&o->arena, ctx);
     fl_status s = take_texts(o);
-    if (!s) s = take_tensors(ctx, o);
+    if (!s) s = take_tensors(o);
     if (s) {
         objective_free(o);
         return s;
     }
-    o->is.tensors = NULL; /* take_tensors has copied them */
     o->desc = describe(o);
     return fli_registry_add(ctx, &objectives, o->is.name, o);
 }

@@ -14,12 +14,14 @@
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* The file's entry for a tensor, whose values are in the parameter vector x. */
-static fli_tensor_entry entry(const fli_model *m, const fli_tensor *b, const void *x)
+static fli_tensor_entry entry(const fli_model *m, const fl_tensor *b, const void *x)
 {
     size_t size = m->space.ops->size;
-    fli_tensor_entry e = {
-        .name = b->name, .dtype = size == sizeof(float) ? "F32" : "F64", .data = (const char *)x + b->offset * size};
-    e.dims = fli_tensor_shape(b, e.shape);
+    fli_tensor_entry e = {.name = b->name,
+                          .dtype = size == sizeof(float) ? "F32" : "F64",
+                          .dims = b->dims,
+                          .data = (const char *)x + b->offset * size};
+    memcpy(e.shape, b->shape, sizeof b->shape);
     return e;
 }
 
@@ -65,7 +67,7 @@ static int convert(const fli_ops *ops, const fli_tensor_entry *t, void *x)
 
 /* Copies one tensor of the file to its place in x. */
 static fl_status take_tensor(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m,
-                             const fli_tensor *b, void *x)
+                             const fl_tensor *b, void *x)
 {
     char has[160], wants[160];
     const fli_ops *ops = m->space.ops;

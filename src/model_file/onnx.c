@@ -77,12 +77,11 @@ static double parameter(const fl_model *m, size_t i)
 /* Adds the tensor of the model at this offset under its own name, which it returns. */
 static const char *add_parameters(graph *g, size_t offset)
 {
-    const fli_tensor *t = g->m->model->tensors;
-    size_t shape[4], n = 1;
+    const fl_tensor *t = g->m->model->tensors;
+    size_t n = 1;
     while (t->offset != offset) t++;
-    size_t dims = fli_tensor_shape(t, shape);
-    for (size_t i = 0; i < dims; i++) n *= shape[i];
-    unsigned char *to = add_constant(g, t->name, FLOAT, sizeof(float), dims, shape);
+    for (size_t i = 0; i < t->dims; i++) n *= t->shape[i];
+    unsigned char *to = add_constant(g, t->name, FLOAT, sizeof(float), t->dims, t->shape);
     for (size_t i = 0; to && i < n; i++) to = put_float(g, t->name, parameter(g->m, offset + i), to);
     return t->name;
 }

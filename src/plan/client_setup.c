@@ -129,8 +129,8 @@ static fl_status put_solver(fli_arena *a, const char *solver, fli_node *root)
 /* A solver of the client's own knows neither pseudo labels nor memberships, and would leave them out silently. */
 static fl_status check_solver(fl_ctx *ctx, const setup *m)
 {
-    const fli_solver *own = fli_settings_solver(&m->settings);
-    if (!own || !m->model->latent || own->second_block) return FL_OK;
+    const fl_solver *own = fli_settings_solver(&m->settings);
+    if (!own || !m->model->latent || own->traits & FLI_SOLVER_SECOND_BLOCK) return FL_OK;
     return fli_fail(ctx, FL_EMISMATCH, "local.solver %s knows nothing of the pseudo labels or memberships of model %s",
                     own->name, m->model->desc->name);
 }

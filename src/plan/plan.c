@@ -226,7 +226,7 @@ static char *client_settings(fli_plan *p)
 static void fill_setup(fli_plan *p)
 {
     const fli_settings *s = p->settings;
-    const fli_regularizer *g = s->regularizer.item.desc;
+    const fl_regularizer *g = s->regularizer.item.desc;
     int ranked = fli_ranked(&p->ranks);
     p->setup.model = p->model;
     p->setup.fed = p->fed;

@@ -30,7 +30,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] = p->radius / norm * (x[i] / unit);
 }
 
-const fli_regularizer fli_reg_ball = {
+const fl_regularizer fli_reg_ball = {
     .name = "l2_ball",
     .title = "parameter vector within a distance of zero",
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",

@@ -4,6 +4,8 @@
  * Parikh and Boyd: Proximal algorithms, 2014. */
 #include "regularizer/regularizer.h"
 
+#include "base/user_registry.h"
+
 typedef struct {
     double low, high;
 } params;
@@ -14,13 +16,12 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-static fl_status validate(fl_ctx *ctx, const void *params_, size_t n)
+static int validate(const void *params_, size_t n, fl_failure *f)
 {
     const params *p = params_;
     (void)n;
-    if (p->low <= p->high) return FL_OK;
-    return fli_fail(ctx, FL_ECONFIG, "regularizer.low is %g, but must not be above regularizer.high, which is %g",
-                    p->low, p->high);
+    if (p->low <= p->high) return 0;
+    return fli_refuse(f, "regularizer.low is %g, but must not be above regularizer.high, which is %g", p->low, p->high);
 }
 
 static double value(const void *params_, size_t n, const double *x)
@@ -40,7 +41,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] = x[i] < p->low ? p->low : x[i] > p->high ? p->high : x[i];
 }
 
-const fli_regularizer fli_reg_box = {
+const fl_regularizer fli_reg_box = {
     .name = "box",
     .title = "every parameter between two bounds",
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",

@@ -35,7 +35,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] = fli_soft(x[i], t) / shrink;
 }
 
-const fli_regularizer fli_reg_elastic = {
+const fl_regularizer fli_reg_elastic = {
     .name = "elastic_net",
     .title = "l1 norm plus half the squared l2 norm",
     .citation = "Zou and Hastie: Regularization and variable selection via the elastic net, JRSS B 2005",

@@ -58,7 +58,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     }
 }
 
-const fli_regularizer fli_reg_group = {
+const fl_regularizer fli_reg_group = {
     .name = "group_l2",
     .title = "l2 norms of groups of neighbours: sets whole groups to zero",
     .citation = "Yuan and Lin: Model selection and estimation in regression with grouped variables, JRSS B 2006",

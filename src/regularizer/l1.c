@@ -35,7 +35,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] = fli_soft(x[i], t);
 }
 
-const fli_regularizer fli_reg_l1 = {
+const fl_regularizer fli_reg_l1 = {
     .name = "l1",
     .title = "l1 norm: sets parameters to zero",
     .citation = "Tibshirani: Regression shrinkage and selection via the lasso, JRSS B 1996",

@@ -33,7 +33,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] /= shrink;
 }
 
-const fli_regularizer fli_reg_l2 = {
+const fl_regularizer fli_reg_l2 = {
     .name = "l2",
     .title = "half the squared l2 norm: shrinks parameters",
     .citation = "Hoerl and Kennard: Ridge regression, Technometrics 1970",

@@ -56,7 +56,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
         if (!(fabs(x[i]) <= tau)) x[i] = copysign(tau, x[i]);
 }
 
-const fli_regularizer fli_reg_linf = {
+const fl_regularizer fli_reg_linf = {
     .name = "linf",
     .title = "l-infinity norm: makes the largest parameters equal in size",
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",

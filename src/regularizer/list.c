@@ -2,7 +2,7 @@
 #include "regularizer/regularizer.h"
 
 /* clang-format off */
-const fli_regularizer *const fli_regularizer_list[] = {
+const fl_regularizer *const fli_regularizer_list[] = {
     &fli_reg_none,
     &fli_reg_l1,
     &fli_reg_l2,

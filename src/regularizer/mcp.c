@@ -64,7 +64,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] = eta < p->gamma ? firm_threshold(p, eta, x[i]) : fabs(x[i]) <= jump ? 0 : x[i];
 }
 
-const fli_regularizer fli_reg_mcp = {
+const fl_regularizer fli_reg_mcp = {
     .name = "mcp",
     .title = "minimax concave penalty: sets parameters to zero and leaves large ones alone",
     .citation = "Zhang: Nearly unbiased variable selection under minimax concave penalty, Ann. Statist. 2010",

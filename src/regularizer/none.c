@@ -12,7 +12,7 @@ static void prox(const void *params, double eta, size_t n, double *x, double *wo
     (void)params, (void)eta, (void)n, (void)x, (void)work;
 }
 
-const fli_regularizer fli_reg_none = {
+const fl_regularizer fli_reg_none = {
     .name = "none",
     .title = "no regulariser",
     .value = value,

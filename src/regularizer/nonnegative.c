@@ -23,7 +23,7 @@ static void prox(const void *params, double eta, size_t n, double *x, double *wo
         if (x[i] < 0) x[i] = 0;
 }
 
-const fli_regularizer fli_reg_nonnegative = {
+const fl_regularizer fli_reg_nonnegative = {
     .name = "nonnegative",
     .title = "no negative parameters",
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",

@@ -1,9 +1,43 @@
 /* What all regularisers have, and functions that several share. */
 #include "regularizer/regularizer.h"
 
-double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params)
+#include "base/user_registry.h"
+
+double fli_regularizer_weak_convexity(const fl_regularizer *g, const void *params)
 {
-    return g && g->weak_convexity ? g->weak_convexity(params) : 0;
+    if (!g || !g->weak_convexity) return 0;
+    fli_registry_enter(g->traits);
+    double m = g->weak_convexity(params);
+    fli_registry_leave(g->traits);
+    return m;
+}
+
+fl_status fli_regularizer_validate(fl_ctx *ctx, const fl_regularizer *g, const void *params, size_t n)
+{
+    fl_failure f = {{0}};
+    if (!g || !g->validate) return FL_OK;
+    fli_registry_enter(g->traits);
+    int refused = fli_failed_by(g->validate(params, n, &f), &f);
+    fli_registry_leave(g->traits);
+    if (refused) fl_failed(&f, NULL);
+    return refused ? fli_fail(ctx, FL_ECONFIG, "%s", f.text) : FL_OK;
+}
+
+double fli_regularizer_value(const fl_regularizer *g, const void *params, size_t n, const double *x)
+{
+    if (!g) return 0;
+    fli_registry_enter(g->traits);
+    double value = g->value(params, n, x);
+    fli_registry_leave(g->traits);
+    return value;
+}
+
+void fli_regularizer_prox(const fl_regularizer *g, const void *params, double eta, size_t n, double *x, double *work)
+{
+    if (!g) return;
+    fli_registry_enter(g->traits);
+    g->prox(params, eta, n, x, work);
+    fli_registry_leave(g->traits);
 }
 
 double fli_norm_split(size_t n, const double *x, double *unit)

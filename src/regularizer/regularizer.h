@@ -10,39 +10,27 @@
 #include <math.h>
 #include <stddef.h>
 
-typedef struct fli_regularizer {
-    const char *name, *title, *citation;
-    const fl_key *keys;
-    size_t params_size;
-    /* The least m for which g(x) + m/2 ||x||^2 is convex; INFINITY if there is none. NULL: g is convex for all
-     * parameters. */
-    double (*weak_convexity)(const void *params);
-    /* FL_ECONFIG for parameters that no single row can refuse, for vectors of length n; NULL: all are valid. */
-    fl_status (*validate)(fl_ctx *ctx, const void *params, size_t n);
-    /* g(x); INFINITY outside the set of an indicator (up to rounding: a relative 1e-12). */
-    double (*value)(const void *params, size_t n, const double *x);
-    /* x <- argmin_z g(z) + 1/(2 eta) ||z - x||^2, the global minimiser even if there are local ones. `work` has room
-     * for n doubles. */
-    void (*prox)(const void *params, double eta, size_t n, double *x, double *work);
-} fli_regularizer;
-
-double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params); /* 0: convex, or g is NULL */
+/* Around the functions of a regulariser, which may be a user's; g NULL: there is none. */
+double fli_regularizer_weak_convexity(const fl_regularizer *g, const void *params); /* 0: convex */
+fl_status fli_regularizer_validate(fl_ctx *ctx, const fl_regularizer *g, const void *params, size_t n);
+double fli_regularizer_value(const fl_regularizer *g, const void *params, size_t n, const double *x);
+void fli_regularizer_prox(const fl_regularizer *g, const void *params, double eta, size_t n, double *x, double *work);
 
 /* ==== the list ============================================================================================== */
 
 /* To add one: its file, a line here, a line in list.c. */
-extern const fli_regularizer *const fli_regularizer_list[]; /* NULL-terminated */
-extern const fli_regularizer fli_reg_none;
-extern const fli_regularizer fli_reg_l1;
-extern const fli_regularizer fli_reg_l2;
-extern const fli_regularizer fli_reg_elastic;
-extern const fli_regularizer fli_reg_group;
-extern const fli_regularizer fli_reg_nonnegative;
-extern const fli_regularizer fli_reg_box;
-extern const fli_regularizer fli_reg_ball;
-extern const fli_regularizer fli_reg_simplex;
-extern const fli_regularizer fli_reg_mcp;
-extern const fli_regularizer fli_reg_linf;
+extern const fl_regularizer *const fli_regularizer_list[]; /* NULL-terminated */
+extern const fl_regularizer fli_reg_none;
+extern const fl_regularizer fli_reg_l1;
+extern const fl_regularizer fli_reg_l2;
+extern const fl_regularizer fli_reg_elastic;
+extern const fl_regularizer fli_reg_group;
+extern const fl_regularizer fli_reg_nonnegative;
+extern const fl_regularizer fli_reg_box;
+extern const fl_regularizer fli_reg_ball;
+extern const fl_regularizer fli_reg_simplex;
+extern const fl_regularizer fli_reg_mcp;
+extern const fl_regularizer fli_reg_linf;
 
 /* ==== for the files of this folder ========================================================================== */
 

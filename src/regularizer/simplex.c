@@ -62,7 +62,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
 
 void fli_simplex_nearest(size_t n, double *x, double *work) { prox(&(params){1}, 1, n, x, work); }
 
-const fli_regularizer fli_reg_simplex = {
+const fl_regularizer fli_reg_simplex = {
     .name = "simplex",
     .title = "no negative parameters, and a given sum",
     .citation = "Duchi et al.: Efficient projections onto the l1-ball for learning in high dimensions, ICML 2008",

@@ -192,9 +192,7 @@ int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out)
 {
     const fli_model *m = run->plan.model;
     if (k >= m->tensor_count) return 0;
-    const fli_tensor *t = &m->tensors[k];
-    *out = (fl_tensor){.name = t->name, .offset = t->offset};
-    out->dims = fli_tensor_shape(t, out->shape);
+    *out = m->tensors[k];
     return 1;
 }
 

@@ -299,10 +299,10 @@ static void from_doubles(const fli_server_state *c, void *x)
 static void prox(const void *state, double eta, void *x)
 {
     const fli_server_state *c = state;
-    const fli_regularizer *g = c->setup->regularizer;
+    const fl_regularizer *g = c->setup->regularizer;
     if (!g) return;
     to_doubles(c, x);
-    g->prox(c->setup->regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
+    fli_regularizer_prox(g, c->setup->regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
     from_doubles(c, x);
 }
 
@@ -310,7 +310,7 @@ double fli_server_state_regularizer(fli_server_state *c)
 {
     if (!c->setup->regularizer) return 0;
     to_doubles(c, c->own.vec[0]);
-    return c->setup->regularizer->value(c->setup->regularizer_params, c->space.n, c->doubles);
+    return fli_regularizer_value(c->setup->regularizer, c->setup->regularizer_params, c->space.n, c->doubles);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------------------- */
@@ -595,8 +595,8 @@ fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange 
                          : a->remedy                           ? a->remedy
                                                                : FLI_LOCAL_REMEDY;
     const fli_solvers *all = &c->setup->solvers;
-    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, x->ask.phase, x->ask.phases)]];
-    if (!solver->counts_steps || x->own_diverged)
+    const fl_solver *solver = all->at[all->of[fli_algo_stage(a, c->setup->params, x->ask.phase, x->ask.phases)]];
+    if (!(solver->traits & FL_SOLVER_COUNTS_STEPS) || x->own_diverged)
         return fli_fail(c->ctx, x->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",
                         (size_t)x->ask.round + 1, x->ask.client, whose, a->name, remedy);

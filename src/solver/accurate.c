@@ -17,7 +17,7 @@
  * gradients are; there the first condition is replaced by phi'(t) <= (2 C1 - 1) phi'(0), which follows from it on a
  * parabola (Hager and Zhang, SIAM J. Optim. 16, 2005). Steps and rounding in the model's precision, scalars in
  * double. */
-#include "solver/worker.h"
+#include "solver/minibatch.h"
 
 #include <float.h>
 #include <math.h>
@@ -208,16 +208,16 @@ static void search_init(search *q, fli_worker *w, const fli_task *t)
         q->s[i] = fli_worker_vector(w, 2 * i);
         q->y[i] = fli_worker_vector(w, 2 * i + 1);
     }
-    fli_copy(q->space, t->problem.start, q->z);
     q->value = eval(q, q->z, q->g);
     q->norm = norm(q->space, q->g);
 }
 
-static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
+    const fli_local *e = l->engine;
     search q;
-    (void)ctx;
-    search_init(&q, w, t);
+    (void)arg, (void)f;
+    search_init(&q, e->worker, e->task);
     double best = q.value, least = q.norm;
     size_t idle = 0;
     int reached = accurate(&q);
@@ -227,17 +227,12 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
         least = fmin(least, q.norm);
         reached = accurate(&q);
     }
-    if (q.z != t->z) fli_copy(q.space, q.z, t->z);
-    t->answer = (fl_answer){.z = t->z,
-                            .weight = (double)t->problem.steps,
-                            .steps = q.steps * fli_epoch_steps(&w->spec, t->view->n_train),
-                            .missed = asks_for_accuracy(&t->problem.stop) && !reached};
+    if (q.z != z) fl_vec_copy(&l->space, q.z, z);
+    *out = (fl_answer){.z = z,
+                       .weight = (double)p->steps,
+                       .steps = q.steps * fli_epoch_steps(&e->worker->spec, l->samples),
+                       .missed = asks_for_accuracy(&p->stop) && !reached};
     return FL_OK;
 }
 
-static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, solve_task);
-}
-
-const fli_solver fli_solver_accurate = {.name = "accurate", .vectors = VECTORS, .solve = solve, FLI_WORKER_INSTANCE};
+const fl_solver fli_solver_accurate = {.name = "accurate", .solve = solve, .work = VECTORS};

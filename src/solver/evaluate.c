@@ -96,49 +96,38 @@ size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g)
     return fli_epoch_steps(&w->spec, v->n_train);
 }
 
-static fl_status gradient_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve_gradient(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    void *g = fli_task_vector(t, GRADIENT);
-    (void)ctx;
-    size_t spent = fli_start_gradient(w, t, g);
-    fli_copy(&w->model->space, t->problem.start, t->z);
-    t->answer = (fl_answer){.z = t->z, .gradient = g, .steps = spent};
+    const fli_local *e = l->engine;
+    void *g = fl_local_vector(l, GRADIENT);
+    (void)arg, (void)p, (void)z, (void)f;
+    out->steps = fli_start_gradient(e->worker, e->task, g);
+    out->gradient = g;
     return FL_OK;
 }
 
-static fl_status sgd_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve_sgd(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    void *g = fli_task_vector(t, GRADIENT);
-    (void)ctx;
-    size_t spent = fli_start_gradient(w, t, g);
-    fli_sgd_train(w, t, NULL);
-    t->answer.gradient = g;
-    t->answer.steps += spent;
+    const fli_local *e = l->engine;
+    void *g = fl_local_vector(l, GRADIENT);
+    (void)arg, (void)p, (void)z, (void)f;
+    size_t spent = fli_start_gradient(e->worker, e->task, g);
+    *out = fli_sgd_train(e->worker, e->task, NULL);
+    out->gradient = g;
+    out->steps += spent;
     return FL_OK;
 }
 
-static void solve_gradient(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, gradient_task);
-}
+/* Without FL_SOLVER_AUGMENTS: a correction by this gradient would be off by what augmentation changes of it. Beside SGD
+ * the method has it for a direction only. */
+const fl_solver fli_solver_gradient = {
+    .name = "gradient", .traits = FL_SOLVER_FULL_GRADIENT, .solve = solve_gradient, .vectors = ANSWERS};
 
-static void solve_sgd(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, sgd_task);
-}
-
-/* Without `augments`: a correction by this gradient would be off by what augmentation changes of it. Beside SGD the
- * method has it for a direction only. */
-const fli_solver fli_solver_gradient = {
-    .name = "gradient", .answers = ANSWERS, .full_gradient = 1, .solve = solve_gradient, FLI_WORKER_INSTANCE};
-
-const fli_solver fli_solver_sgd_gradient = {.name = "sgd-gradient",
-                                            .answers = ANSWERS,
-                                            .augments = 1,
-                                            .full_gradient = 1,
-                                            .counts_steps = 1,
-                                            .solve = solve_sgd,
-                                            FLI_WORKER_INSTANCE};
+const fl_solver fli_solver_sgd_gradient = {.name = "sgd-gradient",
+                                           .traits =
+                                               FL_SOLVER_FULL_GRADIENT | FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+                                           .solve = solve_sgd,
+                                           .vectors = ANSWERS};
 
 /* ==== a client's whole objective ========================================================================== */
 

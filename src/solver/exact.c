@@ -5,6 +5,7 @@
  * by the Cholesky factor of gram.c, of the smaller one of samples and features, which is kept between the client's
  * turns. What would be too much to keep is solved by conjugate gradients. */
 #include "solver/gram.h"
+#include "solver/minibatch.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -236,16 +237,15 @@ fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit)
     return factored_solve(ctx, w, t, rho);
 }
 
-static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t) { return fli_exact_solve(ctx, w, t, LARGEST); }
-
-static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+static int solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    fli_worker_each(ctx, instance, tasks, n, solve_task);
+    const fli_local *e = l->engine;
+    (void)arg, (void)p, (void)z, (void)out, (void)f;
+    return fli_exact_solve(e->ctx, e->worker, e->task, LARGEST);
 }
 
-const fli_solver fli_solver_exact = {.name = "exact",
-                                     .model_traits = FLI_MODEL_QUADRATIC,
-                                     .models = "least squares",
-                                     .solve = solve,
-                                     .forget = forget,
-                                     FLI_WORKER_INSTANCE};
+const fl_solver fli_solver_exact = {
+    .name = "exact",
+    .solve = solve,
+    .forget = forget,
+    .engine = &(fli_solver_engine){.model_traits = FLI_MODEL_QUADRATIC, .models = "least squares"}};

@@ -148,14 +148,11 @@ fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t pa
     return FL_OK;
 }
 
-static fl_status gram_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve_gram(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    return fli_linearised_gram(ctx, w, t, fli_gram_patience(t->view->n_train, w->model->features));
-}
-
-static void solve_gram(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, gram_task);
+    const fli_local *e = l->engine;
+    (void)arg, (void)p, (void)z, (void)out, (void)f;
+    return fli_linearised_gram(e->ctx, e->worker, e->task, fli_gram_patience(l->samples, e->worker->model->features));
 }
 
 /* ---- diagonal -------------------------------------------------------------------------------------------- */
@@ -228,46 +225,40 @@ static fl_status diagonal_new(fl_ctx *ctx, fli_worker *w, fli_task *t)
     return s;
 }
 
-static fl_status diagonal_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve_diagonal(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    fl_status s = *t->cache ? FL_OK : diagonal_new(ctx, w, t);
+    const fli_local *e = l->engine;
+    fli_worker *w = e->worker;
+    fli_task *t = e->task;
+    (void)arg, (void)z, (void)f;
+    fl_status s = *l->kept ? FL_OK : diagonal_new(e->ctx, w, t);
     if (s) return s;
-    const kept *c = *t->cache;
-    if (!(t->problem.rho > 0)) {
-        t->answer = measured(&w->model->space, t, c);
+    const kept *c = *l->kept;
+    if (!(p->rho > 0)) {
+        *out = measured(&l->space, t, c);
         return FL_OK;
     }
     size_t spent = fli_start_gradient(w, t, w->grad);
-    if (t->problem.steps)
+    if (p->steps)
         shrink(w, t, c->curvature);
     else
         settle(w, t);
-    t->answer = answer(t, c, spent);
+    *out = answer(t, c, spent);
     return FL_OK;
 }
 
-static void solve_diagonal(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, diagonal_task);
-}
+const fl_solver fli_solver_gram = {
+    .name = "gram",
+    .traits = FL_SOLVER_FULL_GRADIENT | FL_SOLVER_READS_RHO,
+    .solve = solve_gram,
+    .vectors = ANSWERS,
+    .forget = forget,
+    .engine = &(fli_solver_engine){
+        .model_traits = FLI_MODEL_GLM, .models = "least squares and logistic regression", .save = save, .load = load}};
 
-const fli_solver fli_solver_gram = {.name = "gram",
-                                    .model_traits = FLI_MODEL_GLM,
-                                    .models = "least squares and logistic regression",
-                                    .answers = ANSWERS,
-                                    .full_gradient = 1,
-                                    .solve = solve_gram,
-                                    .forget = forget,
-                                    .save = save,
-                                    .load = load,
-                                    FLI_WORKER_INSTANCE};
-
-const fli_solver fli_solver_diagonal = {.name = "diagonal",
-                                        .hessian = 1,
-                                        .answers = ANSWERS,
-                                        .full_gradient = 1,
-                                        .solve = solve_diagonal,
-                                        .forget = forget,
-                                        .save = save,
-                                        .load = load,
-                                        FLI_WORKER_INSTANCE};
+const fl_solver fli_solver_diagonal = {.name = "diagonal",
+                                       .traits = FL_SOLVER_FULL_GRADIENT | FL_SOLVER_READS_RHO | FLI_SOLVER_HESSIAN,
+                                       .solve = solve_diagonal,
+                                       .vectors = ANSWERS,
+                                       .forget = forget,
+                                       .engine = &(fli_solver_engine){.save = save, .load = load}};

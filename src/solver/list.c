@@ -1,7 +1,7 @@
 /* Every solver that comes with fedloom. Methods choose among them; a configuration chooses those that have a title. */
 #include "solver/solver.h"
 
-const fli_solver *const fli_solver_list[] = {
+const fl_solver *const fli_solver_list[] = {
     &fli_solver_sgd,
     &fli_solver_blocks,
     &fli_solver_gradient,

@@ -33,8 +33,8 @@ fl_status fli_latents_kept(fl_ctx *ctx, const fli_model *m, size_t n, void **cac
  * may look (kept is NULL). */
 int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *const *kept, void *rows);
 
-/* What a solver's descriptor says of its cache: a y that is kept is state. */
-#define FLI_LATENTS_KEPT .forget = fli_free, .save = fli_latents_save, .load = fli_latents_load
+/* What a solver's engine says of its cache, which fli_free forgets: a y that is kept is state. */
+#define FLI_LATENTS_KEPT .save = fli_latents_save, .load = fli_latents_load
 void fli_latents_save(const void *cache, fli_saver *out);
 fl_status fli_latents_load(fl_ctx *ctx, fli_loader *in, void **cache);
 
@@ -90,6 +90,15 @@ typedef struct {
 double fli_minibatch_grad(fli_minibatch *b, const fli_point *p);
 /* A step of one model on it; step->grad is the worker's. */
 void fli_minibatch_step(fli_minibatch *b, const fli_sgd_step *step, void *z);
+
+/* fl_local.engine: of one task. */
+typedef struct {
+    fl_ctx *ctx;
+    fli_worker *worker;
+    fli_task *task;
+    fli_minibatch batch; /* of fl_local_next, */
+    int drawing;         /* once it has been asked for one */
+} fli_local;
 
 /* ==== pieces of a list of samples ========================================================================= */
 

@@ -63,40 +63,33 @@ double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_s
     return add_up ? c->weight : fli_sgd_weight(w->spec.momentum, t->problem.steps);
 }
 
-void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
+fl_answer fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
 {
     const fl_problem *p = &t->problem;
     fli_minibatch b;
     fli_sgd_course course = fli_sgd_begin(w, t);
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, y, &t->rng, &b);
-    fli_copy(&w->model->space, p->start, t->z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
         fli_minibatch_next(&b);
         fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
         fli_minibatch_step(&b, &course.step, t->z);
     }
-    t->answer = (fl_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
+    return (fl_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
 }
 
-static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    (void)ctx;
-    fli_sgd_train(w, t, NULL);
+    const fli_local *e = l->engine;
+    (void)arg, (void)p, (void)z, (void)f;
+    *out = fli_sgd_train(e->worker, e->task, NULL);
     return FL_OK;
 }
 
-static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, solve_task);
-}
-
-const fli_solver fli_solver_sgd = {.name = "sgd",
-                                   .title = "stochastic gradient steps on mini-batches",
-                                   .augments = 1,
-                                   .counts_steps = 1,
-                                   .latent = &fli_solver_blocks,
-                                   .solve = solve,
-                                   FLI_WORKER_INSTANCE};
+const fl_solver fli_solver_sgd = {.name = "sgd",
+                                  .title = "stochastic gradient steps on mini-batches",
+                                  .traits = FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+                                  .solve = solve,
+                                  .engine = &(fli_solver_engine){.latent = &fli_solver_blocks}};
 
 /* ==== with a second block ================================================================================= */
 
@@ -104,23 +97,19 @@ const fli_solver fli_solver_sgd = {.name = "sgd",
  * Algorithm 3, [CPSL] (7a)-(7b)). The local problem's other terms are in x alone, so they are folded into the step as
  * ever. */
 
-static fl_status solve_blocks_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve_blocks(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
+    const fli_local *e = l->engine;
+    fli_task *t = e->task;
     void *y;
-    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
-    if (!s) fli_sgd_train(w, t, y);
+    (void)arg, (void)z, (void)f;
+    fl_status s = fli_latents_improve(e->ctx, e->worker, t->view, p->start, &t->rng, t->cache, &y);
+    if (!s) *out = fli_sgd_train(e->worker, t, y);
     return s;
 }
 
-static void solve_blocks(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, solve_blocks_task);
-}
-
-const fli_solver fli_solver_blocks = {.name = "two-block",
-                                      .second_block = 1,
-                                      .augments = 1,
-                                      .counts_steps = 1,
-                                      .solve = solve_blocks,
-                                      FLI_WORKER_INSTANCE,
-                                      FLI_LATENTS_KEPT};
+const fl_solver fli_solver_blocks = {.name = "two-block",
+                                     .traits = FLI_SOLVER_SECOND_BLOCK | FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+                                     .solve = solve_blocks,
+                                     .forget = fli_free,
+                                     .engine = &(fli_solver_engine){FLI_LATENTS_KEPT}};

@@ -114,7 +114,7 @@ static fl_status prepare(fl_ctx *ctx, fli_worker *w, const fli_task *t, training
     return choose_mix(ctx, w, v, &t->problem, v->n_train - out->n, &out->mix);
 }
 
-static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
+static fl_answer train(fli_worker *w, fli_task *t, const training *on, const void *y)
 {
     const fl_space *s = &w->model->space;
     const fl_problem *p = &t->problem;
@@ -131,7 +131,6 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
         fli_zero(s, own_step.buffer);
     }
     fli_minibatch_init(w, t->view, on->samples, on->n, y, &t->rng, &b);
-    fli_copy(s, p->start, t->z);
     fli_copy(s, p->pair.start, own);
     for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
         fli_minibatch_next(&b);
@@ -142,33 +141,30 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
         s->ops->sgd(s->n, &course.step, t->z);
         s->ops->sgd(s->n, &own_step, own);
     }
-    t->answer = (fl_answer){
+    return (fl_answer){
         .z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps, .pair = {own, on->mix}};
 }
 
-static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
+    const fli_local *e = l->engine;
+    fli_task *t = e->task;
     void *y;
     training on;
-    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
-    if (!s) s = prepare(ctx, w, t, &on);
-    if (!s) train(w, t, &on, y);
+    (void)arg, (void)z, (void)f;
+    fl_status s = fli_latents_improve(e->ctx, e->worker, t->view, p->start, &t->rng, t->cache, &y);
+    if (!s) s = prepare(e->ctx, e->worker, t, &on);
+    if (!s) *out = train(e->worker, t, &on, y);
     return s;
 }
 
-static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, solve_task);
-}
-
-const fli_solver fli_solver_pair = {.name = "pair",
-                                    .second_block = 1,
-                                    .augments = 1,
-                                    .counts_steps = 1,
-                                    .model_traits = FLI_MODEL_SOFTMAX,
-                                    .models = "classifiers that give class probabilities, such as softmax and mlp",
-                                    .vectors = VECTORS,
-                                    .answers = ANSWERS,
-                                    .solve = solve,
-                                    FLI_WORKER_INSTANCE,
-                                    FLI_LATENTS_KEPT};
+const fl_solver fli_solver_pair = {
+    .name = "pair",
+    .traits = FLI_SOLVER_SECOND_BLOCK | FL_SOLVER_AUGMENTS | FL_SOLVER_COUNTS_STEPS,
+    .solve = solve,
+    .work = VECTORS,
+    .vectors = ANSWERS,
+    .forget = fli_free,
+    .engine = &(fli_solver_engine){.model_traits = FLI_MODEL_SOFTMAX,
+                                   .models = "classifiers that give class probabilities, such as softmax and mlp",
+                                   FLI_LATENTS_KEPT}};

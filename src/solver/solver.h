@@ -157,7 +157,7 @@ typedef struct {
     fl_failure why;   /* FL_ECALLBACK: the sentence, where this task has one */
     fl_answer answer; /* where status is FL_OK */
     /* the task's own */
-    void *z, *kept; /* the solution, and `answers` further vectors: fli_task_vector */
+    void *z, *kept; /* the solution, and the solver's further `vectors`: fli_task_vector */
     size_t stride;  /* bytes from one of those to the next */
     fli_place *place;
 } fli_task;
@@ -179,65 +179,67 @@ typedef struct {
     const fli_halt *halt;
 } fli_open;
 
-/* A way to solve local problems. An instance of it takes any number of tasks at a time, which do not influence each
- * other, nor those before. */
-typedef struct fli_solver {
-    const char *name;
-    const char *title;     /* for lists; NULL: methods alone choose it */
-    unsigned model_traits; /* what it asks of the model, */
-    const char *models;    /* and in words: those that have them */
-    int hessian;           /* it computes products with the model's Hessian */
-    size_t vectors;        /* model vectors that an instance has as scratch, beside those that all have */
-    size_t answers;        /* those that a task has beside z, for its answer to point to */
-    int second_block;      /* knows objectives with a block y_i (model/model.h); others would leave it out silently */
-    int augments;          /* sees samples afresh in every step, so that data.augment has a meaning */
-    int full_gradient;     /* a turn computes a gradient over all of the client's samples */
-    int counts_steps;      /* lr and steps of the problem are what is done, in mini-batches */
-    const struct fli_solver *latent; /* takes its place on models with a second block; NULL: none */
-    fl_status (*open)(fl_ctx *ctx, const struct fli_solver *solver, const fli_open *how, void **instance);
-    /* Sets status and answer of every task. */
-    void (*solve)(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n);
-    void (*close)(void *instance); /* NULL: nothing to close */
-    /* What an instance takes, without the samples' own bookkeeping; how->eval is not looked at. */
-    double (*bytes)(const struct fli_solver *solver, const fli_open *how);
-    void (*forget)(void *cache); /* NULL: there is never anything in it */
+/* Further traits of solvers, fedloom's own. */
+#define FLI_SOLVER_REGISTERED   0x80000000u /* a user's: fails by FL_ECALLBACK, and is not called again */
+#define FLI_SOLVER_SECOND_BLOCK 0x40000000u /* knows objectives with a block y_i (model/model.h); others leave it out */
+#define FLI_SOLVER_HESSIAN      0x20000000u /* computes products with the model's Hessian */
+
+/* What a solver that comes with fedloom may have beside an fl_solver's: all of it optional. */
+typedef struct fli_solver_engine {
+    unsigned model_traits;   /* what it asks of the model, */
+    const char *models;      /* and in words: those that have them */
+    const fl_solver *latent; /* takes its place on models with a second block */
     /* Of caches that are more than a way to be faster: what could not be computed again, with the same bits, from
      * the client's samples at a later turn. A checkpoint holds it. Both NULL: nothing is lost with a cache. */
     void (*save)(const void *cache, fli_saver *out);
     fl_status (*load)(fl_ctx *ctx, fli_loader *in, void **cache);
-} fli_solver;
+    /* Elsewhere than on this processor, where tasks are solved together, and `solve` is NULL; all or none. */
+    fl_status (*open)(fl_ctx *ctx, const fl_solver *solver, const fli_open *how, void **instance);
+    void (*run)(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n); /* sets status and answer of each */
+    void (*close)(void *instance);
+    double (*bytes)(const fl_solver *solver, const fli_open *how);
+} fli_solver_engine;
+const fli_solver_engine *fli_solver_engine_of(const fl_solver *s); /* an empty one where it has none */
 
-extern const fli_solver fli_solver_sgd;
+/* An instance of a solver, which takes any number of tasks at a time; these do not influence each other, nor those
+ * before. */
+fl_status fli_solver_open(fl_ctx *ctx, const fl_solver *solver, const fli_open *how, void **instance);
+void fli_solver_run(fl_ctx *ctx, const fl_solver *solver, void *instance, fli_task *const *tasks, size_t n);
+void fli_solver_close(const fl_solver *solver, void *instance); /* NULL: nothing to close */
+/* What an instance takes, without the samples' own bookkeeping; how->eval is not looked at. */
+double fli_solver_bytes(const fl_solver *solver, const fli_open *how);
+
+extern const fl_solver fli_solver_sgd;
 /* The same for f_i(x, y_i): y_i is brought up to date at `start`, then x is trained. What SGD means for models with a
  * second block. */
-extern const fli_solver fli_solver_blocks;
+extern const fl_solver fli_solver_blocks;
 /* The gradient of f_i at the start, weight decay included and all samples as they are: alone, where z is the start, or
  * before the steps of SGD. */
-extern const fli_solver fli_solver_gradient, fli_solver_sgd_gradient;
+extern const fl_solver fli_solver_gradient, fli_solver_sgd_gradient;
 /* A global model and the client's own, trained side by side on the same mini-batches. */
-extern const fli_solver fli_solver_pair;
+extern const fl_solver fli_solver_pair;
 /* The exact minimiser for least squares, by a Cholesky factor that is kept; where that would be too large, by
  * conjugate gradients. */
-extern const fli_solver fli_solver_exact;
+extern const fl_solver fli_solver_exact;
 /* To the accuracy that the problem asks for, with gradients over all samples, for any model. */
-extern const fli_solver fli_solver_accurate;
+extern const fl_solver fli_solver_accurate;
 /* f_i replaced by a quadratic that lies above it: curved like the client's Gram matrix, which is factored once and
  * kept, or equally in all directions. */
-extern const fli_solver fli_solver_gram, fli_solver_diagonal;
+extern const fl_solver fli_solver_gram, fli_solver_diagonal;
 
 /* Bilevel problems: does what the problem's `levels.work` says. */
-extern const fli_solver fli_solver_bilevel;
+extern const fl_solver fli_solver_bilevel;
 
-extern const fli_solver *const fli_solver_list[]; /* all of these; NULL-terminated */
+extern const fl_solver *const fli_solver_list[]; /* all of these; NULL-terminated */
 
 /* The solver that does what was requested for this model. */
-const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
+const fl_solver *fli_solver_on(const fli_model *m, const fl_solver *wanted);
 /* Refuses a model that the solver is not for. */
-fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
+fl_status fli_solver_fits(fl_ctx *ctx, const fl_solver *solver, const fli_model *m);
 
 /* What a turn costs, in gradients of mini-batches, where it is asked for this many steps and an epoch has this many.
  * Solvers that work to an accuracy cost what they are asked for: nobody knows before. */
-size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch);
+size_t fli_solver_cost(const fl_solver *solver, size_t steps, size_t per_epoch);
 
 /* Where a federation computes, if not in plain memory and on this processor. One thread at a time. */
 typedef struct {
@@ -245,17 +247,17 @@ typedef struct {
     const fli_device_eval *elsewhere;
     /* The solver there that does what this one does; NULL: there is none. Its instances know where they are from the
      * evaluation that is lent to them. */
-    const fli_solver *(*solver)(const fli_solver *solver);
+    const fl_solver *(*solver)(const fl_solver *solver);
     size_t lanes; /* tasks that it is best given at a time */
 } fli_site;
 
 /* Of several solvers that whose tasks can be given to all of them. */
-const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n);
+const fl_solver *fli_solver_roomiest(const fl_solver *const *list, size_t n);
 /* A task that this solver can be given, with vectors of the space. */
-fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fl_space *s, fli_task *out);
+fl_status fli_task_init(fl_ctx *ctx, const fl_solver *solver, const fl_space *s, fli_task *out);
 void fli_task_fini(fli_task *t);
-double fli_task_bytes(const fli_solver *solver, const fli_model *m); /* what fli_task_init takes */
-/* Vector i < answers. */
+double fli_task_bytes(const fl_solver *solver, const fli_model *m); /* what fli_task_init takes */
+/* Vector i < solver->vectors. */
 void *fli_task_vector(const fli_task *t, size_t i);
 
 /* Sum over this many steps of the weight that a gradient has in (start - z)/lr. */

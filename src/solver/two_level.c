@@ -146,35 +146,31 @@ static work_fn *const kinds[] = {
     [FL_WORK_OWN_STEPS] = work_own_steps,
 };
 
-static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
+static int solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    const fli_model *m = worker->model;
-    fli_bilevel_work w = {.worker = worker,
+    const fli_local *at = l->engine;
+    fli_task *t = at->task;
+    const fli_model *m = at->worker->model;
+    fli_bilevel_work w = {.worker = at->worker,
                           .model = m,
                           .view = t->view,
-                          .problem = &t->problem,
+                          .problem = p,
                           .rng = &t->rng,
-                          .z = t->z,
-                          .qv = fli_task_vector(t, QV),
-                          .out = &t->answer};
-    (void)ctx;
+                          .z = z,
+                          .qv = fl_local_vector(l, QV),
+                          .out = out};
+    (void)arg, (void)f;
     w.upper = fli_upper_space(&m->space, m->bilevel->upper);
     w.lower = fli_lower_space(&m->space, m->bilevel->upper);
-    fl_epochs e = fli_epochs_of(m, &worker->spec, t->view->n_train, 0);
-    t->answer = (fl_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps, &e)};
-    t->problem.steps = steps_of(&t->problem.levels, t->problem.steps, &e);
+    fl_epochs e = fli_epochs_of(m, &at->worker->spec, l->samples, 0);
+    out->steps = fli_levels_cost(&p->levels, p->steps, &e);
+    t->problem.steps = steps_of(&p->levels, p->steps, &e);
     split_samples(&w, t);
-    kinds[t->problem.levels.work](&w);
+    kinds[p->levels.work](&w);
     return FL_OK;
 }
 
-static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, solve_task);
-}
-
-const fli_solver fli_solver_bilevel = {
-    .name = "bilevel", .vectors = FLI_W_VECTORS, .answers = ANSWERS, .solve = solve, FLI_WORKER_INSTANCE};
+const fl_solver fli_solver_bilevel = {.name = "bilevel", .solve = solve, .work = FLI_W_VECTORS, .vectors = ANSWERS};
 
 /* ==== derivatives over all samples ======================================================================== */
 
@@ -334,7 +330,6 @@ static void work_lower_steps(fli_bilevel_work *w)
     const fl_problem *p = w->problem;
     const void *shift = p->levels.shift;
     void *z = w->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
-    fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->train, w->rng);
         work_g(w, z, g);
@@ -351,7 +346,6 @@ static void work_upper_steps(fli_bilevel_work *w)
 {
     const fl_problem *p = w->problem;
     void *z = w->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
-    fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->validation, w->rng);
         work_f(w, z, f);
@@ -383,7 +377,6 @@ static void work_own_steps(fli_bilevel_work *w)
 {
     const fl_problem *p = w->problem;
     void *z = w->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
-    fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->validation, w->rng);
         fli_pass_next(&w->train, w->rng);

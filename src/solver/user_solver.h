@@ -8,8 +8,8 @@
 /* Refuses what is not whole, else adds a copy to the list. The name is the caller's to check. */
 fl_status fli_user_solver_add(fl_ctx *ctx, const fl_solver *s);
 /* By name, and number k; NULL: there is none. */
-const fli_solver *fli_user_solver(const char *name);
-const fli_solver *fli_user_solver_at(size_t k);
+const fl_solver *fli_user_solver(const char *name);
+const fl_solver *fli_user_solver_at(size_t k);
 int fli_user_solver_forget(const char *name); /* 0: there is none */
 
 #endif

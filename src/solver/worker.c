@@ -1,4 +1,4 @@
-/* The instance of solvers that run on a CPU: its memory, and one task after the other. */
+/* The instance of solvers that run on a CPU: its memory. */
 #include "solver/worker.h"
 
 #include "model/model.h"
@@ -21,7 +21,7 @@ static fl_status latent_init(fl_ctx *ctx, size_t largest, fli_worker *w)
     return w->latent_order && w->index && w->rows && (w->y || m->latent->kept) ? FL_OK : FL_ENOMEM;
 }
 
-fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **instance)
+fl_status fli_worker_open(fl_ctx *ctx, const fl_solver *solver, const fli_open *how, void **instance)
 {
     const fl_space *s = &how->model->space;
     int momentum = how->sgd.momentum > 0;
@@ -32,8 +32,8 @@ fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open 
     w->linear = fli_alloc(ctx, s->n, s->ops->size);
     w->order = fli_alloc(ctx, how->largest, sizeof *w->order);
     if (momentum) w->buffer = fli_alloc(ctx, s->n, s->ops->size);
-    if (solver->vectors) w->extra = fli_alloc(ctx, solver->vectors, fli_vector_stride(s));
-    if (w->grad && w->linear && w->order && (w->buffer || !momentum) && (w->extra || !solver->vectors) &&
+    if (solver->work) w->extra = fli_alloc(ctx, solver->work, fli_vector_stride(s));
+    if (w->grad && w->linear && w->order && (w->buffer || !momentum) && (w->extra || !solver->work) &&
         !latent_init(ctx, how->largest, w)) {
         *instance = w;
         return FL_OK;
@@ -58,16 +58,8 @@ void fli_worker_close(void *instance)
     fli_free(w);
 }
 
-double fli_worker_bytes(const fli_solver *solver, const fli_open *how)
+double fli_worker_bytes(const fl_solver *solver, const fli_open *how)
 {
-    double vectors = 2 + (how->sgd.momentum > 0) + (double)solver->vectors;
+    double vectors = 2 + (how->sgd.momentum > 0) + (double)solver->work;
     return vectors * (double)fli_bytes(&how->model->space) + (double)how->largest * sizeof(uint32_t);
-}
-
-void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve)
-{
-    for (size_t i = 0; i < n; i++) {
-        tasks[i]->answer = (fl_answer){0};
-        tasks[i]->status = solve(ctx, instance, tasks[i]);
-    }
 }

@@ -12,24 +12,19 @@ typedef struct {
     const fli_halt *halt;
     void *grad, *linear, *buffer;
     uint32_t *order; /* the client's samples in the order of this epoch */
-    void *extra;     /* the solver's further vectors: fli_worker_vector */
+    void *extra;     /* the solver's `work`: fli_worker_vector */
     /* for objectives with a second block: see minibatch.h */
     uint32_t *latent_order, *index; /* of the samples that have a y; of those in the batch */
     void *y, *rows;                 /* of the client, unless it keeps its own; of the samples in the batch */
 } fli_worker;
 
-/* Vector i < vectors of the solver; contents undefined at the beginning of a task. */
+/* Vector i < work of the solver; contents undefined at the beginning of a task. */
 void *fli_worker_vector(const fli_worker *w, size_t i);
 
-/* Slots of fli_solver. */
-fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **instance);
+/* What fli_solver_open and its like are on this processor. */
+fl_status fli_worker_open(fl_ctx *ctx, const fl_solver *solver, const fli_open *how, void **instance);
 void fli_worker_close(void *instance);
-double fli_worker_bytes(const fli_solver *solver, const fli_open *how);
-#define FLI_WORKER_INSTANCE .open = fli_worker_open, .close = fli_worker_close, .bytes = fli_worker_bytes
-
-/* One task after the other by `solve`, which finds an empty answer. */
-typedef fl_status fli_task_solve(fl_ctx *ctx, fli_worker *w, fli_task *t);
-void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve);
+double fli_worker_bytes(const fl_solver *solver, const fli_open *how);
 
 /* g = the gradient of f_i at the problem's start over all of the client's samples, with weight decay. Returns what it
  * costs, as in fl_answer.steps. */
@@ -59,7 +54,8 @@ fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t);
 void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c);
 /* fl_answer.weight after the last step. */
 double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c);
-/* SGD on the task's problem, and its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */
-void fli_sgd_train(fli_worker *w, fli_task *t, const void *y);
+/* SGD on the task's problem, from its z, which is the start; its answer. y: the second block, as fli_latents_improve
+ * gives it; NULL: none. */
+fl_answer fli_sgd_train(fli_worker *w, fli_task *t, const void *y);
 
 #endif

@@ -9,11 +9,11 @@
 /* ==== as text =============================================================================================== */
 
 /* The solver of the stage in which steps are taken, or of the first. */
-static const fli_solver *working_solver(const fli_plan *p)
+static const fl_solver *working_solver(const fli_plan *p)
 {
     const fli_solvers *all = &p->setup.solvers;
     size_t i = 0;
-    while (i < all->count && !all->at[i]->counts_steps) i++;
+    while (i < all->count && !(all->at[i]->traits & FL_SOLVER_COUNTS_STEPS)) i++;
     return all->at[i < all->count ? i : 0];
 }
 
@@ -21,7 +21,7 @@ static int gradients_over_all(const fli_plan *p)
 {
     const fli_solvers *all = &p->setup.solvers;
     int any = 0;
-    for (size_t i = 0; i < all->count; i++) any |= all->at[i]->full_gradient;
+    for (size_t i = 0; i < all->count; i++) any |= (all->at[i]->traits & FL_SOLVER_FULL_GRADIENT) != 0;
     return any;
 }
 
@@ -29,12 +29,13 @@ static int gradients_over_all(const fli_plan *p)
 static void print_work(fli_text *t, const fli_check *c)
 {
     const fli_plan *p = &c->plan;
-    const fli_solver *solver = working_solver(p);
+    const fl_solver *solver = working_solver(p);
+    int steps = (solver->traits & FL_SOLVER_COUNTS_STEPS) != 0;
     fli_text_add(t, "local work  ");
     if (gradients_over_all(p)) fli_text_add(t, "one gradient over all samples of a client, then ");
-    if (solver->full_gradient && !solver->counts_steps)
+    if (solver->traits & FL_SOLVER_FULL_GRADIENT && !steps)
         fli_text_add(t, "the method's own steps");
-    else if (!solver->counts_steps && !p->model->bilevel)
+    else if (!steps && !p->model->bilevel)
         fli_text_addf(t, "as many steps as the solver `%s` needs", solver->name);
     else {
         if (c->facts.worst.least_steps != c->facts.worst.steps) fli_text_addf(t, "%zu to ", c->facts.worst.least_steps);

@@ -224,9 +224,10 @@ static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
     size_t steps = (size_t)fli_ask_for(&run->plan.ask_params, &card, r, r, 0).steps, sum = 0;
     for (size_t phase = 0; phase < phases; phase++) {
         const fli_solvers *all = &run->plan.setup.solvers;
-        const fli_solver *s = all->at[all->of[fli_algo_stage(a, params, phase, phases)]];
-        if (!s->full_gradient && !s->counts_steps) return 0;
-        sum += (s->full_gradient ? 3 : 0) + (s->counts_steps ? steps : 0); /* ceil(10 / 4) */
+        const fl_solver *s = all->at[all->of[fli_algo_stage(a, params, phase, phases)]];
+        int full = (s->traits & FL_SOLVER_FULL_GRADIENT) != 0, counts = (s->traits & FL_SOLVER_COUNTS_STEPS) != 0;
+        if (!full && !counts) return 0;
+        sum += (full ? 3 : 0) + (counts ? steps : 0); /* ceil(10 / 4) */
     }
     return sum;
 }

@@ -518,11 +518,13 @@ static void check_tensors(const fli_model_desc *desc, const shape *s)
     open_fixture(&f, desc, s, &fli_ops_f64, 0);
     size_t at = 0;
     for (size_t i = 0; i < f.m->tensor_count; i++) {
-        const fli_tensor *t = &f.m->tensors[i];
+        const fl_tensor *t = &f.m->tensors[i];
         assert_int_equal(t->offset, at);
-        assert_true(t->name[0] && memchr(t->name, 0, sizeof t->name));
+        assert_true(t->name[0]);
         for (size_t j = 0; j < i; j++) assert_string_not_equal(t->name, f.m->tensors[j].name);
-        at += t->rows * (t->cols ? t->cols : 1);
+        size_t reals = 1;
+        for (size_t j = 0; j < t->dims; j++) reals *= t->shape[j];
+        at += reals;
     }
     assert_int_equal(at, f.n);
     close_fixture(&f);
@@ -809,8 +811,8 @@ static void test_mlp_without_hidden_is_softmax(void **state)
     assert_memory_equal(ga, gb, a.n * sizeof *ga);
     assert_string_equal(a.m->tensors[0].name, "layer1.weight");
     assert_string_equal(b.m->tensors[0].name, "weight");
-    assert_int_equal(b.m->tensors[0].rows, 4);
-    assert_int_equal(b.m->tensors[0].cols, 5);
+    assert_int_equal(b.m->tensors[0].shape[0], 4);
+    assert_int_equal(b.m->tensors[0].shape[1], 5);
     assert_string_equal(b.m->tensors[1].name, "bias");
     fli_free(ga);
     fli_free(gb);
@@ -833,14 +835,14 @@ static void test_mlp_start_rules(void **state)
         double *x = must_alloc(ctx, m->space.n, sizeof *x);
         assert_ok(ctx, fli_model_start(ctx, m, 3, x));
         for (size_t i = 0; i < m->tensor_count; i += 2) {
-            const fli_tensor *w = &m->tensors[i], *b = &m->tensors[i + 1];
-            double in = (double)w->cols, out = (double)w->rows, count = in * out, top = 0, mean = 0;
+            const fl_tensor *w = &m->tensors[i], *b = &m->tensors[i + 1];
+            double in = (double)w->shape[1], out = (double)w->shape[0], count = in * out, top = 0, mean = 0;
             double variance = k == 0 ? 1 / (3 * in) : k == 1 ? 2 / in : 2 / (in + out);
-            for (size_t j = 0; j < w->rows * w->cols; j++) {
+            for (size_t j = 0; j < w->shape[0] * w->shape[1]; j++) {
                 mean += x[w->offset + j] / count;
                 top = fmax(top, fabs(x[w->offset + j]));
             }
-            double square = norm2(w->rows * w->cols, x + w->offset), bias = norm2(b->rows, x + b->offset);
+            double square = norm2(w->shape[0] * w->shape[1], x + w->offset), bias = norm2(b->shape[0], x + b->offset);
             assert_near(mean, 0, 5 * sqrt(variance / count));
             assert_near(square * square / count, variance, 0.1 * variance); /* 1000 weights in the smallest layer */
             if (k != 1) assert_true(top <= sqrt(3 * variance) && top > 0.98 * sqrt(3 * variance));

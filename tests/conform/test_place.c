@@ -237,7 +237,7 @@ static void a_device_that_fails(void **state)
 }
 
 /* What there is no solver for is refused by name. */
-static const fli_solver *no_solver(const fli_solver *s) { return (void)s, NULL; }
+static const fl_solver *no_solver(const fl_solver *s) { return (void)s, NULL; }
 
 static void a_solver_that_is_missing(void **state)
 {

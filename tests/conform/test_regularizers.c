@@ -154,7 +154,7 @@ enum { EXAMPLES = sizeof examples / sizeof *examples };
 typedef struct {
     fl_ctx *ctx;
     fli_arena arena;
-    const fli_regularizer *reg;
+    const fl_regularizer *reg;
     const example *e;
     void *params;
     settings s;
@@ -162,15 +162,15 @@ typedef struct {
     fli_rng rng;
 } fixture;
 
-static const fli_regularizer *find(const char *name)
+static const fl_regularizer *find(const char *name)
 {
-    for (const fli_regularizer *const *r = fli_regularizer_list; *r; r++)
+    for (const fl_regularizer *const *r = fli_regularizer_list; *r; r++)
         if (!strcmp((*r)->name, name)) return *r;
     fail_msg("no regulariser is called %s", name);
     return NULL;
 }
 
-static fl_status bind(fl_ctx *ctx, fli_arena *a, const fli_regularizer *reg, const char *keys, void *params)
+static fl_status bind(fl_ctx *ctx, fli_arena *a, const fl_regularizer *reg, const char *keys, void *params)
 {
     fli_node *map = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     char key[32], value[32];
@@ -654,7 +654,7 @@ static void test_slack(void **state)
 
 static void test_validate(void **state)
 {
-    const fli_regularizer *box = find("box");
+    const fl_regularizer *box = find("box");
     fl_ctx *ctx = fl_ctx_new();
     fli_arena arena;
     double params[2];
@@ -662,10 +662,10 @@ static void test_validate(void **state)
     fli_arena_init(&arena, ctx);
     assert_int_equal(box->params_size, sizeof params);
     assert_ok(ctx, bind(ctx, &arena, box, "low=2,high=1.5", params));
-    assert_fails(ctx, box->validate(ctx, params, 3), FL_ECONFIG,
+    assert_fails(ctx, fli_regularizer_validate(ctx, box, params, 3), FL_ECONFIG,
                  "low is 2, but must not be above regularizer.high, which is 1.5");
     assert_ok(ctx, bind(ctx, &arena, box, "low=2,high=2", params));
-    assert_ok(ctx, box->validate(ctx, params, 3));
+    assert_ok(ctx, fli_regularizer_validate(ctx, box, params, 3));
     fli_arena_fini(&arena);
     fl_ctx_free(ctx);
 }
@@ -704,10 +704,10 @@ static void test_rows_refuse(void **state)
 static void test_list(void **state)
 {
     (void)state;
-    for (const fli_regularizer *const *r = fli_regularizer_list; *r; r++) {
+    for (const fl_regularizer *const *r = fli_regularizer_list; *r; r++) {
         size_t count = 0;
         assert_true((*r)->title && (*r)->value && (*r)->prox);
-        for (const fli_regularizer *const *q = fli_regularizer_list; q < r; q++)
+        for (const fl_regularizer *const *q = fli_regularizer_list; q < r; q++)
             assert_string_not_equal((*q)->name, (*r)->name);
         for (size_t i = 0; i < EXAMPLES; i++) count += !strcmp(examples[i].name, (*r)->name);
         if (!count) fail_msg("%s has no line in the table of examples", (*r)->name);
@@ -716,7 +716,7 @@ static void test_list(void **state)
         example e = {(*r)->name, "", 0, NULL};
         fixture f;
         open_fixture(&f, &e);
-        if ((*r)->validate) assert_ok(f.ctx, (*r)->validate(f.ctx, f.params, 5));
+        assert_ok(f.ctx, fli_regularizer_validate(f.ctx, *r, f.params, 5));
         close_fixture(&f);
     }
 }

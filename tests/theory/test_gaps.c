@@ -27,7 +27,7 @@ enum { LABEL_STEPS = 2, STEPS = 2 };
 /* Class probabilities. */
 static void outputs(const fl_run *run, const double *x, const double *a, double *h)
 {
-    const fli_tensor *w = &run->plan.model->tensors[0], *b = w + 1;
+    const fl_tensor *w = &run->plan.model->tensors[0], *b = w + 1;
     double sum = 0;
     for (size_t k = 0; k < C; k++) {
         double z = x[b->offset + k];
@@ -40,7 +40,7 @@ static void outputs(const fl_run *run, const double *x, const double *a, double 
 /* Adds the gradient in own of `scale` times a loss of q = mix h(own) + (1 - mix) h(x), given its slopes in q. */
 static void pull(const fl_run *run, const double *p, const double *slope, double scale, const double *a, double *g)
 {
-    const fli_tensor *w = &run->plan.model->tensors[0], *b = w + 1;
+    const fl_tensor *w = &run->plan.model->tensors[0], *b = w + 1;
     double mean = 0;
     for (size_t k = 0; k < C; k++) mean += p[k] * slope[k];
     for (size_t k = 0; k < C; k++) {

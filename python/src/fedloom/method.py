@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Callable, Mapping, Sequence, Union
 
 import numpy as np
@@ -118,9 +120,12 @@ class Turn(Names):
     __slots__ = ("_tables",)
     _what = "turn"
 
-    def __init__(self, tables: Tables, t: Any) -> None:
+    def __init__(self, tables: Tables, t: Any, looks: bool = False) -> None:
         space = t.space
-        super().__init__(t, tables.turn, space.n, space.real)
+        table = tables.watched if t.watched else tables.turn
+        if looks:
+            table = tables.sent if t.state == NULL else tables.looked
+        super().__init__(t, table, space.n, space.real)
         _put(self, "_tables", tables)
 
     @property
@@ -139,6 +144,7 @@ class Turn(Names):
     warm_up = property(lambda self: bool(self._c.ask.warm_up))
     first = property(lambda self: bool(self._c.first), doc="its first turn: what it keeps is zero")
     stage = property(lambda self: self._c.stage, doc="which of the method's stages the phase is")
+    watched = property(lambda self: bool(self._c.watched), doc="what the client keeps for the potential is there")
     sent = property(lambda self: bool(self._c.sent), doc="the server's vectors changed since the last turn, and came")
 
     def history(self, phase: int) -> np.ndarray:
@@ -219,6 +225,11 @@ class Server(Names):
     stage = property(lambda self: self._c.stage, doc="which of the method's stages the phase is")
     warm_up = property(lambda self: bool(self._c.warm_up))
 
+    @property
+    def moves(self) -> np.ndarray:
+        """The newest ||x^{k+1} - x^k||^2, newest first, for the potential: as many as it remembers."""
+        return np.array([self._c.moves[k] for k in range(self._tables.remembers(self._c.bound))])
+
     def prox(self, eta: float, x: np.ndarray) -> None:
         """x <- prox of eta times the configuration's regulariser, in place; nothing if there is none."""
         lib.fl_prox(self._c, eta, ffi.from_buffer(x, require_writable=True))
@@ -241,8 +252,13 @@ class Tables:
         self.sum_numbers = tuple(up_numbers if cls.sum_numbers is None else cls.sum_numbers)
         sent = [name if name in down else "" for name in cls.server]
         sent_numbers = [name if name in down_numbers else "" for name in cls.server_numbers]
-        self.turn = self._table(cls, ("down", sent, "down_scalars", sent_numbers, False),
-                                ("state", cls.client, "scalars", cls.client_numbers, True))  # fmt: skip
+        comes = ("down", sent, "down_scalars", sent_numbers, False)
+        keeps = ("state", (*cls.client, *cls.potential_keeps), "scalars",
+                 (*cls.client_numbers, *cls.potential_keeps_numbers))  # fmt: skip
+        self.turn = self._table(cls, comes, ("state", cls.client, "scalars", cls.client_numbers, True))
+        self.watched = self._table(cls, comes, (*keeps, True))
+        self.sent, self.looked = self._table(cls, comes), self._table(cls, comes, (*keeps, False))  # for the potential
+        self.remembers = lib.py_potential_remembers if cls.potential_remembers is not None else lambda params: 0
         self.up = self._table(cls, ("up", up, "up_scalars", up_numbers, True))
         self.upload = self._table(cls, ("up", up, "up_scalars", up_numbers, False))
         self.server = self._table(cls, ("vec", cls.server, "scalars", cls.server_numbers, True))
@@ -417,6 +433,14 @@ class Method:
     check: Callable[[Any, Facts, Theorem], None] | None = None  #: what its theorem asks for
     fix: Callable[[Any, Facts, Fixes], None] | None = None  #: settings that satisfy it
     warn: Callable[[Any, Facts], str | None] | None = None  #: what a person should know before a run
+
+    potential: str = ""  #: the name of what its theorem shows to fall from round to round; "": there is none
+    potential_after: int = 0  #: it is promised to fall after this many rounds,
+    potential_falls: Callable[[Any, Facts, Theorem], None] | None = None  #: where this holds at every client
+    #: Vectors and numbers that clients keep for it, in runs that measure it: where turn.watched is true
+    potential_keeps: Sequence[str] = ()
+    potential_keeps_numbers: Sequence[str] = ()
+    potential_remembers: Callable[[Any], int] | None = None  #: how many squared steps of the model: server.moves
     _section = "algorithm"
     _tables: Tables
     _exact: str
@@ -446,6 +470,19 @@ class Method:
     def advance(self, server: Server) -> None:
         """The server's step, when all uploads of the round are in."""
         raise NotImplementedError
+
+    def potential_point(self, turn: Turn) -> Any:
+        """Where f_i and its gradient are wanted for the potential, of a turn that is not taken: what the client keeps
+        can be read, and is no attribute of turn before its first one."""
+        return getattr(turn, self.server[0])
+
+    def potential_client(self, turn: Turn, f: float, gradient: np.ndarray) -> Sequence[float]:
+        """What a client contributes to it: up to two numbers."""
+        return (f,)
+
+    def potential_server(self, server: Server, sums: Sequence[float], g: float) -> float:
+        """It, given the sums of those, weighted by w_i, and the regulariser at the model."""
+        return sums[0] + g
 
     # ---- its life
 
@@ -561,6 +598,7 @@ _GROUPS = {
     "local_steps": ("rounds", "steps"), "exchanges": ("rounds", "exchanges"), "count_phases": ("rounds", "phases"),
     "stage": ("rounds", "stage"), "redraws": ("rounds", "redraws"), "pace": ("async", "pace"),
     "mix": ("personal", "mix"), "check": ("theory", "check"), "fix": ("theory", "fix"), "warn": ("theory", "warn"),
+    "potential_falls": ("theory.potential", "falls"), "potential_remembers": ("theory.potential", "remembers"),
 }  # fmt: skip
 
 
@@ -575,7 +613,12 @@ def _add_groups(cls: type[Method], m: Any, keep: list) -> None:
         keep.append(ranges)
     for name, (group, slot) in _GROUPS.items():
         if getattr(cls, name) is not None:
-            setattr(getattr(m, group), slot, getattr(lib, "py_" + name))
+            setattr(attrgetter(group)(m), slot, getattr(lib, "py_" + name))
+    if cls.potential:
+        p = m.theory.potential
+        p.name, p.after = text(cls.potential, keep), cls.potential_after
+        p.vectors, p.scalars = len(cls.potential_keeps), len(cls.potential_keeps_numbers)
+        p.point, p.client, p.server = lib.py_potential_point, lib.py_potential_client, lib.py_potential_server
 
 
 def _traits(cls: type[Method]) -> int:
@@ -704,6 +747,47 @@ def _py_method_start(s: Any) -> int:
         return failing(s.failure, e, s.arg)
 
 
+_point = threading.local()  # what lasts until the next call on its thread
+
+
+@ffi.def_extern(name="py_potential_point", error=NULL, onerror=no_print)
+def _py_potential_point(t: Any) -> Any:
+    try:
+        it = _self(t)
+        turn = Turn(it._tables, t, looks=True)
+        at = np.ascontiguousarray(it.potential_point(turn), dtype=_core.REALS[turn._real])
+        if at.shape != (turn._n,):
+            raise ConfigError(f"potential_point of {it.name} has the shape {at.shape}, but must have ({turn._n},)")
+        _point.array = at
+        return ffi.from_buffer(at)
+    except BaseException as e:
+        failing(t.failure, e, t.arg)
+        return NULL
+
+
+@ffi.def_extern(name="py_potential_client", onerror=no_print)
+def _py_potential_client(t: Any, f: float, gradient: Any, out: Any) -> None:
+    try:
+        it = _self(t)
+        turn = Turn(it._tables, t, looks=True)
+        for k, term in enumerate(it.potential_client(turn, f, borrow(gradient, turn._n, turn._real))):
+            if k == lib.FL_POTENTIAL_TERMS:
+                raise ConfigError(f"potential_client of {it.name} has more than {k} numbers")
+            out[k] = term
+    except BaseException as e:
+        failing(t.failure, e, t.arg)
+
+
+@ffi.def_extern(name="py_potential_server", error=0.0, onerror=no_print)
+def _py_potential_server(s: Any, sums: Any, g: float) -> float:
+    try:
+        it = _self(s)
+        return float(it.potential_server(Server(it._tables, s), [sums[k] for k in range(lib.FL_POTENTIAL_TERMS)], g))
+    except BaseException as e:
+        failing(s.failure, e, s.arg)
+        return 0.0
+
+
 # Functions of the parameters alone. C has no place for what they raise: the run's next turn raises it.
 
 
@@ -748,6 +832,8 @@ _asked("stage", 0, lambda it, phase, phases: int(it.stage(phase, phases)))
 _asked("redraws", 0, lambda it, phase, phases: bool(it.redraws(phase, phases)))
 _asked("pace", ffi.new("fl_pace *", {"buffer": 1})[0], _pace)
 _asked("mix", 1.0, _mix)
+_asked("potential_falls", None, lambda it, f, out: it.potential_falls(Facts(f), Theorem(f, out)))
+_asked("potential_remembers", 0, lambda it: int(it.potential_remembers()))
 _asked("check", None, lambda it, f, out: it.check(Facts(f), Theorem(f, out)))
 _asked("fix", None, lambda it, f, out: it.fix(Facts(f), Fixes(out)))
 _asked("warn", None, lambda it, f, out: lib.fl_text_add(out, (it.warn(Facts(f)) or "").encode()))

@@ -385,10 +385,10 @@ class Problem:
 class Local:
     """Who is to solve a problem, and with what."""
 
-    __slots__ = ("_l", "_solution", "n", "_real")
+    __slots__ = ("_l", "_solution", "_full_gradient", "n", "_real")
 
-    def __init__(self, l: Any, solution: Any) -> None:  # noqa: E741
-        self._l, self._solution = l, solution
+    def __init__(self, l: Any, solution: Any, full_gradient: bool) -> None:  # noqa: E741
+        self._l, self._solution, self._full_gradient = l, solution, full_gradient
         self.n, self._real = l.space.n, l.space.real
 
     client = property(lambda self: self._l.client, doc="the client's number")
@@ -426,7 +426,7 @@ class Local:
         return np.frombuffer(ffi.buffer(sample[0], 4 * n), np.uint32), decay[0]
 
     def spent(self, steps: int | None = None, weight: float | None = None, missed: bool = False, *,
-              momentum: float | None = None) -> None:  # fmt: skip
+              momentum: float | None = None, gradient: Any = None) -> None:  # fmt: skip
         """States what steps a solver took.
 
         steps     how many mini-batch gradients it computed, if not `problem.steps`.
@@ -435,7 +435,14 @@ class Local:
         momentum  instead of weight: computes it for SGD with this momentum, whose buffer starts at zero; for 0 it is
                   the number of steps.
         missed    True if the solution is less accurate than was asked for.
+        gradient  of f_i at the start over all samples, of solvers with full_gradient: methods find it in their answer.
         """
+        if gradient is not None:
+            if not self._full_gradient:
+                raise ConfigError("a gradient is answered by a solver with full_gradient = True")
+            at = lib.fl_local_vector(self._l, 0)
+            fill("gradient", borrow(at, self.n, self._real), gradient)
+            self._solution.gradient = at
         if steps is not None:
             self._solution.steps = steps
         if momentum is not None:
@@ -468,6 +475,7 @@ class Solver:
 
     name: str = ""
     title: str = ""
+    full_gradient: bool = False  #: a turn computes a gradient over all samples: it costs an epoch more
     _section = "solver"
     _exact: str
 
@@ -482,6 +490,7 @@ class Solver:
         entry = Entry(cls._section, cls.name, cls)
         s = ffi.new("fl_solver *", {"size": ffi.sizeof("fl_solver"), "arg": entry.handle, "solve": lib.py_solve})
         s.name, s.title = text(cls.name, keep), text(cls.title or first_line(cls), keep)
+        s.traits, s.vectors = (lib.FL_SOLVER_FULL_GRADIENT, 1) if cls.full_gradient else (0, 0)
         cls._exact = register(entry, lambda ctx: lib.fl_solver_register(ctx, s))
 
     @classmethod
@@ -498,7 +507,7 @@ def first_line(cls: type) -> str:
 def _py_solve(arg: Any, l: Any, p: Any, z: Any, solution: Any, failure: Any) -> int:  # noqa: E741
     try:
         cls = ffi.from_handle(arg).owner()
-        local = Local(l, solution)
+        local = Local(l, solution, cls.full_gradient)
         n, real = local.n, local._real
         found = cls().solve(local, Problem(p, n, real))
         fill(f"what {cls.name} solved", borrow(z, n, real), found)

@@ -118,21 +118,21 @@ static void pose_there(const site *s, size_t i, void **cache, fli_task *t)
 
 static void compare(clients *c)
 {
-    const fli_solver *solver = fli_device_solver(c->way->solver);
+    const fl_solver *solver = fli_device_solver(c->way->solver);
     fli_task task[TASKS], *all[TASKS];
     void *cache[TASKS] = {0}, *instance;
     site s;
     assert_non_null(solver);
-    assert_int_equal(solver->answers, c->way->solver->answers);
+    assert_int_equal(solver->vectors, c->way->solver->vectors);
     site_init(c, &s);
     fli_open how = {.model = c->model, .sgd = c->way->sgd, .largest = c->fed->largest, .eval = &s.eval};
-    assert_ok(c->ctx, solver->open(c->ctx, solver, &how, &instance));
+    assert_ok(c->ctx, fli_solver_open(c->ctx, solver, &how, &instance));
     for (size_t i = 0; i < TASKS; i++) {
         assert_ok(c->ctx, fli_task_init(c->ctx, solver, &s.space, &task[i]));
         pose_there(&s, i, &cache[i], &task[i]);
         all[i] = &task[i];
     }
-    solver->solve(c->ctx, instance, all, TASKS);
+    fli_solver_run(c->ctx, solver, instance, all, TASKS);
     for (size_t i = 0; i < TASKS; i++) {
         outcome want = alone(c, i), got = outcome_of(c, &s.space, &task[i]);
         if (memcmp(&got, &want, sizeof got))
@@ -142,7 +142,7 @@ static void compare(clients *c)
     assert_ok(c->ctx, s.site.elsewhere->status(s.d, c->ctx));
     for (size_t i = 0; i < TASKS; i++) fli_task_fini(&task[i]);
     forget(solver, cache);
-    solver->close(instance);
+    fli_solver_close(solver, instance);
     site_fini(&s);
 }
 

@@ -85,12 +85,12 @@ static void log_h(const bench *t, const double *x, size_t i, double *out)
     size_t width = DIM;
     memcpy(in, (const double *)t->ds->x + i * DIM, sizeof(double) * DIM);
     for (size_t l = 0; l < t->m->tensor_count; l += 2) {
-        const fli_tensor *w = &t->m->tensors[l], *b = w + 1;
-        for (size_t r = 0; r < w->rows; r++) {
+        const fl_tensor *w = &t->m->tensors[l], *b = w + 1;
+        for (size_t r = 0; r < w->shape[0]; r++) {
             z[r] = x[b->offset + r];
             for (size_t k = 0; k < width; k++) z[r] += x[w->offset + r * width + k] * in[k];
         }
-        width = w->rows;
+        width = w->shape[0];
         for (size_t r = 0; r < width; r++) in[r] = fmax(z[r], 0);
     }
     for (size_t k = 0; k < C; k++) top = fmax(top, z[k]);

@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "format/snapshot.h"
 #include "run/state.h"
-#include "solver/worker.h"
+#include "solver/minibatch.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -653,19 +653,16 @@ static void full_disk(void **state)
 /* ---- what a solver keeps ------------------------------------------------------------------------------------- */
 
 /* A solver whose answer depends on how often the client has been asked. */
-static fl_status count_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+static int count_solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {
-    if (!*t->cache && !(*t->cache = fli_alloc(ctx, 1, sizeof(size_t)))) return FL_ENOMEM;
-    double turns = (double)++*(size_t *)*t->cache;
-    fli_lin(&w->model->space, 1 / (1 + turns), t->problem.start, 0, t->problem.start, t->z);
-    *(double *)t->z += turns;
-    t->answer = (fl_answer){.z = t->z, .weight = 1, .steps = 1};
-    return FL_OK;
-}
-
-static void count_solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
-{
-    fli_worker_each(ctx, instance, tasks, n, count_task);
+    const fli_local *e = l->engine;
+    (void)arg, (void)f;
+    if (!*l->kept && !(*l->kept = fli_alloc(e->ctx, 1, sizeof(size_t)))) return FL_ENOMEM;
+    double turns = (double)++*(size_t *)*l->kept;
+    fl_vec_lin(&l->space, 1 / (1 + turns), p->start, 0, p->start, z);
+    *(double *)z += turns;
+    *out = (fl_answer){.z = z, .weight = 1, .steps = 1};
+    return 0;
 }
 
 static void count_save(const void *cache, fli_saver *out) { fli_save_count(out, *(const size_t *)cache); }
@@ -677,21 +674,11 @@ static fl_status count_load(fl_ctx *ctx, fli_loader *in, void **cache)
     return fli_loader_status(in);
 }
 
-static const fli_solver counting = {.name = "counting",
-                                    .solve = count_solve,
-                                    .forget = fli_free,
-                                    .save = count_save,
-                                    .load = count_load,
-                                    FLI_WORKER_INSTANCE};
-static const fli_solver forgetful = {
-    .name = "forgetful", .solve = count_solve, .forget = fli_free, FLI_WORKER_INSTANCE};
-
-static const fli_solver counting_too = {.name = "counting, too",
-                                        .solve = count_solve,
-                                        .forget = fli_free,
-                                        .save = count_save,
-                                        .load = count_load,
-                                        FLI_WORKER_INSTANCE};
+static const fli_solver_engine counts = {.save = count_save, .load = count_load};
+static const fl_solver counting = {.name = "counting", .solve = count_solve, .forget = fli_free, .engine = &counts};
+static const fl_solver counting_too = {
+    .name = "counting, too", .solve = count_solve, .forget = fli_free, .engine = &counts};
+static const fl_solver forgetful = {.name = "forgetful", .solve = count_solve, .forget = fli_free};
 
 /* A method of two stages, each with its solver (engine_solvers). */
 static void counting_engine(fixture *f, engine *e)
@@ -737,11 +724,11 @@ static int goes_on(fixture *f, double *first)
 /* What each solver keeps is its own, and comes back. */
 static void solvers_state(void **state)
 {
-    static const fli_solver *const choices[][2] = {{&counting, &counting},
-                                                   {&counting, &counting_too},
-                                                   {&forgetful, &counting},
-                                                   {&counting, &forgetful},
-                                                   {&forgetful, &forgetful}};
+    static const fl_solver *const choices[][2] = {{&counting, &counting},
+                                                  {&counting, &counting_too},
+                                                  {&forgetful, &counting},
+                                                  {&counting, &forgetful},
+                                                  {&forgetful, &forgetful}};
     double first[5];
     for (size_t k = 0; k < 5; k++) {
         size_t others = choices[k][1] != choices[k][0];

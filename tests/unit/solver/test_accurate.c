@@ -21,7 +21,7 @@ typedef struct {
     fl_problem problem;
 } client;
 
-static const fli_solver *const solvers[] = {&fli_solver_accurate, &fli_solver_exact, &fli_solver_sgd};
+static const fl_solver *const solvers[] = {&fli_solver_accurate, &fli_solver_exact, &fli_solver_sgd};
 
 static size_t gradients;
 
@@ -80,7 +80,7 @@ static void client_fini(client *c)
     fli_arena_fini(&c->arena);
 }
 
-static fl_answer solve(client *c, fl_ctx *ctx, const fli_solver *solver, double *z)
+static fl_answer solve(client *c, fl_ctx *ctx, const fl_solver *solver, double *z)
 {
     fl_answer a;
     fli_rng rng;

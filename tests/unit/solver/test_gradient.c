@@ -37,7 +37,7 @@ typedef struct {
 
 static const double start[DIM] = {0.3, -1, 2, 0.5, -0.7}, shift[DIM] = {1, 2, -1, 0, 0.5};
 
-static result solve(const client *c, const fli_solver *solver, fli_sgd_spec sgd, size_t steps)
+static result solve(const client *c, const fl_solver *solver, fli_sgd_spec sgd, size_t steps)
 {
     solving s;
     fl_answer a;

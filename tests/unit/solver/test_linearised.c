@@ -365,7 +365,7 @@ static void too_large(void **state)
     fli_model model = *(fli_model[]){{.features = 5000}};
     fli_view view = {.n_train = 3000};
     fli_task task = {.view = &view, .cache = &cache};
-    fli_solver_gram.solve(f->ctx, &(fli_worker){.model = &model}, (fli_task *[]){&task}, 1);
+    fli_solver_run(f->ctx, &fli_solver_gram, &(fli_worker){.model = &model}, (fli_task *[]){&task}, 1);
     assert_fails(f->ctx, task.status, FL_ECONFIG,
                  "3000 samples of 5000 features is too large for the gram variant; use diagonal");
     assert_null(cache);

@@ -410,8 +410,8 @@ static void bytes_are_foreseen(void **state)
                    momentum = {.model = model, .sgd = {.momentum = 0.5}, .largest = 10};
     const double vector = 8 * sizeof(double), own = (double)fli_solver_sgd.vectors;
     assert_true(fli_bytes(&model->space) == 8 * sizeof(double));
-    assert_near(fli_solver_sgd.bytes(&fli_solver_sgd, &plain), (2 + own) * vector + 10 * sizeof(uint32_t), 0);
-    assert_near(fli_solver_sgd.bytes(&fli_solver_sgd, &momentum), (3 + own) * vector + 10 * sizeof(uint32_t), 0);
+    assert_near(fli_solver_bytes(&fli_solver_sgd, &plain), (2 + own) * vector + 10 * sizeof(uint32_t), 0);
+    assert_near(fli_solver_bytes(&fli_solver_sgd, &momentum), (3 + own) * vector + 10 * sizeof(uint32_t), 0);
     fli_model_free(model);
 }
 

@@ -31,7 +31,7 @@ static void check(const clients *c, size_t i, const fli_task *t, const outcome *
 
 static void compare(clients *c)
 {
-    const fli_solver *solver = c->way->solver;
+    const fl_solver *solver = c->way->solver;
     solving s; /* the instance; its own task is one more */
     fli_task task[TASKS], *all[TASKS], *reversed[TASKS];
     void *cache[TASKS] = {0};
@@ -44,20 +44,20 @@ static void compare(clients *c)
         pose(c, i, &cache[i], &task[i]);
         all[i] = reversed[TASKS - 1 - i] = &task[i];
     }
-    solver->solve(c->ctx, s.instance, all, TASKS);
+    fli_solver_run(c->ctx, solver, s.instance, all, TASKS);
     for (size_t i = 0; i < TASKS; i++) check(c, i, &task[i], &want[i], "than alone");
 
     void *more[TASKS] = {0};
     for (size_t i = 0; i < TASKS; i++) {
         pose(c, i, &more[i], &s.task);
-        solver->solve(c->ctx, s.instance, (fli_task *[]){&s.task}, 1);
+        fli_solver_run(c->ctx, solver, s.instance, (fli_task *[]){&s.task}, 1);
         check(c, i, &s.task, &want[i], "by an instance that has worked before");
     }
     for (size_t i = 0; i < TASKS; i++) check(c, i, &task[i], &want[i], "after later ones were solved");
 
     forget(solver, cache);
     for (size_t i = 0; i < TASKS; i++) pose(c, i, &cache[i], &task[i]);
-    solver->solve(c->ctx, s.instance, reversed, TASKS);
+    fli_solver_run(c->ctx, solver, s.instance, reversed, TASKS);
     for (size_t i = 0; i < TASKS; i++) check(c, i, &task[i], &want[i], "in another order");
 
     for (size_t i = 0; i < TASKS; i++) fli_task_fini(&task[i]);
@@ -100,7 +100,7 @@ static void failures_are_the_tasks_own(void **state)
         task[i].cache = &cache[i];
         all[i] = &task[i];
     }
-    s.solver->solve(f->ctx, s.instance, all, N);
+    fli_solver_run(f->ctx, s.solver, s.instance, all, N);
     assert_fails(f->ctx, task[1].status, FL_ECONFIG, "7 samples of 20 features has no unique minimiser");
     for (size_t i = 0; i < N; i += 2) {
         fl_answer a;
@@ -126,19 +126,20 @@ static void failures_are_the_tasks_own(void **state)
 /* Which solver stands in for which, and what is said of steps. */
 static void descriptors(void **state)
 {
-    static const fli_solver *const counting[] = {&fli_solver_sgd, &fli_solver_sgd_gradient, &fli_solver_blocks,
-                                                 &fli_solver_pair};
+    static const fl_solver *const counting[] = {&fli_solver_sgd, &fli_solver_sgd_gradient, &fli_solver_blocks,
+                                                &fli_solver_pair};
     fli_semi semi = {.labels = FLI_SEMI_CLOSED_FORM};
     fixture *f = *state;
     fli_model *m = NULL;
     assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, DIM, CLASSES, 0, &m));
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        const fli_solver *s = ways[w].solver;
+        const fl_solver *s = ways[w].solver;
         int counts = 0;
         for (size_t i = 0; i < 4; i++) counts |= s == counting[i];
-        assert_int_equal(s->counts_steps, counts);
+        assert_int_equal((s->traits & FL_SOLVER_COUNTS_STEPS) != 0, counts);
         assert_ptr_equal(fli_solver_on(m, s), s);
-        assert_true(!s->latent || s->latent->second_block);
+        const fl_solver *latent = fli_solver_engine_of(s)->latent;
+        assert_true(!latent || latent->traits & FLI_SOLVER_SECOND_BLOCK);
     }
     assert_ok(f->ctx, fli_model_use_semi(f->ctx, m, &semi));
     assert_ptr_equal(fli_solver_on(m, &fli_solver_sgd), &fli_solver_blocks);

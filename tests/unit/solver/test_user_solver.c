@@ -121,6 +121,124 @@ static void whole_gradients(void **state)
     walker_forget(f);
 }
 
+/* ---- what those of fedloom may do ---------------------------------------------------------------------------- */
+
+/* A method that comes with fedloom, but with a solver that is registered: "ours". */
+static void register_method(fixture *f, const char *name, const char *solver)
+{
+    fl_method m = *algo_named(name);
+    m.size = sizeof m;
+    m.name = "ours";
+    m.solver = solver;
+    m.solver_for = NULL;
+    assert_ok(f->ctx, fl_method_register(f->ctx, &m));
+}
+
+/* The solvers that come with fedloom can be registered, and have the same bits. */
+static void whatever_is_built_in(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const fl_solver *is;
+        const char *method, *solver, *params, *set;
+    } all[] = {
+        {&fli_solver_sgd, "scaffold", "copy", "", "local.momentum=0.5"},
+        {&fli_solver_gradient, "fedlin", "copy|sgd", "", "participation=everyone"},
+        {&fli_solver_sgd_gradient, "mime-lite", "copy", "", "local.momentum=0.5"},
+        {&fli_solver_pair, "apfl", "copy", "", "local.lr=0.1"},
+        {&fli_solver_exact, "feddr", "copy", ", solver: exact",
+         "model=least_squares;data={kind: linreg, clients: 8, features: 5};partition=natural"},
+        {&fli_solver_accurate, "feddr", "copy", ", solver: accurate, relative: 0.1", "model.weight_decay=0.1"},
+        {&fli_solver_gram, "fedgia", "copy", ", variant: gram", "model=logistic;data.classes=2"},
+        {&fli_solver_diagonal, "fedgia", "copy", ", variant: diagonal", "model.weight_decay=0.1"},
+        {&fli_solver_bilevel, "simfbo", "copy", "", "bilevel=regularization"},
+    };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        const fl_solver *is = all[k].is;
+        fl_solver s = {.size = sizeof s,
+                       .name = "copy",
+                       .traits = is->traits & (FL_SOLVER_FULL_GRADIENT | FL_SOLVER_READS_RHO),
+                       .solve = is->solve,
+                       .work = is->work,
+                       .vectors = is->vectors,
+                       .forget = is->forget};
+        char set[400];
+        assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
+        register_method(f, all[k].method, all[k].solver);
+        snprintf(set, sizeof set, "%s;algorithm={kind: %s%s}", all[k].set, all[k].method, all[k].params);
+        fl_run *theirs = run_done(f, EXACT, set);
+        snprintf(set, sizeof set, "%s;algorithm={kind: ours%s}", all[k].set, all[k].params);
+        fl_run *ours = run_done(f, EXACT, set);
+        if (difference(ours, theirs) != 0) fail_msg("%s: %g", is->name, difference(ours, theirs));
+        assert_true(fl_row_get(fl_run_row(ours), "local_steps") == fl_row_get(fl_run_row(theirs), "local_steps"));
+        fl_run_free(theirs);
+        fl_run_free(ours);
+        assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "ours"));
+        assert_ok(f->ctx, fl_forget(f->ctx, "solver", "copy"));
+    }
+}
+
+static atomic_int kept, forgotten;
+
+/* SGD after the gradient at the start, which is answered, as a user would write it. What clients keep is how often they
+ * were asked. */
+static int gradient_first(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    void *g = fl_local_work(l, 1), *start = fl_local_vector(l, 2);
+    double loss;
+    (void)arg;
+    if (!*l->kept) {
+        atomic_fetch_add(&kept, 1);
+        *l->kept = calloc(1, sizeof(int));
+    }
+    if (++*(int *)*l->kept > 100) return fl_failed(f, "asked too often"), 1;
+    if (fl_local_loss(l, p->start, start, &loss)) return 1;
+    for (size_t k = 0; k < p->steps; k++) {
+        if (fl_local_batch(l, z, g, NULL)) return 1;
+        if (p->shift) fl_vec_axpy(&l->space, 1, p->shift, g);
+        fl_vec_axpy(&l->space, -p->lr, g, z);
+    }
+    out->gradient = start;
+    out->steps += (l->samples + l->batch - 1) / l->batch;
+    return 0;
+}
+
+static void forget_count(void *what)
+{
+    assert_true(*(int *)what > 0);
+    atomic_fetch_add(&forgotten, 1);
+    free(what);
+}
+
+static void with_vectors(void **state)
+{
+    fixture *f = *state;
+    fl_solver s = {.size = sizeof s,
+                   .name = "first",
+                   .traits = FL_SOLVER_FULL_GRADIENT,
+                   .solve = gradient_first,
+                   .work = 2,
+                   .vectors = 3,
+                   .forget = forget_count};
+    assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
+    register_method(f, "mime-lite", "first");
+    fl_run *theirs = run_done(f, EXACT, "algorithm=mime-lite;model.weight_decay=0.1");
+    for (int way = 0; way < 2; way++) {
+        static const char *const set[] = {"algorithm=ours;model.weight_decay=0.1",
+                                          "algorithm=ours;model.weight_decay=0.1;executor=loopback"};
+        fl_run *ours = run_done(f, EXACT, set[way]);
+        assert_near(difference(ours, theirs), 0, 1e-12);
+        assert_true(fl_row_get(fl_run_row(ours), "local_steps") == fl_row_get(fl_run_row(theirs), "local_steps"));
+        fl_run_free(ours);
+    }
+    fl_run_free(theirs);
+    assert_true(kept > 0 && kept == forgotten);
+    assert_ok(f->ctx, fl_conform(f->ctx, "ours", NULL, NULL, NULL));
+    assert_int_equal(kept, forgotten);
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "ours"));
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "first"));
+}
+
 /* ---- its weight --------------------------------------------------------------------------------------------- */
 
 static void count_unsaid(void *arg, fl_log_level level, const char *line)
@@ -369,8 +487,14 @@ static void refused(void **state)
     assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "a solver needs a name");
     bad = s, bad.solve = NULL;
     assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "needs the function solve");
-    bad = s, bad.traits = 2;
-    assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "only FL_SERIAL is known");
+    bad = s, bad.traits = FL_SERIAL | 0x40;
+    assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "traits 0x41, of which 0x40 is not known");
+    bad = s, bad.vectors = 65;
+    assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "0 work and 65 answer vectors, but at most 64");
+    bad = s, bad.work = 65;
+    assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "65 work and 0 answer vectors, but at most 64");
+    bad = s, bad.engine = fli_solver_sgd.engine;
+    assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "has an engine, which is fedloom's own");
     refuse_set(f, WALKER, "local.solver is walker, which nobody has registered");
     walker_register(f, &arg, 0);
     refuse_set(f, "local.solver=wlker", "did you mean walker?");
@@ -415,6 +539,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(plain_sgd),
         FIXTURE_TEST(whole_gradients),
+        FIXTURE_TEST(whatever_is_built_in),
+        FIXTURE_TEST(with_vectors),
         FIXTURE_TEST(weight),
         FIXTURE_TEST(with_an_own_objective),
         FIXTURE_TEST(without_gradients),
