@@ -19,8 +19,8 @@ void fli_incoming_store_free(fli_incoming_store *u);
 /* Room for n bytes. FL_EIO: there is none in the file, FL_ENOMEM: nor in memory. */
 fl_status fli_incoming_new(fli_incoming_store *u, fl_ctx *ctx, size_t n, fli_incoming **out);
 void fli_incoming_free(fli_incoming *p); /* NULL is fine */
-/* The next n bytes, of which there must be as many left. FL_EIO: the file cannot be written, fli_incoming_why says so in
- * a sentence, and nothing is left to do but to free the upload. */
+/* The next n bytes, of which there must be as many left. FL_EIO: the file cannot be written, fli_incoming_why says so
+ * in a sentence, and nothing is left to do but to free the upload. */
 fl_status fli_incoming_add(fli_incoming *p, const void *bytes, size_t n);
 void fli_incoming_why(const fli_incoming *p, char *sentence, size_t n);
 size_t fli_incoming_size(const fli_incoming *p);

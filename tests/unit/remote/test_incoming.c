@@ -133,8 +133,8 @@ static void no_room(void **state)
     fli_incoming_store_free(all);
 }
 
-/* The disk fails in the middle of an upload, for which it had promised room: it says where and why, and its place in the
- * file is used again by one that is whole. */
+/* The disk fails in the middle of an upload, for which it had promised room: it says where and why, and its place in
+ * the file is used again by one that is whole. */
 static void fails_half_way(void **state)
 {
     fixture *f = *state;
