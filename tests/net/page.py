@@ -14,6 +14,7 @@ CLIENTS = 6
 SERVER = """data: {kind: joined, shape: [4], classes: 3, normalize: none}
 partition: {clients: %d}
 model: softmax
+participation: everyone
 local: {steps: 200, batch: 10, lr: 0.1}
 algorithm: fedavg
 rounds: 5000
