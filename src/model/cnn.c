@@ -1,8 +1,8 @@
 /* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy.
- * From the line that describes the layers to the stages that are computed; forward and backward; the product with the
- * Hessian; the settings. Convolutions themselves are behind conv.h.
+ * Reads the layers, builds the stages, computes forward, backward and Hessian-vector products. conv.h has the
+ * convolutions.
  *
- * Networks that papers name, as layers:
+ * Networks of papers, as layers:
  *     McMahan et al. 2017, MNIST        conv 32x5 same, pool 2, conv 64x5 same, pool 2, fc 512
  *     the same, CIFAR-10 (24 x 24)      conv 64x5 same, pool 2, conv 64x5 same, pool 2, fc 384, fc 192
  *     Acar et al. (FedDyn), CIFAR-10    conv 64x5, pool 2, conv 64x5, pool 2, fc 384, fc 192
@@ -17,11 +17,11 @@
 
 /* ==== reading the layers ================================================================================== */
 
-/* Reads the line that describes a network. Every complaint says which layer it is about. */
+/* Every error names the layer. */
 
 typedef struct {
     fl_ctx *ctx;
-    const char *at, *end; /* the rest of the layer that is being read */
+    const char *at, *end; /* the rest of the current layer's text */
     size_t number;        /* of the layer, from 1 */
     fli_layer *layer;
 } reader;
@@ -39,7 +39,7 @@ static void skip_blanks(reader *r)
     while (r->at < r->end && blank(*r->at)) r->at++;
 }
 
-/* Whether the next word is this one; then it is passed. */
+/* Consumes the next word and returns 1 if it is w. */
 static int word(reader *r, const char *w)
 {
     size_t n = strlen(w);
@@ -50,7 +50,7 @@ static int word(reader *r, const char *w)
     return 1;
 }
 
-/* A number of 1 to 6 digits. */
+/* Consumes a number of 1 to 6 digits. */
 static int number(reader *r, size_t *out)
 {
     const char *start;
@@ -144,16 +144,16 @@ fl_status fli_layers_read(fl_ctx *ctx, const char *line, fli_layer *out, size_t 
 
 /* ==== from layers to stages =============================================================================== */
 
-/* Shapes, places in the parameter vector, convolvers. */
+/* State while stages are added: shape, next offset in the parameter vector. */
 typedef struct {
     fl_ctx *ctx;
     fli_model *m;
     fli_convnet *net;
-    size_t shape[3]; /* channels, height, width at this point; images only */
-    int images;      /* not yet flat */
-    int last;        /* channels lie last */
-    size_t width;    /* reals per sample at this point */
-    size_t at;       /* next free place in the parameter vector */
+    size_t shape[3]; /* channels, height, width after the last stage; images only */
+    int images;      /* not flattened yet */
+    int last;        /* channels are last */
+    size_t width;    /* reals per sample after the last stage */
+    size_t at;       /* next offset in the parameter vector */
 } builder;
 
 static fli_stage *add(builder *b, fli_stage_kind kind, size_t out)
@@ -222,12 +222,12 @@ static fl_status add_conv(builder *b, const fli_layer *l, size_t number)
     size_t packed = net->kind->packed(t->convolver), work = net->kind->work(t->convolver);
     if (packed > net->packed) net->packed = packed;
     if (work > net->work) net->work = work;
-    if (fli_scratch_pad(t->outs) > net->work) net->work = fli_scratch_pad(t->outs); /* sums of biases */
+    if (fli_scratch_pad(t->outs) > net->work) net->work = fli_scratch_pad(t->outs); /* for sums of biases */
     if (t->in > net->image) net->image = t->in;
     return FL_OK;
 }
 
-/* A max pool behind a convolution becomes part of its stage. */
+/* A max pool directly behind a convolution becomes part of its stage. */
 static fl_status add_pool(builder *b, const fli_layer *l, size_t number)
 {
     fli_window w;
@@ -297,12 +297,11 @@ static fl_status add_layers(builder *b, const fli_layer *layers, size_t count)
     return s;
 }
 
-/* Batches above this are computed in parts: what a network keeps of each sample is large, and nothing gets faster with
- * more of them. */
+/* Larger batches are computed in parts: a network needs much memory per sample, and larger batches are not faster. */
 enum { PIECE = 64 };
 
-/* Stages for images of m->shape; sets m->space.n, m->priv, the tensors and m->piece. convnet_fini undoes it, also when
- * it failed. */
+/* Builds the stages for images of m->shape; sets m->space.n, m->priv, the tensors and m->piece. convnet_fini frees what
+ * it made, also after a failure. */
 static fl_status convnet_setup(fl_ctx *ctx, fli_model *m, const fli_layer *layers, size_t count)
 {
     fli_convnet *net = fli_arena_alloc(&m->arena, 1, sizeof *net);
@@ -331,16 +330,16 @@ static void convnet_fini(fli_model *m)
 
 /* ==== forward and backward ================================================================================ */
 
-/* Stages l = 1 .. L, H_0 the batch; a stage with filters is Z = H_(l-1) * W_l (a convolution), P = max pool of Z, or Z
- * itself, H_l = max(0, P + b_l) with one bias per channel. Every step but ReLU and the choice of the maxima is linear
- * in its input and in its weights, so each has an adjoint, and the chain of the adjoints is the gradient: with D_l the
+/* Stages l = 1 .. L; H_0 is the batch. A stage with filters is Z = H_(l-1) * W_l (a convolution), P = max pool of Z, or
+ * Z itself, H_l = max(0, P + b_l) with one bias per channel. Every step but ReLU and the choice of the maxima is linear
+ * in its input and in its weights, so each has an adjoint, and the chain of the adjoints is the gradient. With D_l the
  * error at H_l, masked where H_l is 0,
  *
- *     df/db_l = sum of D_l over samples and pixels,   dZ = D_l put where the maxima were,
+ *     df/db_l = sum of D_l over samples and pixels,   dZ = D_l at the positions of the maxima, else 0,
  *     df/dW_l = correlation of H_(l-1) with dZ,   D_(l-1) = dZ * adjoint of W_l
  *
- * Fully connected stages are as in dense.c. A convolution goes through the batch in pieces, from filter to ReLU: what
- * lies between filter and pool is large, is needed only once, and so never leaves the cache. */
+ * Fully connected stages are as in dense.c. A convolution processes the batch in pieces, from filter to ReLU: the
+ * values between filter and pool are many and needed only once, so they stay in the cache. */
 
 /* ---- scratch -------------------------------------------------------------------------------------------- */
 
@@ -402,7 +401,7 @@ static void convnet_pass(const fli_model *m, const void *x, const fli_batch *b, 
     p->work = fli_at(ops, at, fli_scratch_pad(k * net->image));
 }
 
-/* A second sweep, for R-values, from what the pass has left of scratch. */
+/* Carves a second sweep, for R-values, from the scratch behind the pass. */
 static void r_sweep_init(const fli_pass *p, fli_sweep *r)
 {
     sweep_init(p->net, p->ops, p->b->n, fli_at(p->ops, p->work, p->net->work), r);
@@ -457,7 +456,7 @@ static void convnet_forward(const fli_pass *p)
 
 /* ---- backward ------------------------------------------------------------------------------------------- */
 
-/* d: the error at the stage's output; below NULL: nobody asks for the one at its input. */
+/* d: the error at the stage's output. below: the error at its input, or NULL if it is not needed. */
 static void conv_backward(const fli_pass *p, size_t l, const void *d, void *below, void *g)
 {
     const fli_stage *t = &p->net->stage[l];
@@ -492,7 +491,7 @@ static void fc_backward(const fli_pass *p, size_t l, const void *d, void *below,
     ops->gemm(0, 0, p->b->n, t->in, t->outs, 1, d, t->outs, fli_cat(ops, p->x, t->weight), t->in, 0, below, t->in);
 }
 
-/* From the error of the logits in the last h. */
+/* Starts from the error of the logits, in the last h. */
 static void convnet_backward(const fli_pass *p, void *g)
 {
     const fli_image_ops *image = p->ops->image;
@@ -549,22 +548,22 @@ static double convnet_grad(const fli_model *m, const void *x, const fli_batch *b
 
 /* ==== the product with the Hessian ======================================================================== */
 
-/* It is the derivative R{.} of the whole gradient along v = (V_l, c_l), as in dense.c. Filters are linear in input and
- * weights, pools in their input once the maxima are chosen, and neither they nor ReLU have curvature, so with the
- * notation above
+/* The product is the derivative R{.} of the whole gradient along v = (V_l, c_l), as in dense.c. Filters are linear in
+ * input and weights, pools in their input once the maxima are chosen, and neither they nor ReLU have curvature, so with
+ * the notation above
  *
- *     RZ = H_(l-1) * V_l + RH_(l-1) * W_l,   RH_l = (RZ where the maxima are + c_l) masked by H_l > 0
+ *     RZ = H_(l-1) * V_l + RH_(l-1) * W_l,   RH_l = (RZ at the maxima + c_l) masked by H_l > 0
  *     R{df/db_l} = sum of RD_l,   R{df/dW_l} = correlation of H_(l-1) with RdZ and of RH_(l-1) with dZ
  *     RD_(l-1) = RdZ * adjoint of W_l + dZ * adjoint of V_l
  *
- * Up to the first stage where v is not zero all R-values are zero. They are left out there: along a direction within
- * the last layer, as bilevel problems ask for, the product costs one gradient and not four. */
+ * Up to the first stage where v is not zero all R-values are zero, and are not computed. So along a direction within
+ * the last layer, as in bilevel problems, the product costs one gradient instead of four. */
 
 typedef struct {
     const fli_pass *p;
     const void *v;
     fli_sweep r;
-    size_t live; /* first stage where v is not zero: RH_l is zero for the stages before it */
+    size_t live; /* first stage where v is not zero; RH_l is zero before it */
 } r_pass;
 
 static int is_zero(const void *x, size_t bytes)
@@ -585,7 +584,7 @@ static size_t first_live(const fli_pass *p, const void *v)
 
 /* ---- forward -------------------------------------------------------------------------------------------- */
 
-/* Whether the input of stage l has R-values at all. */
+/* True if the input of stage l can have R-values other than zero. */
 static int live_below(const r_pass *r, size_t l) { return l > r->live; }
 
 static void conv_forward_r(const r_pass *r, size_t l)
@@ -648,13 +647,13 @@ static void forward_r(const r_pass *r)
 
 /* ---- backward ------------------------------------------------------------------------------------------- */
 
-/* The errors and R-errors at a stage's output, and where those at its input go. below is NULL where no stage further
- * down has a use for it, rbelow at the first stage with parameters. */
+/* The errors and R-errors at a stage's output, and room for those at its input: below NULL if no earlier stage needs
+ * it, rbelow NULL at the first stage with parameters. */
 typedef struct {
     void *d, *rd, *below, *rbelow;
 } errors;
 
-/* One piece of a convolution's backward pass: dz and rdz are the errors between filter and pool. */
+/* Backward pass of one piece of a convolution: dz and rdz are the errors between filter and pool. */
 static void conv_piece(const r_pass *r, size_t l, const errors *e, size_t at, size_t k, const void *dz, const void *rdz)
 {
     const fli_pass *p = r->p;
@@ -717,7 +716,7 @@ static void fc_backward_r(const r_pass *r, size_t l, const errors *e, void *out)
     if (e->below) ops->gemm(0, 0, n, in, outs, 1, e->d, outs, w, in, 0, e->below, in);
 }
 
-/* A stage without parameters: the same linear map for both kinds of errors. */
+/* A stage without parameters applies the same linear map to errors and R-errors. */
 static void plain_backward(const fli_pass *p, size_t l, const void *d, void *below)
 {
     const fli_image_ops *image = p->ops->image;

@@ -1,17 +1,17 @@
 /* Convolutions by oneDNN, in single precision.
  *
- * Primitives are made once, for a few numbers of images (sizes below), and are read-only: threads share them. A batch
- * is computed in pieces of these sizes, so short batches need no primitives of their own, and which pieces depends on
- * the batch alone. Images are channels last, where oneDNN is fastest; filters are in whatever order the primitives like
- * best, which is what packing is for.
+ * Primitives are made once, for a few numbers of images (`sizes`), and are read-only: threads share them. A batch is
+ * computed in pieces of these sizes, which depend on its length alone, so short batches need no primitives of their
+ * own. Images are channels last, where oneDNN is fastest; packing puts a filter into the order that the primitives
+ * prefer.
  *
- * With stride 1 the adjoint of a convolution is a convolution with the filter turned around and its channels exchanged;
- * oneDNN computes that about one and a half times as fast as its own backward primitive, so that is what is done.
+ * With stride 1 the adjoint of a convolution is a convolution with the filter turned around and its channels exchanged.
+ * oneDNN computes it about one and a half times as fast as its own backward primitive, so this file uses it.
  *
- * The memory objects through which a primitive gets its arguments cannot be shared. They are kept in slots: a call
- * takes a free slot, points its objects at the caller's memory, and gives it back. A new slot is made when all are in
- * use, so there are soon as many as threads. The library runs on OpenMP threads of its own; it is told to use one, as
- * clients are the parallelism. */
+ * The memory objects that pass arguments to a primitive cannot be shared. They are kept in slots: a call takes a free
+ * slot, points its objects at the caller's memory, and gives it back. If all slots are taken, a new one is made, so
+ * there are soon as many as threads. oneDNN is told to use one OpenMP thread per caller, because clients already run in
+ * parallel. */
 #include "model/conv.h"
 
 #ifdef FEDLOOM_ONEDNN
@@ -25,16 +25,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Images per call of a primitive, falling; the last must be 1. */
+/* Numbers of images per call of a primitive, descending to 1. */
 static const size_t sizes[] = {FLI_CONV_PIECE, 4, 1};
 enum { SIZES = sizeof sizes / sizeof *sizes, ARGS = 4, SLOTS = 64 };
 
-/* The calls of each size, then those that change the order of a filter. */
+/* The calls of each size, then those that reorder a filter. */
 enum { FORWARD, BACKWARD, GRADIENT, SIZED, PACK_FORWARD = SIZED * SIZES, PACK_BACKWARD, UNPACK, CALLS };
 
 typedef struct {
     dnnl_primitive_t primitive;
-    int args; /* used of the following */
+    int args; /* used elements of the following */
     int arg[ARGS];
     dnnl_memory_desc_t md[ARGS];
 } call;
@@ -50,18 +50,18 @@ typedef enum { ABSENT, FREE, TAKEN } slot_state;
 typedef struct {
     fli_conv_shape s;
     const fli_ops *ops;
-    int turned; /* backward is a forward with the filter turned around */
+    int turned; /* backward is a forward with the turned filter */
     dnnl_engine_t engine;
     call call[CALLS];
     size_t packed; /* bytes of the largest packed filter */
-    size_t pad;    /* bytes of the primitives' own work space, behind room for one packed filter */
+    size_t pad;    /* bytes of the primitives' own work space, which follows room for one packed filter */
     slot slot[SLOTS];
 } onednn;
 
 /* ---- one thread ----------------------------------------------------------------------------------------- */
 
-/* Of the OpenMP runtime that oneDNN was linked with, whichever that is; NULL: it has none. Looked up while oneDNN is
- * being linked: other libraries bring runtimes of their own, and one loaded later could be found first. */
+/* Functions of the OpenMP runtime that oneDNN was linked with; NULL: it has none. They are looked up at load time,
+ * because a library that is loaded later may bring another runtime, which could be found first. */
 static void (*set_threads)(int);
 static int (*max_threads)(void);
 
@@ -71,7 +71,7 @@ __attribute__((constructor)) static void find_runtime(void)
     *(void **)&max_threads = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
 }
 
-/* The setting belongs to the calling thread. */
+/* The setting applies to the calling thread. */
 static void one_thread(void)
 {
     if (set_threads && max_threads && max_threads() != 1) set_threads(1);
@@ -100,7 +100,7 @@ static int slot_fill(onednn *c, slot *t)
     return ok;
 }
 
-/* The first slot exists from the beginning: if no further one can be made, there is one to wait for. */
+/* The first slot always exists: if no other can be made, the caller waits for one. */
 static slot *slot_take(onednn *c)
 {
     one_thread();
@@ -127,7 +127,7 @@ static void slot_give(slot *t) { atomic_store_explicit(&t->state, FREE, memory_o
 
 /* ---- calls ---------------------------------------------------------------------------------------------- */
 
-/* Setting a handle may clear the unused end of a filter's blocks, so it is left alone where it is right. */
+/* Setting a handle may clear the unused end of a filter's blocks, so a correct handle is left alone. */
 static int point_at(dnnl_memory_t memory, void *place)
 {
     void *now;
@@ -135,11 +135,11 @@ static int point_at(dnnl_memory_t memory, void *place)
     return now == place || dnnl_memory_set_data_handle(memory, place) == dnnl_success;
 }
 
-/* The places are in the order of the call's arguments. There is no way to report a failure from here: the result,
- * `bytes` at `out`, is then made NaN, which stops a run as diverged. */
+/* `place` has a pointer per argument of the call. There is no way to report a failure from here, so the result, `bytes`
+ * at `out`, becomes NaN, which stops a run as diverged. */
 static void execute(const onednn *c, size_t which, void *const *place, size_t bytes, void *out)
 {
-    /* Slots are the changing part of an otherwise fixed object; the call that has taken one owns it. */
+    /* A slot is the mutable part of a constant object; the call that has taken it owns it. */
     slot *t = slot_take((onednn *)c);
     const call *k = &c->call[which];
     dnnl_exec_arg_t args[ARGS];
@@ -171,7 +171,7 @@ static const dnnl_memory_desc_t *query(const_dnnl_primitive_desc_t pd, dnnl_quer
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
-/* Keeps the primitive of `pd` and its arguments, the last of which is the work space, as call k. Takes pd. */
+/* Stores the primitive of `pd` and its arguments, the last of which is the work space, as call k. Takes pd. */
 static dnnl_status_t keep_call(onednn *c, size_t k, dnnl_primitive_desc_t pd, const int arg[3],
                                const dnnl_query_t what[3])
 {
@@ -191,7 +191,7 @@ static dnnl_status_t keep_call(onednn *c, size_t k, dnnl_primitive_desc_t pd, co
     return status;
 }
 
-/* The tensors of one convolution. The filter's order is free for the first size, and the others follow it. */
+/* The tensors of one convolution. The first size chooses the filter's order, and the others use it. */
 typedef struct {
     dnnl_memory_desc_t x, z, w;
     dnnl_dims_t stride, pad;
@@ -266,7 +266,7 @@ static dnnl_status_t make_gradient(onednn *c, dnnl_primitive_attr_t attr, size_t
     return status ? status : keep_call(c, k, pd, args, what);
 }
 
-/* The three primitives for n images. */
+/* Makes the three primitives for n images. */
 static dnnl_status_t make_size(onednn *c, dnnl_primitive_attr_t attr, size_t first, size_t n)
 {
     dnnl_primitive_desc_t hint = NULL;
@@ -278,7 +278,7 @@ static dnnl_status_t make_size(onednn *c, dnnl_primitive_attr_t attr, size_t fir
     return status;
 }
 
-/* From the order `from` of a filter to the order `to`. */
+/* Makes call k: a filter from the order `from` to the order `to`. */
 static dnnl_status_t make_reorder(onednn *c, size_t k, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
 {
     dnnl_primitive_desc_t pd;
@@ -358,7 +358,7 @@ static size_t work_reals(const void *c_)
     return fli_scratch_pad((c->packed + c->pad + sizeof(float) - 1) / sizeof(float));
 }
 
-/* Channels exchanged, rows and columns in reverse. */
+/* out = w with channels exchanged, rows and columns reversed. */
 static void turn_filter(const onednn *c, const float *w, float *out)
 {
     size_t outs = c->s.outs, ins = c->s.in.channels, taps = c->s.in.kernel * c->s.in.kernel;
@@ -387,7 +387,7 @@ static void unpack(const void *c_, const void *packed, void *g, void *work)
     execute(c, UNPACK, place, c->s.outs * c->s.in.channels * c->s.in.kernel * c->s.in.kernel * sizeof(float), g);
 }
 
-/* in and out: values of an image before and after. */
+/* in, out: values of an image before and after. */
 static void sweep(const onednn *c, int which, size_t n, const void *packed, size_t in, const float *x, size_t out,
                   float *z, void *work)
 {
@@ -413,7 +413,7 @@ static void backward(const void *c_, size_t n, const void *packed, const void *d
     sweep(c, BACKWARD, n, packed, filtered(c), dz, image(&c->s.in), dx, work);
 }
 
-/* oneDNN overwrites, so a sum needs a second place: the beginning of the work space. */
+/* oneDNN overwrites its result, so a sum needs a second buffer: the start of the work space. */
 static void gradient(const void *c_, size_t n, const void *x, const void *dz, int more, void *packed, void *work)
 {
     const onednn *c = c_;

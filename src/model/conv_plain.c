@@ -1,6 +1,5 @@
 /* Convolutions as matrix products, one image at a time. With U the unfolded image (positions x kernel kernel channels)
- * and F the filter
- * (outs x kernel kernel channels):   Z = U F',   dU = dZ F, folded back into dX,   dF = dZ' U. */
+ * and F the filter (outs x kernel kernel channels):   Z = U F',   dU = dZ F, folded back into dX,   dF = dZ' U. */
 #include "model/conv.h"
 
 #include "model/model.h"

@@ -11,7 +11,7 @@
  *     RZ_l = H_(l-1) V_l' + RH_(l-1) W_l' + 1 c_l',   RD_L = P (RZ_L - <P, RZ_L>)/n row by row,
  *     R{df/dW_l} = RD_l' H_(l-1) + D_l' RH_(l-1),   RD_(l-1) = (RD_l W_l + D_l V_l) masked alike
  *
- * Everything is a matrix product followed by one fused pass. Layers count from 0 in the code. */
+ * Every step is a matrix product and one fused pass. Layers count from 0 in the code. */
 #include "model/dense.h"
 #include "base/number.h"
 
@@ -109,7 +109,7 @@ static void weight_grad(const fli_batch *b, const fli_dense_layer *a, const void
 
 /* ---- gradient ------------------------------------------------------------------------------------------ */
 
-/* The input of layer l; NULL: a sparse batch. */
+/* The input of layer l; NULL for a sparse batch. */
 static const void *input_of(const fli_batch *b, const sweep *s, size_t l) { return l ? s->h[l - 1] : b->x; }
 
 static void forward(const fli_model *m, const void *x, const fli_batch *b, sweep *s)
@@ -132,7 +132,7 @@ static void forward(const fli_model *m, const void *x, const fli_batch *b, sweep
     }
 }
 
-/* The error at the input of layer l > 0, from that at its output. */
+/* The error at the input of layer l > 0, from the error at its output. */
 static const void *error_below(const fli_model *m, const void *x, size_t n, size_t l, const void *delta, const sweep *s)
 {
     const fli_dense_layer *a = &((const fli_dense *)m->priv)->layer[l];
@@ -152,7 +152,7 @@ static void layer_gradient(const fli_batch *b, const fli_dense_layer *a, const v
     ops->col_sum(b->n, a->out, delta, fli_at(ops, g, a->bias));
 }
 
-/* From the error of the logits in the last s->h. */
+/* Starts from the error of the logits, in the last s->h. */
 static void backward(const fli_model *m, const void *x, const fli_batch *b, const sweep *s, void *g)
 {
     const fli_dense *d = m->priv;
@@ -197,7 +197,7 @@ double fli_dense_grad(const fli_model *m, const void *x, const fli_batch *b, voi
 
 /* ---- a step -------------------------------------------------------------------------------------------- */
 
-/* The step's vectors from parameter `at` on. */
+/* The same step for the parameters from `at` on. */
 static fli_sgd_step step_from(const fli_ops *ops, const fli_sgd_step *step, size_t at)
 {
     fli_sgd_step s = *step;
@@ -207,8 +207,7 @@ static fli_sgd_step step_from(const fli_ops *ops, const fli_sgd_step *step, size
     return s;
 }
 
-/* Layer by layer from the top: the error goes through the weights before they move. A layer's gradient is used up where
- * it arises. */
+/* From the top layer down: the error passes through weights before they change. Each gradient is applied at once. */
 static void backward_step(const fli_model *m, const fli_batch *b, const sweep *s, const fli_sgd_step *step, void *g,
                           void *z)
 {
@@ -282,7 +281,7 @@ void fli_dense_output_r(const fli_ops *ops, size_t n, size_t classes, const int3
     }
 }
 
-/* As backward, for both sweeps at once; only the R-gradient is written out. */
+/* As backward, for both sweeps at once; writes the R-gradient alone. */
 static void backward_r(const fli_model *m, const void *x, const fli_batch *b, const void *v, const sweep *s,
                        const sweep *r, void *out)
 {

@@ -1,5 +1,5 @@
-/* Fully connected networks with ReLU between the layers and cross-entropy behind the last: what softmax regression
- * (one layer) and the multi-layer perceptron share. Private to this folder. */
+/* Fully connected networks with ReLU between the layers and cross-entropy behind the last: what softmax regression (one
+ * layer) and the multi-layer perceptron share. Private to this folder. */
 #ifndef FLI_MODEL_DENSE_H
 #define FLI_MODEL_DENSE_H
 
@@ -9,17 +9,17 @@ enum { FLI_DENSE_HIDDEN_MAX = 16 };
 
 typedef struct {
     size_t in, out;
-    size_t weight, bias; /* where W (out x in, row-major) and b (out) start in the parameter vector */
+    size_t weight, bias; /* offsets of W (out x in, row-major) and b (out) in the parameter vector */
 } fli_dense_layer;
 
 typedef struct {
     size_t depth;        /* hidden layers + 1 */
-    size_t delta_max[2]; /* widest back-propagated error among the layers of even and odd number */
+    size_t delta_max[2]; /* width of the widest back-propagated error: among even layers, among odd layers */
     fli_dense_layer layer[FLI_DENSE_HIDDEN_MAX + 1];
 } fli_dense;
 
-/* Layers features -> hidden[0] -> ... -> classes; sets m->space.n, m->priv (a fli_dense) and the tensors, which are
- * called "layer1.weight", "layer1.bias", ... or, for a single layer and not `numbered`, "weight" and "bias". */
+/* Makes layers features -> hidden[0] -> ... -> classes. Sets m->space.n, m->priv (a fli_dense) and the tensors, called
+ * "layer1.weight", "layer1.bias", ... or, for a single layer and not `numbered`, "weight" and "bias". */
 fl_status fli_dense_setup(fl_ctx *ctx, fli_model *m, const int64_t *hidden, size_t hidden_count, int numbered);
 
 /* Slots of fli_model_desc. */
@@ -32,7 +32,7 @@ int fli_dense_network(const fli_model *m, fli_network *out);
 void fli_dense_layers(const fli_model *m, fli_text *t);
 void fli_dense_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 
-/* The part of hvp behind the last layer. z: logits in, D_L = (P - Y)/n out; rz: RZ_L in, RD_L out. */
+/* The part of hvp behind the last layer. In: z = logits, rz = RZ_L; out: z = D_L = (P - Y)/n, rz = RD_L. */
 void fli_dense_output_r(const fli_ops *ops, size_t n, size_t classes, const int32_t *label, void *z, void *rz);
 
 #endif

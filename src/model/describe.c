@@ -1,9 +1,9 @@
-/* The layers of models, in the words of devices (network.h), and as JSON for building the same network in another
+/* The layers of models as a network for devices (network.h), and as JSON for building the same network in another
  * library:
  *
- *     [{"name": "conv1", "kind": "conv", "in": 1, "out": 32, "window": 5, "stride": 1, "pad": 2, "activation": "relu"},
- *      {"kind": "max_pool", "window": 2}, {"kind": "flatten"},
- *      {"name": "fc1", "kind": "linear", "in": 6272, "out": 10, "activation": "softmax"}]
+ *   [{"name": "conv1", "kind": "conv", "in": 1, "out": 32, "window": 5, "stride": 1, "pad": 2, "activation": "relu"},
+ *    {"kind": "max_pool", "window": 2}, {"kind": "flatten"},
+ *    {"name": "fc1", "kind": "linear", "in": 6272, "out": 10, "activation": "softmax"}]
  *
  * A layer with parameters has the tensors NAME.weight and NAME.bias; without a name they are `weight` and `bias`. */
 #include "model/cnn.h"
@@ -14,7 +14,7 @@
 
 /* ==== layers as JSON ====================================================================================== */
 
-/* What a tensor is called before its ".weight". */
+/* Starts a layer's object. Its name is the tensor's name without ".weight". */
 static void begin_layer(fli_text *t, const fli_tensor *weight, const char *kind)
 {
     const char *dot = strrchr(weight->name, '.');
@@ -84,7 +84,7 @@ void fli_convnet_layers(const fli_model *m, fli_text *t)
     fli_text_add(t, "]");
 }
 
-/* ==== layers in the words of network.h ==================================================================== */
+/* ==== networks for devices ================================================================================ */
 
 static fli_net_layer *add(fli_network *net, fli_net_kind kind)
 {
@@ -158,7 +158,7 @@ int fli_convnet_network(const fli_model *m, fli_network *net)
     for (size_t i = 0; i < stages->depth; i++) {
         const fli_stage *t = &stages->stage[i];
         switch (t->kind) {
-        case FLI_STAGE_REORDER: break; /* the order between layers is the device's own business */
+        case FLI_STAGE_REORDER: break; /* devices choose their own order */
         case FLI_STAGE_CONV: add_conv_layer(net, t); break;
         case FLI_STAGE_MAX: add_window(net, FLI_NET_MAX_POOL, &t->pool, t->pool.channels); break;
         case FLI_STAGE_MEAN: add_window(net, FLI_NET_MEAN_POOL, &t->pool, t->pool.channels); break;

@@ -1,21 +1,21 @@
-/* Clustering by matrix factorisation: samples d are mixtures W h of `rank` columns of W, h on the simplex, and the
- * cluster of a sample is its largest share. Labels are never read.
+/* Clustering by matrix factorisation: samples d are mixtures W h of `rank` columns of W, with h on the simplex. A
+ * sample's cluster is its largest share. Labels are never read.
  *
  *     f_i(W, H_i) = 1/(2 d_i) ||D_i - W H_i||_F^2,   x = W (features x rank, row-major),  columns of H_i on the simplex
  *     gradient in W: 1/d_i (W H_i - D_i) H_i';  in h: 1/d_i W'(W h - d)
  *
- * W >= 0, the paper's X, is the configuration's regulariser (`nonnegative`). Moving W and D by a common vector moves
- * the gradient in h along (1, ..., 1), which the projection onto the simplex takes back; so h is computed from columns
- * relative to their mean, where a common offset of all samples costs neither digits nor step size. The Hessian in W has
- * eigenvalues of at most 1, whatever the data are: h has length at most 1.
+ * W >= 0, the paper's X, is the configuration's regulariser (`nonnegative`). Adding a common vector to the columns of W
+ * and to D changes the gradient in h along (1, ..., 1) only, which the projection onto the simplex removes. So h is
+ * computed from columns relative to their mean: a common offset of all samples then costs neither digits nor step size.
+ * The Hessian in W has eigenvalues of at most 1 for any data, because h has length at most 1.
  *
- * The second block is improved by projected steps from what it was ([VRA] Algorithm 3), or solved exactly
- * (simplex_lsq.c). Whoever knows no second block sees F_i(W) = min over H_i of f_i(W, H_i), whose gradient is that of
- * f_i at the minimiser; `hvp` is that of f_i at the same H_i, so it bounds the curvature of F_i from above.
+ * The second block is improved by projected steps from its last value ([VRA] Algorithm 3), or solved exactly
+ * (simplex_lsq.c). Code without a second block sees F_i(W) = min over H_i of f_i(W, H_i), whose gradient is that of f_i
+ * at the minimiser; `hvp` is that of f_i at the same H_i, so it bounds the curvature of F_i from above.
  *
- * Start: columns are samples, the first at random, each next one with probability in proportion to its squared distance
- * from those already chosen (k-means++), out of a bounded number of samples of a bounded number of clients. In a real
- * federation this is one exchange before the first round, and those samples leave their clients.
+ * Start: columns are samples. The first is random; each next one has a probability proportional to its squared distance
+ * from those already chosen (k-means++), among a bounded number of samples of a bounded number of clients. In a real
+ * federation these samples leave their clients, in one exchange before the first round.
  *
  * Wang, Chang: Federated matrix factorization: algorithm design and application to data clustering, IEEE TSP 2022; Wang
  * et al.: Beyond ADMM, 2023, section IV. Arthur, Vassilvitskii: k-means++, SODA 2007. */
@@ -27,7 +27,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { START_CLIENTS = 200, START_SAMPLES = 4000 }; /* at most this many are looked at for the start */
+enum { START_CLIENTS = 200, START_SAMPLES = 4000 }; /* limits on what is read for the start */
 
 typedef enum { INIT_SAMPLES, INIT_RANDOM } init_rule;
 
@@ -43,7 +43,7 @@ static const fl_key keys[] = {
                 "projected steps on a client's memberships in each of its turns; 0: the best memberships, exactly"),
     FLI_KEY_REAL(params, membership_lr, "0", 0, FLI_NO_MAX,
                  "their step size, divided by the number of samples in a step; 0: as large as is safe"),
-    FLI_KEY_INT(params, membership_batch, "0", 0, 1e9, "samples per step, drawn anew for each; 0: all of the client's"),
+    FLI_KEY_INT(params, membership_batch, "0", 0, 1e9, "samples per step, drawn for each step; 0: all of the client's"),
     FLI_KEY_CHOICE(params, init, "samples", "samples|random",
                    "start columns: samples of some clients, far from each other (k-means++), or uniform in [0, 1)"),
     FLI_KEY_END,
@@ -53,11 +53,11 @@ static size_t rank_of(const fli_model *m) { return (size_t)((const params *)m->p
 
 /* ---- scratch ------------------------------------------------------------------------------------------- */
 
-/* For a batch of n, k = rank, `features` f. */
+/* Scratch for a batch of n; k = rank, f = features. */
 typedef struct {
     void *r;         /* n x f: residuals W h - d */
     void *h, *c;     /* n x k: memberships; W'd */
-    void *w, *mean;  /* f x k, f: columns of W without their mean; the mean */
+    void *w, *mean;  /* f x k, f: columns of W minus their mean; the mean */
     void *one, *off; /* k: ones; minus W' mean */
     void *narrow;    /* k x k: W'W */
     double *gram;    /* the same, as doubles */
@@ -72,7 +72,7 @@ static void *take(const fli_model *m, void *base, size_t reals, size_t *used)
     return at;
 }
 
-/* The buffers, from `base` on; returns their reals. */
+/* Carves the buffers from `base` on; returns their size in reals. */
 static size_t carve(const fli_model *m, size_t n, void *base, room *q)
 {
     size_t k = rank_of(m), f = m->features, doubles = sizeof(double) / m->space.ops->size, used = 0;
@@ -98,7 +98,7 @@ static size_t scratch(const fli_model *m, size_t n)
 
 /* ---- memberships --------------------------------------------------------------------------------------- */
 
-/* Columns relative to their mean, their Gram matrix, and c = W'd for every sample of the batch. */
+/* Computes the columns relative to their mean, their Gram matrix, and c = W'd for every sample of the batch. */
 static void project(const fli_model *m, const void *x, const fli_batch *b, const room *q)
 {
     const fli_ops *ops = m->space.ops;
@@ -114,7 +114,7 @@ static void project(const fli_model *m, const void *x, const fli_batch *b, const
     ops->add_bias(b->n, k, q->off, q->c);
 }
 
-/* At least the largest eigenvalue of the Gram matrix. */
+/* An upper bound of the largest eigenvalue of the Gram matrix. */
 static double curvature(size_t k, const double *gram)
 {
     double rows = 0, square = 0;
@@ -144,7 +144,7 @@ static void projected_steps(size_t k, const double *gram, const double *c, doubl
     }
 }
 
-/* The memberships of the batch's samples, from what they are; steps 0: exactly. After project(). */
+/* Improves the memberships y of the batch from their last values; steps 0: solves exactly. Call project() before. */
 static void memberships(const fli_model *m, size_t n, double lr, int64_t steps, const room *q, void *y)
 {
     const fli_ops *ops = m->space.ops;
@@ -185,7 +185,7 @@ static void improve_once(const fli_model *m, const void *x, const fli_batch *b, 
     improve_by(m, x, b, all, 1, y, at);
 }
 
-/* What is found exactly takes no steps. */
+/* The exact solution takes no steps. */
 static size_t drawn(const fli_model *m, size_t *steps)
 {
     const params *p = m->params;
@@ -193,7 +193,7 @@ static size_t drawn(const fli_model *m, size_t *steps)
     return *steps ? (size_t)p->membership_batch : 0;
 }
 
-/* The gradient in h has a factor 1/d_i, which the steps above have in their size. */
+/* The gradient in h has a factor 1/d_i, which the step size of projected_steps includes. */
 static fl_latent_steps membership_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *at)
 {
     const params *p = m->params;
@@ -207,7 +207,7 @@ static fl_latent_steps membership_rule(const fli_model *m, const void *x, const 
 
 /* ---- the columns --------------------------------------------------------------------------------------- */
 
-/* Loss and gradient in W on the batch, with memberships y. */
+/* Returns the loss on the batch with memberships y; g = its gradient in W. */
 static double loss_at(const fli_model *m, const void *x, const fli_batch *b, const void *y, void *g, const room *q)
 {
     const fli_ops *ops = m->space.ops;
@@ -227,7 +227,7 @@ static double latent_grad(const fli_model *m, const void *x, const fli_batch *b,
     return loss_at(m, x, b, y, g, &q);
 }
 
-/* The best memberships of the batch at x, in q->h. */
+/* q->h = the best memberships of the batch at x. */
 static void best(const fli_model *m, const void *x, const fli_batch *b, void *at, room *q)
 {
     carve(m, b->n, at, q);
@@ -268,7 +268,7 @@ static void clusters(const fli_model *m, const void *x, const fli_batch *b, uint
     }
 }
 
-/* The memberships themselves: shares that add up to 1. */
+/* A prediction is the memberships: shares that add up to 1. */
 static void predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *at)
 {
     room q;
@@ -283,7 +283,7 @@ static void init(const fli_model *m, fli_rng *r, double *x)
     for (size_t i = 0; i < m->space.n; i++) x[i] = fli_rng_uniform(r);
 }
 
-/* Samples of some clients, as doubles. */
+/* Samples of some clients, as doubles, from which the start columns are drawn. */
 typedef struct {
     size_t n, dim;
     double *x;        /* n x dim */
@@ -299,7 +299,7 @@ static void pool_fini(pool *p)
     fli_free(p->which);
 }
 
-/* At most `most` of a client's samples, at random. */
+/* Adds at most `most` random samples of a client. */
 static fl_status pool_add(fl_ctx *ctx, const fli_fed *fed, uint32_t client, size_t most, fli_rng *r, pool *p)
 {
     fli_view v;
@@ -312,7 +312,7 @@ static fl_status pool_add(fl_ctx *ctx, const fli_fed *fed, uint32_t client, size
     return FL_OK;
 }
 
-/* Samples per client grow with the rank: there must be enough to choose from. */
+/* The number of samples per client grows with the rank, so that there are enough to choose from. */
 static fl_status pool_init(fl_ctx *ctx, const fli_fed *fed, size_t rank, fli_rng *r, pool *p)
 {
     size_t clients = fed->clients < START_CLIENTS ? fed->clients : START_CLIENTS;
@@ -329,7 +329,7 @@ static fl_status pool_init(fl_ctx *ctx, const fli_fed *fed, size_t rank, fli_rng
     return s;
 }
 
-/* A sample in proportion to its squared distance; at random while, or when, all are equally far. */
+/* Draws a sample in proportion to its squared distance; uniformly if no column is chosen yet or all distances are 0. */
 static size_t draw(const pool *p, double total, fli_rng *r)
 {
     if (!(total > 0 && isfinite(total))) return (size_t)fli_rng_below(r, p->n);
@@ -343,7 +343,7 @@ static size_t draw(const pool *p, double total, fli_rng *r)
     return last;
 }
 
-/* Brings the distances up to date; returns their sum. */
+/* Updates the distances for a chosen column; returns their sum. */
 static double measure(pool *p, const double *chosen, int first)
 {
     double total = 0;

@@ -3,7 +3,7 @@
  *     f(x) = 1/(2n) ||Ax - b||^2,   grad f(x) = A'(Ax - b)/n,   Hessian = A'A/n                                   */
 #include "model/model.h"
 
-/* The residuals, or A v. */
+/* One real per sample: the residual, or A v. */
 static size_t scratch(const fli_model *m, size_t n)
 {
     (void)m;

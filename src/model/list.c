@@ -1,4 +1,4 @@
-/* Every model there is. */
+/* All models that come with fedloom. */
 #include "model/model.h"
 
 extern const fli_model_desc fli_model_least_squares, fli_model_logistic, fli_model_softmax, fli_model_mlp,

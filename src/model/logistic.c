@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* The logits, and A v for the Hessian. */
+/* The logits, and A v for hvp. */
 static size_t scratch(const fli_model *m, size_t n)
 {
     (void)m;
@@ -22,7 +22,7 @@ static double grad(const fli_model *m, const void *x, const fli_batch *b, void *
     void *z = scratch_;
     fli_batch_mul(b, 1, x, z);
     double loss = ops->logistic_xent(n, b->label, 1.0 / (double)n, z, &hits);
-    /* g = A'z, z being (s - b)/n by now */
+    /* g = A'z; z now holds (s - b)/n */
     if (g) fli_batch_tmul(b, 1, 1, z, g);
     if (correct) *correct = hits;
     return loss / (double)n;
@@ -55,7 +55,7 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
     fli_batch_tmul(b, 1, 1, u, out);
 }
 
-/* The probabilities 1 - s and s, neither of them by cancellation. */
+/* The probabilities 1 - s and s, both without cancellation. */
 static void predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch_)
 {
     const fli_ops *ops = m->space.ops;

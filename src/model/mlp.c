@@ -1,5 +1,5 @@
-/* Multi-layer perceptron: fully connected layers of any depth and width, ReLU, mean cross-entropy. The computing is in
- * dense.c; here are its settings and its start values. */
+/* Multi-layer perceptron: fully connected layers of any depth and width, ReLU, mean cross-entropy. Settings and start
+ * values; dense.c computes. */
 #include "model/dense.h"
 #include "model/model.h"
 

@@ -1,5 +1,4 @@
-/* What all models share: making one, its start values, the weight decay that the models themselves leave out, and what
- * a trained model says of samples. */
+/* What all models share: construction, start values, weight decay, and the status of user functions. */
 #include "model/model.h"
 
 #include "base/number.h"
@@ -50,7 +49,7 @@ fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void 
     fl_status status = check_data(ctx, desc, features, classes);
     if (!status) status = check_shape(ctx, desc, shape);
     if (status) goto done;
-    if (fli_kernels_check(ctx)) status = FL_ESYSTEM; /* not the configuration's fault, so without a place in it */
+    if (fli_kernels_check(ctx)) status = FL_ESYSTEM; /* not the configuration's fault: the error names no place in it */
     if (status || (status = fli_blas_prepare(ctx))) goto done;
     status = FL_ENOMEM;
     m = fli_alloc(ctx, 1, sizeof *m);
@@ -95,7 +94,7 @@ fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *f
     fl_status status = FL_OK;
     fli_zero(&m->space, x);
     if (!from_data && !m->desc->init) return FL_OK;
-    /* Drawn in double whatever the precision, so that f32 and f64 runs start from the same point up to rounding. */
+    /* Drawn in double in any precision, so that f32 and f64 runs start from the same point up to rounding. */
     double *wide = fli_alloc(ctx, m->space.n, sizeof *wide);
     if (!wide) return FL_ENOMEM;
     fli_rng r;

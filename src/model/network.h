@@ -1,5 +1,5 @@
-/* What a model computes, in words that a device can follow: layers, one after the other, with their places in the
- * parameter vector, and a loss behind the last. A model that says this (fli_model_desc.network) runs on devices. */
+/* A model's computation for devices: layers, one after the other, with their offsets in the parameter vector, and a
+ * loss behind the last. A model with fli_model_desc.network runs on devices. */
 #ifndef FLI_MODEL_NETWORK_H
 #define FLI_MODEL_NETWORK_H
 
@@ -7,16 +7,16 @@
 
 typedef enum { FLI_NET_FC, FLI_NET_CONV, FLI_NET_MAX_POOL, FLI_NET_MEAN_POOL } fli_net_kind;
 
-/* Images lie channels first where a layer of units follows, and in samples: that is how weights are numbered. Between
- * convolutions and pools their order is the device's own business. Weights of CONV: out channel, in channel, row,
- * column; of FC: unit, input. */
+/* Samples, and images before a fully connected layer, have channels first, which fixes the order of weights. Between
+ * convolutions and pools the device chooses the order. Weights of CONV: out channel, in channel, row, column; of FC:
+ * unit, input. */
 typedef struct {
     fli_net_kind kind;
-    int relu;                   /* behind it; FC and CONV */
+    int relu;                   /* ReLU behind it; FC and CONV */
     size_t in[3], out[3];       /* channels, height, width; FC: units, 1, 1 */
-    size_t kernel, stride, pad; /* CONV; pools: kernel alone, stride = kernel, no pad, what does not fit is left out */
-    size_t weight, bias;        /* FC and CONV: where they start in the parameter vector */
-    int biased;                 /* there is a bias */
+    size_t kernel, stride, pad; /* CONV; pools: kernel alone, stride = kernel, no pad, incomplete windows left out */
+    size_t weight, bias;        /* FC and CONV: offsets in the parameter vector */
+    int biased;                 /* has a bias */
 } fli_net_layer;
 
 typedef enum {

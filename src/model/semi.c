@@ -1,14 +1,14 @@
-/* Semi-supervised losses between a classifier's two halves, for one model and for a personalised pair. Rows of logits
- * become rows of derivatives in place, in double precision: classes are few, and logarithms of probabilities need the
- * digits.
+/* Semi-supervised losses between a classifier's logits and its pullback, for one model and for a personalised pair.
+ * Rows of logits become rows of derivatives in place, in double precision: there are few classes, and logarithms of
+ * probabilities need the digits.
  *
  * With p = softmax(z), for one row:
  *     d/dz of -sum nu log p        = p sum(nu) - nu
  *     d/dz of  sum p log(C p)      = p (log p - sum p log p)
  *     d/dz of  L(q), q = mix p + (1 - mix) h  = mix (p u - p sum p u),  u = dL/dq
- * In L(q) = -sum nu log q, p u = -nu p/q: the quotient is at most 1/mix, where 1/q alone may be beyond all bounds. A
- * row of nu may be all zeros: no pseudo label. Pseudo labels in closed form: nu ~ p^(alpha_p/alpha_r), which for
- * alpha_r -> 0 is the largest class alone. */
+ * In L(q) = -sum nu log q, p u = -nu p/q: the quotient is at most 1/mix, whereas 1/q is unbounded. A row of nu may be
+ * all zeros: no pseudo label. Pseudo labels in closed form are nu ~ p^(alpha_p/alpha_r); for alpha_r -> 0 they are the
+ * largest class alone. */
 #include "model/semi.h"
 
 #include "regularizer/regularizer.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TINY_LOG = -700 }; /* e^-700 is still a normal number */
+enum { TINY_LOG = -700 }; /* e^-700 is still a normal double */
 
 /* Rows of doubles for one sample. */
 typedef struct {
@@ -46,8 +46,8 @@ static void log_softmax(size_t classes, double *z, double *p)
 
 /* ---- one model ----------------------------------------------------------------------------------------- */
 
-/* r holds log h, h and nu. Writes scale times the derivative of the unlabelled terms into r->work; returns their value
- * without KL(nu). */
+/* r holds log h, h and nu. r->work = scale times the derivative of the unlabelled terms; returns their value without
+ * KL(nu). */
 static double unlabelled_row(const fli_semi *s, size_t classes, double scale, const row *r)
 {
     double entropy = 0, cross = 0, mass = 0;
@@ -61,7 +61,7 @@ static double unlabelled_row(const fli_semi *s, size_t classes, double scale, co
     return s->alpha_p * cross + s->alpha_r * (entropy + log((double)classes));
 }
 
-/* KL(nu, 1/C); 0 for a row without a label. */
+/* KL(nu, 1/C); 0 for a row without pseudo label. */
 static double label_entropy(size_t classes, const double *nu)
 {
     double sum = 0, mass = 0;
@@ -72,7 +72,7 @@ static double label_entropy(size_t classes, const double *nu)
     return sum + mass * log((double)classes);
 }
 
-/* The rows of logits at x become derivatives of f_i; returns f_i on the batch. */
+/* Turns the rows of logits at x into derivatives of f_i; returns f_i on the batch. */
 static double model_rows(const fli_model *m, const fli_batch *b, size_t plain, const void *y, const row *r, void *z)
 {
     const fli_ops *ops = m->space.ops;
@@ -110,7 +110,7 @@ static size_t semi_scratch(const fli_model *m, size_t n)
     return row_reals(m);
 }
 
-/* (7a); r holds log h and h, and gets nu. */
+/* (7a): computes nu; r holds log h and h. */
 static void closed_form(const fli_semi *s, size_t classes, const row *r)
 {
     size_t best = 0;
@@ -127,8 +127,8 @@ static void closed_form(const fli_semi *s, size_t classes, const row *r)
     log_softmax(classes, r->work, r->nu);
 }
 
-/* (10) with the projection that keeps nu on the simplex. The step that is chosen here is one over the curvature at the
- * centre, C alpha_r/|U|; without entropy terms there is none, and alpha_p stands in. */
+/* (10), with the projection that keeps nu on the simplex. The automatic step size is one over the curvature at the
+ * centre, C alpha_r/|U|; without entropy terms the curvature is 0, and alpha_p replaces alpha_r. */
 static double step_size(const fli_semi *s, size_t classes, double all)
 {
     double curved = s->alpha_r > 0 ? s->alpha_r : s->alpha_p;
@@ -145,7 +145,7 @@ static void projected_steps(const fli_semi *s, size_t classes, double all, int64
     }
 }
 
-/* One row nu by its logits in r->z. */
+/* Improves one row nu from its logits in r->z. */
 static void improve_row(const fli_model *m, size_t all, int64_t steps, const row *r, void *nu)
 {
     const fli_ops *ops = m->space.ops;
@@ -170,7 +170,7 @@ void fli_semi_improve(const fli_model *m, size_t n, const double *logits, size_t
     }
 }
 
-/* The rows of samples that are some of `all` in a step. */
+/* Improves the rows of the batch, whose samples are some of `all`. */
 static void improve_rows(const fli_model *m, const void *x, const fli_batch *b, size_t all, int64_t steps, void *y,
                          void *scratch)
 {
@@ -200,7 +200,7 @@ static size_t semi_batch(const fli_model *m, size_t *steps)
     return (size_t)s->label_batch;
 }
 
-/* The curvature of the entropy term, alpha_r/(nu |U|), at the centre of the simplex. */
+/* The curvature is that of the entropy term, alpha_r/(nu |U|), at the centre of the simplex. */
 static fl_latent_steps semi_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch)
 {
     const fli_semi *s = m->latent_params;
@@ -244,7 +244,7 @@ fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *s)
 
 size_t fli_pair_scratch(const fli_model *m, size_t n) { return fli_scratch_pad(n * m->classes) + row_reals(m); }
 
-/* Logits of x as probabilities, kept behind the model's scratch; the logits themselves stay. */
+/* Returns the probabilities of logits z, in the scratch behind the model's own. z stays. */
 static void *probabilities(const fli_model *m, size_t n, const void *z, void *scratch)
 {
     void *h = fli_latent_extra(m, n, scratch);
@@ -259,9 +259,8 @@ static row pair_rows(const fli_model *m, size_t n, void *scratch)
     return rows_at(m, fli_at(m->space.ops, h, fli_scratch_pad(n * m->classes)));
 }
 
-/* r holds the own model's logits in z and h(x) in nu. z becomes log q of the mixture q, work p/q; p stays the own
- * model's probabilities. Where both models are sure that it is not this class, beyond what numbers can hold, p/q is as
- * if the own model were less so. */
+/* In: r->z = the own model's logits, nu = h(x). Out: z = log q of the mixture q, work = p/q, p = the own model's
+ * probabilities. If both models give a class a probability that underflows, p/q is as for a larger p. */
 static void mixture(double mix, size_t classes, const row *r)
 {
     log_softmax(classes, r->z, r->p);
@@ -272,7 +271,7 @@ static void mixture(double mix, size_t classes, const row *r)
     }
 }
 
-/* work holds p u and becomes factor (p u - p sum p u). */
+/* work: p u in, factor (p u - p sum p u) out. */
 static void through_mixture(double factor, size_t classes, const row *r)
 {
     double sum = 0;
@@ -280,7 +279,7 @@ static void through_mixture(double factor, size_t classes, const row *r)
     for (size_t k = 0; k < classes; k++) r->work[k] = factor * (r->work[k] - r->p[k] * sum);
 }
 
-/* work holds p/q and becomes p u, here and below. */
+/* work: p/q in, p u out; also in unlabelled_slope. */
 static void labelled_slope(size_t classes, size_t label, const row *r)
 {
     double ratio = r->work[label];
@@ -295,7 +294,7 @@ static void unlabelled_slope(const fli_semi *s, size_t classes, const row *r)
         r->work[k] = s->alpha_r * r->p[k] * (r->z[k] + c) - s->alpha_p * r->nu[k] * r->work[k];
 }
 
-/* The rows of the own model's logits become derivatives of F_i. */
+/* Turns the rows of the own model's logits into derivatives of F_i. */
 static void mixed_rows(const fli_model *m, double mix, const fli_batch *b, size_t plain, const void *y, const void *h,
                        const row *r, void *z)
 {
@@ -339,7 +338,7 @@ static size_t likeliest_of(size_t classes, const double *log_q)
     return best;
 }
 
-/* The unlabelled terms of F_i on one row: r holds log q in z. */
+/* The unlabelled terms of F_i on one row; r->z = log q. */
 static double mixed_value(const fli_model *m, const void *nu, const row *r)
 {
     const fli_semi *s = m->latent_params;

@@ -1,13 +1,13 @@
-/* Wolfe's method: a set S of corners in use, h the best weights on S, all positive. While some corner outside S has a
- * smaller derivative than those inside, it joins S, and h moves towards the best weights on the affine hull of S; where
- * the way there leaves the simplex, it ends at the border, and the corners whose weight became zero leave S. The value
- * decreases with every S, so none comes back: after finitely many steps, in practice a few more than the number of
- * corners that count, h is exact up to rounding.
+/* Wolfe's method: S is the set of corners in use, h the best weights on S, all positive. While a corner outside S has a
+ * smaller derivative than those inside, it joins S, and h moves towards the best weights on the affine hull of S. If
+ * that path leaves the simplex, h stops at the border, and the corners whose weight became zero leave S. The value
+ * decreases with every S, so no S comes back: after finitely many steps, in practice a few more than the number of
+ * corners with positive weight, h is exact up to rounding.
  *
- * On the affine hull h = e_0 + sum_i a_i (e_i - e_0), corners of S numbered from 0, and
+ * On the affine hull h = e_0 + sum_i a_i (e_i - e_0), with the corners of S numbered from 0, and
  *     A a = b,  A_ij = (w_i - w_0)'(w_j - w_0),  b_i = (w_i - w_0)'(d - w_0),
- * which does not depend on the origin. A ridge at the level of rounding stands in for corners that are not in general
- * position.
+ * which does not depend on the origin. A ridge at the level of rounding keeps A regular if the corners are not in
+ * general position.
  *
  * Wolfe: Finding the nearest point in a polytope, Mathematical Programming 11, 1976. */
 #include "model/simplex_lsq.h"
@@ -21,12 +21,12 @@ typedef struct {
     double *h;
     double *a;    /* n-1 x n-1: A, then its Cholesky factor */
     double *best; /* n: weights on S */
-    double *in;   /* n: S, numbers small enough for a double */
+    double *in;   /* n: the corners in S; their numbers are exact in a double */
 } hull;
 
 static size_t corner(const hull *q, size_t i) { return (size_t)q->in[i]; }
 
-/* A and b, relative to the first corner of S; b goes to best[1 ..]. */
+/* Fills A and b, relative to the first corner of S; b is best[1 ..]. */
 static void fill_system(hull *q)
 {
     size_t first = corner(q, 0), n = q->n - 1;
@@ -42,7 +42,7 @@ static void fill_system(hull *q)
     }
 }
 
-/* The Cholesky factor of A in place. */
+/* Replaces A by its Cholesky factor. */
 static void factor(size_t n, double *a)
 {
     double top = 0;
@@ -56,7 +56,7 @@ static void factor(size_t n, double *a)
         }
 }
 
-/* The best weights on the affine hull of S, in q->best. */
+/* q->best = the best weights on the affine hull of S. */
 static void best_weights(hull *q)
 {
     size_t n = q->n - 1;
@@ -75,7 +75,8 @@ static void best_weights(hull *q)
     q->best[0] = 1 - sum;
 }
 
-/* h moves to the best weights on S, by way of the border where they are outside. */
+/* Moves h to the best weights on S. If these are outside the simplex, h stops at the border, drops corners, and goes
+ * on. */
 static void settle(hull *q)
 {
     for (;;) {
@@ -86,7 +87,7 @@ static void settle(hull *q)
             double h = q->h[corner(q, i)];
             if (!(q->best[i] > 0)) way = fmin(way, h / (h - q->best[i]));
         }
-        if (!(way >= 0)) way = 0; /* h and best both zero */
+        if (!(way >= 0)) way = 0; /* h and best are both 0 */
         int inside = way == 1;
         for (size_t i = 0; i < q->n; i++) {
             size_t s = corner(q, i);
@@ -123,7 +124,7 @@ static size_t nearest_corner(const hull *q, double *scale)
     return best;
 }
 
-/* The corner that would help most; k: none would. */
+/* The corner outside S with the smallest derivative; k if none would help. */
 static size_t next_corner(hull *q, double tolerance)
 {
     double level = 0, least = INFINITY;
@@ -148,7 +149,7 @@ void fli_simplex_lsq_nearest(size_t k, const double *gram, const double *c, doub
     memset(h, 0, k * sizeof *h);
     q.in[0] = (double)nearest_corner(&q, &scale);
     h[corner(&q, 0)] = 1;
-    for (size_t step = 0; step < 4 * k; step++) { /* rounding could make it go in circles */
+    for (size_t step = 0; step < 4 * k; step++) { /* a limit, because rounding could make it cycle */
         size_t s = next_corner(&q, 1e-13 * scale);
         if (s == k) return;
         q.in[q.n++] = (double)s;

@@ -1,7 +1,7 @@
-/* An objective of a user's as a model: batches become fl_batch, and a function that fails becomes a status.
+/* A user's objective as a model: passes batches as fl_batch, and turns the failure of a user function into a status.
  *
- * A model computes in the middle of solvers that know numbers alone, so a failure is remembered in the model, which
- * from then on calls nothing and answers NaN; whoever made it compute asks for the status afterwards. */
+ * Solvers only handle numbers, so the model remembers a failure, calls no more user functions and returns NaN. The code
+ * that made it compute asks for the status afterwards. */
 #include "model/user_objective.h"
 
 #include "base/number.h"
@@ -12,20 +12,20 @@
 #include <string.h>
 
 typedef struct {
-    fli_model_desc desc; /* first: what a model points to leads here */
-    fl_objective is;     /* what it points to is in the arena */
+    fli_model_desc desc; /* first member, so that a model's desc points here */
+    fl_objective is;     /* its pointers lead into the arena */
     fli_tensor *tensors;
     size_t tensor_count;
     fli_arena arena;
 } objective;
 
-/* Of a model: what went wrong. */
+/* A model's failure. */
 typedef struct {
     atomic_int failed;
     pthread_mutex_t lock;
-    pthread_t thread; /* on which it failed: it knows where */
+    pthread_t thread; /* the failing thread, which knows where it failed */
     fl_failure why;
-    fl_failure sentence; /* once that thread has said it */
+    fl_failure sentence; /* made when that thread asks for the status */
 } failure_state;
 
 static const objective *objective_of(const fli_model *m) { return (const objective *)m->desc; }
@@ -37,7 +37,7 @@ int fli_model_by_client(const fli_model *m) { return m->desc->traits & FLI_MODEL
 
 static int has_failed(const fli_model *m) { return atomic_load(&failure_of(m)->failed); }
 
-/* A function returned something else than 0. */
+/* Called after a user function returned a value other than 0. */
 static void note_failure(const fli_model *m, fl_failure *f)
 {
     failure_state *t = failure_of(m);
@@ -76,7 +76,7 @@ static fl_batch batch_of(const fli_batch *b)
                       .target = b->from->target ? b->target : NULL};
 }
 
-/* The mean over clients, of which there is usually one. */
+/* Averages over the clients of the batch, usually one. */
 static int over_clients(const fli_model *m, const void *x, const fli_batch *b, void *g, double *loss, void *scratch,
                         fl_failure *f)
 {
@@ -190,7 +190,7 @@ static void objective_free(void *item)
 
 static fli_registry objectives = FLI_REGISTRY_INIT(objective_free);
 
-/* Names go into files as they are. */
+/* Names are written to files unquoted. */
 static fl_status check_tensor_name(fl_ctx *ctx, const fl_objective *o, size_t k)
 {
     const char *name = o->tensors[k].name;
@@ -209,7 +209,7 @@ static fl_status check_tensor_name(fl_ctx *ctx, const fl_objective *o, size_t k)
     return FL_OK;
 }
 
-/* Reals of a tensor; 0: too many to be counted, or none. */
+/* Number of reals of a tensor; 0 if it has none, or more than size_t can count. */
 static size_t tensor_reals(const fl_tensor *t)
 {
     size_t n = 1;
@@ -266,7 +266,7 @@ static fl_status take_texts(objective *o)
         if (!(names[i] = fli_arena_strdup(&o->arena, o->is.metrics[i]))) return FL_ENOMEM;
     o->is.metrics = n ? names : NULL;
     o->is.name = fli_arena_strdup(&o->arena, o->is.name);
-    o->is.title = fli_arena_strdup(&o->arena, o->is.title ? o->is.title : "an objective of one's own");
+    o->is.title = fli_arena_strdup(&o->arena, o->is.title ? o->is.title : "a user's objective");
     return o->is.name && o->is.title ? FL_OK : FL_ENOMEM;
 }
 
@@ -293,7 +293,7 @@ fl_status fli_user_objective_check(fl_ctx *ctx, const fl_objective *o)
         return fli_fail(ctx, FL_ECONFIG, "objective %s has %s", o->name,
                         metrics ? "metrics, but no function measure" : "a function measure, but no metrics");
     if (metrics > FLI_USER_METRICS)
-        return fli_fail(ctx, FL_ECONFIG, "objective %s has %zu metrics, but %d are the most", o->name, metrics,
+        return fli_fail(ctx, FL_ECONFIG, "objective %s has %zu metrics, but at most %d are allowed", o->name, metrics,
                         FLI_USER_METRICS);
     return FL_OK;
 }
@@ -330,7 +330,7 @@ fl_status fli_user_objective_add(fl_ctx *ctx, const fl_objective *given)
         objective_free(o);
         return s;
     }
-    o->is.tensors = NULL; /* copied, in another form */
+    o->is.tensors = NULL; /* take_tensors has copied them */
     o->desc = describe(o);
     return fli_registry_add(ctx, &objectives, o->is.name, o);
 }
