@@ -1,5 +1,5 @@
-/* Which part of a stored image a model sees, for the processor and for devices alike: arithmetic with positions alone.
- * Applied to pixels in images.c, and on devices by their kernels. */
+/* Computes which part of a stored image a model sees, from sizes and random numbers alone. Shared by the CPU (images.c)
+ * and the device kernels, which apply it to pixels. */
 #ifndef FLI_DATA_AUGMENT_H
 #define FLI_DATA_AUGMENT_H
 
@@ -7,30 +7,30 @@
 
 typedef enum {
     FLI_AUGMENT_NONE,
-    FLI_AUGMENT_CIFAR, /* images: a random crop after padding by 4 black pixels, and every other time a mirror image */
-    FLI_AUGMENT_CROP   /* cropped images: another part of the frame, and every other time a mirror image */
+    FLI_AUGMENT_CIFAR, /* images: a random crop after padding by 4 black pixels; mirrored with probability 1/2 */
+    FLI_AUGMENT_CROP   /* cropped images: a random part of the frame; mirrored with probability 1/2 */
 } fli_augment;
 #define FLI_AUGMENT_WORDS "none|cifar|crop"
-#define FLI_CROP_DRAWS    0x1p32 /* values of the random number that `still` is compared with */
+#define FLI_CROP_DRAWS    0x1p32 /* values that the random number compared with `still` can take */
 
-/* Height and width of what a model sees, and of the stored image: a frame of 0 is the same. */
+/* Height and width of what a model sees, and of the stored image (frame 0: the same). */
 typedef struct {
     uint32_t height, width, frame_height, frame_width;
 } fli_crop_sizes;
 
-/* A crop from (top, left), mirrored if so, then moved by (down, right) within its frame. What comes in from outside is
- * a stored 0. It either crops or moves. */
+/* A crop from (top, left), mirrored if `mirror`, then moved by (down, right). Pixels moved in from outside are stored
+ * zeros. A crop either has an offset or a move, not both. */
 typedef struct {
     uint32_t top, left;
     int32_t mirror, down, right;
 } fli_crop;
 
-/* Lines and columns of the stored image that are seen. */
+/* The visible rows and columns of the stored image: top <= row < bottom, left <= column < right. */
 typedef struct {
     uint32_t top, bottom, left, right;
 } fli_crop_part;
 
-/* What evaluation sees. */
+/* The crop that evaluation sees: the middle of the frame. */
 FLI_BOTH fli_crop fli_crop_middle(const fli_crop_sizes *z)
 {
     fli_crop crop = {0, 0, 0, 0, 0};
@@ -40,8 +40,8 @@ FLI_BOTH fli_crop fli_crop_middle(const fli_crop_sizes *z)
     return crop;
 }
 
-/* Training, by four random numbers. A crop of a padded image is the image moved within its frame. Values of
- * the last number below `still` keep the middle of the image, which is mirrored or not like the others. */
+/* A training crop from four random numbers. A crop of a padded image is a move of the image within its frame. If
+ * bits[3] is below `still`, the middle of the image is kept, mirrored or not like the others. */
 FLI_BOTH fli_crop fli_crop_random(int augment, uint64_t still, const fli_crop_sizes *z, const uint32_t bits[4])
 {
     enum { PAD = 4 };
@@ -58,7 +58,7 @@ FLI_BOTH fli_crop fli_crop_random(int augment, uint64_t still, const fli_crop_si
     return crop;
 }
 
-/* How much a move cuts off at the beginning. */
+/* Rows or columns that a move by `by` cuts off at the beginning. */
 FLI_BOTH uint32_t fli_crop_cut(uint32_t length, int32_t by)
 {
     return by >= 0 ? 0 : (uint32_t)-by < length ? (uint32_t)-by : length;

@@ -1,4 +1,4 @@
-/* The life of a data set, the checks later stages rely on, and gathering mini-batches out of it. */
+/* Data sets: memory, parts, the checks that later stages rely on, and mini-batches. */
 #include "data/dataset.h"
 
 #include "base/os.h"
@@ -99,9 +99,9 @@ fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
     return FL_OK;
 }
 
-/* ---- a part of it ---------------------------------------------------------------------------------------- */
+/* ---- parts of a set -------------------------------------------------------------------------------------- */
 
-/* Elements of an array, `size` bytes each. */
+/* A new array with the elements which[0 .. n-1] of `array`, `size` bytes each. */
 static void *picked(fl_ctx *ctx, const uint32_t *which, size_t n, size_t size, const void *array)
 {
     char *out = fli_alloc(ctx, n, size);
@@ -109,7 +109,7 @@ static void *picked(fl_ctx *ctx, const uint32_t *which, size_t n, size_t size, c
     return out;
 }
 
-/* They alone are left of it; no array stays none. */
+/* Replaces *array by these elements of it. NULL stays NULL. */
 static fl_status pick(fl_ctx *ctx, const uint32_t *which, size_t n, size_t size, void **array)
 {
     void *out = *array ? picked(ctx, which, n, size, *array) : NULL;
@@ -292,7 +292,7 @@ static fl_status check_rows(fl_ctx *ctx, const fli_dataset *ds, const char *name
     return FL_OK;
 }
 
-/* Index of the first value that is not finite, `n` if there is none. */
+/* Index of the first of n values that is not finite; n if all are. */
 static size_t first_not_finite(const fli_dataset *ds, size_t n)
 {
     const float *f = ds->x;
@@ -327,7 +327,7 @@ fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name
     return s;
 }
 
-/* Value `at` as it is gathered. */
+/* Stored value `at`, normalised; for sparse sets `at` counts the stored values. */
 static double normalised(const fli_dataset *ds, size_t at)
 {
     double v = stored_value(ds, at);
@@ -344,7 +344,7 @@ static double largest_of(const double *v, size_t n)
     return most;
 }
 
-/* No normalised value is larger: usually enough to know that all are small, without computing every one. */
+/* An upper bound of all normalised magnitudes. It usually shows that f32 is enough without computing every value. */
 static double bound(const fli_dataset *ds)
 {
     size_t n = fli_dataset_stored(ds);
@@ -454,7 +454,7 @@ void fli_batch_fini(fli_batch *b)
     *b = (fli_batch){0};
 }
 
-/* The rows stay where they are. */
+/* A sparse batch lists rows; it copies none. */
 static void point_at_rows(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
 {
     memcpy(b->idx, idx, b->n * sizeof *b->idx);
@@ -529,7 +529,7 @@ void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, 
         gather_dense(b, ds, idx);
 }
 
-/* One output is a matrix-vector product, for which BLAS has the faster routine. */
+/* One output is a matrix-vector product, for which BLAS has a faster routine. */
 void fli_batch_mul(const fli_batch *b, size_t outs, const void *w, void *z)
 {
     if (b->idx)

@@ -1,6 +1,6 @@
-/* How a stored image becomes the one that a model sees: cropped, moved, mirrored, scaled by the set's numbers or by its
- * own. Nothing is allocated: an image is brought into its row of the batch by the backend's own gathering, line by line
- * where it is cropped, and its mean and deviation are sums over what is stored. */
+/* Turns a stored image into the one that a model sees: cropped, moved, mirrored, and scaled by the set's numbers or its
+ * own. Nothing is allocated: the backend's gather functions write the image into its row of the batch, line by line if
+ * it is cropped. The image's own mean and deviation are sums over the stored values. */
 #include "data/dataset.h"
 #include "vec/space.h"
 
@@ -15,7 +15,7 @@ static fli_crop_sizes sizes(const fli_dataset *ds)
 
 /* ---- an image's own scale -------------------------------------------------------------------------------- */
 
-/* What is seen of it, and how it is stored. */
+/* The visible rows and columns of a stored image; `width` and `plane` are strides of the stored image. */
 typedef struct {
     size_t top, bottom, left, right, width, plane;
 } part;
@@ -33,7 +33,7 @@ static part seen_part(const fli_dataset *ds, const fli_crop *crop)
                   .plane = ds->frame[0] ? ds->frame[0] * ds->frame[1] : height * width};
 }
 
-/* out += sum of (v - mean)^2, or of v itself if `plain`, over n values from x + at. */
+/* Sum of n values from x + at: of (v - mean)^2, or of v if `plain`. */
 static double sum_reals(const fli_dataset *ds, size_t at, size_t n, double mean, int plain)
 {
     double sum = 0;
@@ -44,7 +44,8 @@ static double sum_reals(const fli_dataset *ds, size_t at, size_t n, double mean,
     return sum;
 }
 
-/* Of the values that are seen, n in all with the zeros from outside. Two passes: no cancellation. */
+/* Mean and variance of n values: those that are seen, and zeros moved in from outside. Two passes avoid
+ * cancellation. */
 static void moments_of_reals(const fli_dataset *ds, size_t first, const part *p, double n, double *mean, double *var)
 {
     double inside = (double)ds->shape[0] * (double)(p->bottom - p->top) * (double)(p->right - p->left);
@@ -60,7 +61,7 @@ static void moments_of_reals(const fli_dataset *ds, size_t first, const part *p,
     }
 }
 
-/* Exact up to the last division: sums of bytes are whole numbers. */
+/* Exact up to the last division, because sums of bytes are whole numbers. */
 static void moments_of_bytes(const fli_dataset *ds, size_t first, const part *p, double n, double *mean, double *var)
 {
     uint64_t sum = 0, squares = 0;
@@ -76,7 +77,7 @@ static void moments_of_bytes(const fli_dataset *ds, size_t first, const part *p,
     *var = ((double)squares * n - (double)sum * (double)sum) / (n * n);
 }
 
-/* Mean 0 and deviation 1 of what is seen; the deviation counts as 1/sqrt(n) at least, as in TensorFlow. */
+/* Scales what is seen to mean 0 and deviation 1. The deviation is taken as at least 1/sqrt(n), as in TensorFlow. */
 static void own_scale(const fli_dataset *ds, size_t first, const fli_crop *crop, double *scale, double *shift)
 {
     part p = seen_part(ds, crop);
@@ -91,7 +92,7 @@ static void own_scale(const fli_dataset *ds, size_t first, const fli_crop *crop,
 
 /* ---- one image ------------------------------------------------------------------------------------------- */
 
-/* n values from place `at` of the set; one scale for all of them, or one for each. */
+/* Gathers n values from position `at` of the set, with one scale for all of them or one for each. */
 static void gather_run(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n, size_t segments,
                        const double *scale, const double *shift, void *out)
 {
@@ -104,7 +105,7 @@ static void gather_run(const fli_ops *ops, const fli_dataset *ds, size_t at, siz
         ops->gather_f64(1, n, (const double *)ds->x + at, &here, segments, scale, shift, out);
 }
 
-/* Feature runs are whole planes, or single features: a line has one scale, or one per pixel. */
+/* A feature run is a whole plane or a single feature, so a line has one scale or one per pixel. */
 static void gather_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const fli_crop *crop, size_t run,
                         const double *scale, const double *shift, void *out)
 {
@@ -165,10 +166,9 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
     }
 }
 
-/* ---- images that stay as they were draw_crop ----------------------------------------------------------------- */
+/* ---- images augmented once -------------------------------------------------------------------------------- */
 
-/* Copies line y of channel c of the visible part, `size` bytes a value. Places that lie outside the image keep what
- * `to` has. */
+/* Copies line y of channel c of the visible part. Positions outside the image keep what `to` has. */
 static void freeze_line(const fli_dataset *ds, const fli_crop *crop, size_t c, size_t y, const char *from, char *to)
 {
     size_t size = fli_xkind_size(ds->kind), width = ds->shape[2], line = ds->frame[0] ? ds->frame[1] : width;
@@ -203,8 +203,7 @@ static void *copied(fl_ctx *ctx, const void *v, size_t n, size_t size)
     return own;
 }
 
-/* Gives the set features and targets of its own, where they are borrowed, so that they can be changed. For dense sets
- * that are in no file. */
+/* Copies borrowed features and targets, so that they can be changed. For dense sets that are not mapped. */
 static fl_status own_samples(fl_ctx *ctx, fli_dataset *ds)
 {
     if (!(ds->borrows & FLI_BORROWS_SAMPLES)) return FL_OK;
@@ -225,7 +224,7 @@ fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const 
 {
     const fli_crop_sizes z = sizes(ds);
     size_t bytes = fli_dataset_length(ds) * fli_xkind_size(ds->kind);
-    fli_rng before; /* no turn of a run */
+    fli_rng before; /* a stream of no client's turn */
     if (ds->scale && ds->segments > ds->shape[0])
         return fli_fail(ctx, FL_ECONFIG,
                         "data.augment_once moves pixels, but data.normalize has %zu scales for %zu channels; use one "

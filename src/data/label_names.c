@@ -29,7 +29,7 @@ static uint64_t hash(const char *text)
     return h ^ h >> 29;
 }
 
-/* Where the text is, or the free slot where it belongs. */
+/* The text's slot, or the free slot where it belongs. */
 static size_t find_slot(const fli_words *w, const char *text)
 {
     size_t at = hash(text) & (w->slots - 1);
@@ -83,14 +83,15 @@ int fli_words_find(const fli_words *w, const char *text, uint32_t *number)
 /* ---- labels --------------------------------------------------------------------------------------------- */
 
 struct fli_label {
-    double value; /* if all are numbers */
+    double value; /* set if all labels are numbers */
     const char *text;
     uint32_t number;
     int32_t class;
 };
 
 enum { MANY = 1000 };
-enum { FEW = 20, EACH = 10 }; /* more different numbers than FEW, with less than EACH samples, are hardly classes */
+/* More than FEW different numbers with fewer than EACH samples each are unlikely to be classes. */
+enum { FEW = 20, EACH = 10 };
 #define WAY_OUT                                                                                                        \
     "for values to predict, say task: regression (with model: least_squares), for classes task: classification"
 
@@ -165,7 +166,7 @@ static fl_status read_fixed(const fli_label_names *l, const char *text, fli_orig
     return FL_OK;
 }
 
-/* A text met for the first time. */
+/* Checks a label on its first occurrence. */
 static fl_status check_new_label(fli_label_names *l, const char *text, fli_origin at)
 {
     fl_ctx *ctx = l->words.ctx;
@@ -199,7 +200,7 @@ fl_status fli_label_names_read(fli_label_names *l, const char *text, fli_origin 
 
 fl_status fli_label_names_read_number(fli_label_names *l, double v, fli_origin at, int32_t *out)
 {
-    const double exact = 9007199254740992; /* 2^53: beyond, neighbours look alike */
+    const double exact = 9007199254740992; /* 2^53: neighbours of larger numbers have the same double */
     char text[40];
     int small = v >= 0 && v < 256;
     if (v != floor(v) || fabs(v) > exact)
@@ -253,7 +254,7 @@ fl_status fli_label_names_order(fli_label_names *l, int32_t *label, size_t n)
     return check_count(l, n);
 }
 
-/* The labels of all classes as the file has them, in the spelling met first; in one allocation. */
+/* The label of each class as the file spells it first; one allocation. */
 static char **spellings(const fli_label_names *l)
 {
     size_t n = l->classes, bytes = 0;

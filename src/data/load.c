@@ -10,7 +10,7 @@
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
-/* `numpy`: the file may be an NPY array. */
+/* `numpy`: the file may be an NPY file. */
 static fl_status open_known(fl_ctx *ctx, const char *dir, const char *name, int numpy, fli_stream **out)
 {
     char *path;
@@ -124,8 +124,8 @@ fl_status fli_load_hand_out(fl_status status, fli_dataset *a, fli_dataset *b, fl
 
 /* ---- text ----------------------------------------------------------------------------------------------- */
 
-/* Short decimals without exponent: at most 15 digits over a power of ten up to 10^15 is a quotient of two exact
- * doubles, so one division rounds correctly. Anything else: 0, and strtod has to look. */
+/* Reads short decimals without exponent: at most 15 digits over a power of ten up to 10^15 are a quotient of two exact
+ * doubles, so one division rounds correctly. Returns 0 for anything else, which strtod must read. */
 static int read_short(const char *p, double *out)
 {
     static const double power[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};

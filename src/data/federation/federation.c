@@ -1,4 +1,4 @@
-/* Building a federation, looking at one client of it, and its digest. Scaling of features is in normalize.c. */
+/* Builds a federation, opens views of one client, and digests the data. Normalisation is in normalize.c. */
 #include "data/federation/federation.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 
 /* ==== the federation ======================================================================================== */
 
-/* The small number undoes rounding: 0.29 * 100 is 28.999... */
+/* 1e-9 undoes rounding: 0.29 * 100 is 28.999... */
 size_t fli_fed_share(double fraction, size_t n)
 {
     size_t k = (size_t)floor(fraction * (double)n + 1e-9);
@@ -18,8 +18,8 @@ size_t fli_fed_share(double fraction, size_t n)
 
 /* ---- each client's own test part ------------------------------------------------------------------------- */
 
-/* Orders a client's samples so that its test part is at the end; returns that part's size. Without one, order stays
- * as it is. */
+/* Shuffles a client's samples; its test part is the end of the list. Returns that part's size; without one, the order
+ * stays. */
 static size_t split_client(double fraction, uint64_t seed, size_t client, size_t n, uint32_t *index)
 {
     fli_rng r;
@@ -29,9 +29,9 @@ static size_t split_client(double fraction, uint64_t seed, size_t client, size_t
     return fli_fed_share(fraction, n);
 }
 
-/* ---- labels taken away ----------------------------------------------------------------------------------- */
+/* ---- hidden labels --------------------------------------------------------------------------------------- */
 
-/* Gives the set labels of its own, where they are borrowed, so that they can be changed. */
+/* Copies borrowed labels, so that they can be changed. */
 static fl_status own_labels(fl_ctx *ctx, fli_dataset *ds)
 {
     if (!ds->label || !(ds->borrows & FLI_BORROWS_LABELS)) return FL_OK;
@@ -62,8 +62,8 @@ static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
     return FL_OK;
 }
 
-/* Draws who loses its label, and orders each client's training samples so that these come last. One keeps its label: a
- * client without any could not tell one class from another. */
+/* Draws the samples that lose their labels, and orders each client's training samples so that these come last. One
+ * sample keeps its label: without any, a client could not tell one class from another. */
 static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
 {
     fli_rng r;
@@ -122,7 +122,7 @@ static fl_status check_sets(fl_ctx *ctx, const fli_dataset *train, const fli_dat
     return fli_dataset_check(ctx, test, name_of(test, "test data"));
 }
 
-/* Normalisation may bring a large value into range, so this comes after it. */
+/* Runs after normalisation, which may bring a large value into range. */
 static fl_status check_precision(fl_ctx *ctx, int wide, const fli_dataset *train, const fli_dataset *test)
 {
     if (wide) return FL_OK;
@@ -150,7 +150,7 @@ fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed)
     return s ? s : draw_unlabelled(ctx, fed, unlabelled);
 }
 
-/* Takes all the parts, also on failure. */
+/* Takes all three parts, also on failure. */
 static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, double test_fraction,
                           double unlabelled, uint64_t seed, fli_fed **out)
 {
@@ -213,7 +213,7 @@ static fl_status crop(fl_ctx *ctx, size_t size, fli_dataset *train, fli_dataset 
     return s || !test ? s : fli_dataset_crop(ctx, size, test);
 }
 
-/* Weights that come with the samples, brought to a sum of 1. */
+/* Normalises the weights given with the samples to sum 1. */
 static fl_status set_weights(fl_ctx *ctx, const fl_holding *who, fli_fed *fed)
 {
     double sum = 0;
@@ -315,7 +315,7 @@ static fl_status check_on_demand(fl_ctx *ctx, const fli_fed_spec *spec)
     return FL_OK;
 }
 
-/* The generator's clients are the clients: the partitioner plays no part. Nothing is kept per client. */
+/* The generator defines the clients; the partitioner is not used. Nothing is stored per client. */
 static fl_status new_on_demand(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
 {
     fli_dataset *first = NULL;
@@ -423,7 +423,7 @@ size_t fli_fed_place(const fli_fed *fed, size_t client)
     return low < fed->here && fed->kept[low] == client ? low : SIZE_MAX;
 }
 
-/* Where the list of the client at this place begins in part.index; at fed->here, where the last one ends. */
+/* Start of the list of the client at this place in part.index; at fed->here, the end of the last list. */
 static size_t list_start(const fli_fed *fed, size_t place)
 {
     const size_t *start = fed->part.start + (fed->first - fed->known);
@@ -441,7 +441,7 @@ fl_status fli_fed_magnitude(fl_ctx *ctx, const fli_fed *fed, double *out)
 
 /* ---- some clients alone ---------------------------------------------------------------------------------- */
 
-/* The lists of these clients, one after the other. */
+/* Reduces part.index to the lists of these clients, one after the other. */
 static fl_status keep_lists(fl_ctx *ctx, const uint32_t *clients, size_t n, fli_fed *fed)
 {
     const size_t *start = fed->part.start;
@@ -469,8 +469,8 @@ static fl_status keep_lists(fl_ctx *ctx, const uint32_t *clients, size_t n, fli_
     return FL_OK;
 }
 
-/* Turns these lists into those of a set that has nothing else, and makes a list of what it has. `place` has room for
- * every sample. */
+/* Renumbers the lists for a set that has only the listed samples, and lists those in `kept`, ascending. `place` has an
+ * element per sample of the old set, all 0. */
 static void renumber(fli_fed *fed, uint32_t *place, uint32_t *kept)
 {
     uint32_t *index = fed->part.index, next = 0;
@@ -565,8 +565,7 @@ fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view
     if (!fed->train) return view_make(ctx, fed, client, v);
     size_t place = fli_fed_place(fed, client);
     if (place >= fed->here)
-        return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are not here, and something here needs them",
-                        client);
+        return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are needed, but are not here", client);
     size_t start = list_start(fed, place);
     view_set(v, fed->train, fed->part.index + start, list_start(fed, place + 1) - start,
              fli_fed_unlabelled(fed, client), fli_fed_tests(fed, client));
@@ -592,7 +591,7 @@ static void add_real(fli_hash *h, double v)
 static void add_values(fli_hash *h, const fli_dataset *ds, size_t i)
 {
     size_t size = fli_xkind_size(ds->kind);
-    if (!ds->dim) { /* its number is all that is known of it */
+    if (!ds->dim) { /* without features, the number identifies the sample */
         fli_hash_count(h, i);
         return;
     }
@@ -616,7 +615,7 @@ static void add_sample(fli_hash *h, const fli_dataset *ds, size_t i)
         add_real(h, ds->target[i]);
 }
 
-/* `truth`, unless NULL, knows the labels that were taken away: some metrics look at them. */
+/* `truth`, unless NULL, adds the hidden labels, because some metrics use them. */
 static void add_samples(fli_hash *h, const fli_dataset *ds, const uint32_t *index, size_t n, const fli_fed *truth)
 {
     fli_hash_count(h, n);
@@ -652,7 +651,7 @@ fl_status fli_digest_client(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_
     return FL_OK;
 }
 
-/* Statistics of all samples, also of those that nobody holds. */
+/* Scales depend on all samples, also on those of no client. */
 static void add_scaling(fli_hash *h, const fli_dataset *ds)
 {
     size_t n = ds->scale ? fli_dataset_sparse(ds) ? ds->dim : ds->segments : 0;

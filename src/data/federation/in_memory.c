@@ -1,4 +1,4 @@
-/* The source `memory`: samples that a program hands over, as they lie; and the partitioner for their holders. */
+/* The source `memory`, and the partitioner for the holders that a program names. */
 #include "data/federation/in_memory.h"
 
 #include "base/ctx.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a program says --------------------------------------------------------------------------------- */
+/* ---- structs that a program passes ----------------------------------------------------------------------- */
 
-/* An array of one of the structs below. */
+/* An array in one of the program's structs. */
 typedef struct {
     const char *name;
     const void *p; /* NULL: not given */
@@ -75,7 +75,7 @@ static fl_status check_answers(fl_ctx *ctx, const char *what, const fl_samples *
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Bounded, because they end up in messages, tables and model files. */
+/* Lengths are limited because names end up in messages, tables and model files. */
 static fl_status check_names(fl_ctx *ctx, const char *what, const fl_samples *s)
 {
     enum { LONGEST = 255 };
@@ -146,7 +146,7 @@ fl_status fli_memory_take(fl_ctx *ctx, const fl_samples *train, const fl_samples
                           fli_memory *out)
 {
     fli_memory m = {0};
-    if (train && test && !train->n) { /* for a server, whose clients have their samples */
+    if (train && test && !train->n) { /* a server, whose clients have the samples */
         fl_status alone = fli_take_versioned(ctx, "fl_samples", train, train->size, &m.train, sizeof m.train);
         if (!alone) alone = take_samples(ctx, "test samples", test, &m.test);
         if (!alone && who) alone = fli_fail(ctx, FL_ECONFIG, "fl_holding: there are no training samples to hold");
@@ -174,7 +174,7 @@ static fli_xkind kind_of(const fl_samples *s)
     return s->u8 ? FLI_X_U8 : s->f64 ? FLI_X_F64 : FLI_X_F32;
 }
 
-/* Names are few, and a data set owns its own. */
+/* A data set owns its names, even if it borrows the samples. */
 static fl_status copy_names(fl_ctx *ctx, const fl_samples *s, fli_dataset *ds)
 {
     size_t bytes = 0;
@@ -277,7 +277,7 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
 
 const fli_partitioner fli_partitioner_holding = {
     .name = "fl_holding",
-    .title = "who holds which samples, as a program says",
+    .title = "holders of the samples that a program names",
     .keys = no_keys,
     .sets_clients = 1,
     .assign = assign,

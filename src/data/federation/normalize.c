@@ -1,7 +1,7 @@
-/* Scale and shift of features. Every way ends in  value * scale + shift  with one pair per segment: the whole row, a
+/* Scale and shift of features. Every method ends in  value * scale + shift  with one pair per segment: the whole row, a
  * channel, or a single feature. A constant feature has scale 1.
  *
- * Sparse data must stay sparse, and mean the same as when they are dense: what would shift a zero is refused. */
+ * Sparse data must stay sparse and give the same results as when they are dense, so shifting a zero is refused. */
 #include "data/federation/federation.h"
 
 #include <math.h>
@@ -33,11 +33,9 @@ static fl_status would_fill(fl_ctx *ctx, const char *how)
                     how);
 }
 
-/* ---- unit and columns
- * ---------------------------------------------------------------------------------------------- */
+/* ---- unit and columns ------------------------------------------------------------------------------------- */
 
-/* What a feature is divided by, from one more of its values and what there was before; 0 at first, and zeros change
- * nothing. */
+/* Folds one more value of a feature into its divisor. The divisor starts at 0, and a zero value does not change it. */
 typedef double measure(double so_far, double value);
 
 static double largest(double so_far, double value) { return fmax(so_far, fabs(value)); }
@@ -60,7 +58,7 @@ static void measure_features(const fli_dataset *ds, measure *f, double *row, dou
 
 static fl_status divide_by(fl_ctx *ctx, measure *f, fli_dataset *ds)
 {
-    double *size = fli_alloc(ctx, 2 * ds->dim, sizeof *size); /* and a row */
+    double *size = fli_alloc(ctx, 2 * ds->dim, sizeof *size); /* the divisors, then a row */
     if (!size) return FL_ENOMEM;
     measure_features(ds, f, size + ds->dim, size);
     fl_status s = allocate(ctx, ds, ds->dim);
@@ -76,7 +74,7 @@ static fl_status unit(fl_ctx *ctx, fli_dataset *ds)
 
 /* ---- standard ------------------------------------------------------------------------------------------ */
 
-/* out[segment] += the sum of (x - mean[segment])^2 over a segment's values; mean NULL: of x itself. */
+/* out[segment] += sum over the segment's values of (x - mean[segment])^2, or of x if mean is NULL. */
 static void sums(const fli_dataset *ds, size_t segments, const double *mean, double *row, double *out)
 {
     size_t run = ds->dim / segments;
@@ -94,7 +92,7 @@ static void sums(const fli_dataset *ds, size_t segments, const double *mean, dou
     }
 }
 
-/* Mean and deviation per segment, in two passes: no cancellation. */
+/* Mean and deviation per segment. Two passes avoid cancellation. */
 static void moments(const fli_dataset *ds, size_t segments, double *row, double *mean, double *std)
 {
     double count = (double)ds->n * (double)(ds->dim / segments);
@@ -153,7 +151,7 @@ static fl_status given(fl_ctx *ctx, const fl_reals *mean, const fl_reals *std, f
 
 /* ---- affine -------------------------------------------------------------------------------------------- */
 
-/* What another way came to, written down: one pair for all, per channel, or per feature. Sparse: per feature. */
+/* Scale and shift as configured: one pair for all, per channel, or per feature. Sparse data take one per feature. */
 static fl_status affine(fl_ctx *ctx, const fl_reals *scale, const fl_reals *shift, fli_dataset *ds)
 {
     int sparse = fli_dataset_sparse(ds);
@@ -196,7 +194,7 @@ static fl_status copy(fl_ctx *ctx, const fli_dataset *from, fli_dataset *to)
     return FL_OK;
 }
 
-/* Of one width or the other, reals mean the same; bytes and sparse rows are treated in their own way. */
+/* f32 and f64 reals may be mixed; bytes and sparse rows are normalised differently, so both sets must have them. */
 static fl_status check_alike(fl_ctx *ctx, const fli_dataset *train, const fli_dataset *test)
 {
     static const char *const words[] = {"bytes", "f32", "f64", "sparse", "sparse"};

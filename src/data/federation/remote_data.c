@@ -38,12 +38,12 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     (void)request;
     *train = *test = NULL;
     return fli_fail(ctx, FL_ECONFIG,
-                    "data.kind is joined: the samples are where the clients are, which join a server (fl_server_new)");
+                    "data.kind is joined: the samples are at the clients, which join a server (fl_server_new)");
 }
 
 const fli_source fli_source_joined = {
     .name = "joined",
-    .title = "samples that are at the clients, who join a server",
+    .title = "samples at the clients, which join a server",
     .needs = "a program that is the server, by fl_server_new",
     .keys = keys,
     .params_size = sizeof(joined_params),
@@ -61,7 +61,7 @@ static fl_status check_spec(fl_ctx *ctx, const fli_fed_spec *spec)
     int how = spec->normalize;
     if (how == FLI_NORM_UNIT || how == FLI_NORM_STANDARD || how == FLI_NORM_COLUMNS)
         return fli_fail(ctx, FL_ECONFIG,
-                        "data.normalize is %s, which goes by the samples of all clients, and the server has none; use "
+                        "data.normalize is %s, which needs the samples of all clients, but the server has none; use "
                         "given with mean and std, or auto, none or image",
                         ways[how]);
     if (spec->on_demand)
@@ -92,7 +92,7 @@ static size_t features(const size_t shape[3]) { return shape[0] * shape[1] * sha
 static int is_row(const size_t shape[3]) { return shape[0] == 1 && shape[1] == 1; }
 static int is_sparse(fli_xkind kind) { return kind == FLI_X_CSR || kind == FLI_X_CSR64; }
 
-/* A client whose file knows of no images may still have some. */
+/* A row of the right length fits, because a client's file format may not know images. */
 static int shape_fits(const size_t all[3], const size_t own[3])
 {
     return features(all) == features(own) && (is_row(own) || !memcmp(all, own, 3 * sizeof *own));
@@ -113,7 +113,7 @@ const char *fli_joined_wrong(const fli_data_shape *all, const fli_data_shape *fi
 
 /* ---- the server's ------------------------------------------------------------------------------------------ */
 
-/* Names separated by commas; NULL is "": none are given. */
+/* Sets the class names from a comma-separated list; "" sets none. */
 static fl_status set_class_names(fl_ctx *ctx, const char *names, fli_dataset *ds)
 {
     size_t n = strlen(names), count = 1;
@@ -159,7 +159,7 @@ fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_
     return s;
 }
 
-/* A data set without samples, which has all that is known of the clients' ones. */
+/* A data set without samples that has the shape, kind and classes of the clients' samples. */
 static fl_status empty_set(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_shape *all, fli_dataset **out)
 {
     fli_xkind dense = all->kind == FLI_X_CSR ? FLI_X_F32 : all->kind == FLI_X_CSR64 ? FLI_X_F64 : all->kind;
@@ -237,7 +237,7 @@ fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_data_s
 
 /* ---- a client's --------------------------------------------------------------------------------------------- */
 
-/* Which class of the federation a name is; -1: none. */
+/* The federation's class with this name; -1: none. */
 static int32_t class_of(const fli_common *all, const char *name)
 {
     for (size_t i = 0; all->class_name && i < all->classes; i++)
@@ -248,7 +248,7 @@ static int32_t class_of(const fli_common *all, const char *name)
     return *name && !*end && v >= 0 && v < (double)all->classes && v == (double)(int32_t)v ? (int32_t)v : -1;
 }
 
-/* Names with commas between them, as many as a sentence has room for. */
+/* Appends names with commas between them, at most as many as a sentence has room for. */
 static void list_names(fli_text *t, char *const *names, size_t n)
 {
     enum { MOST = 10 };
@@ -284,8 +284,8 @@ static fl_status unknown_class(fl_ctx *ctx, const fli_common *all, const fli_dat
     return s;
 }
 
-/* Of each class of the file the one that it is in the federation, -1 where it is none; NULL: the file names none, and
- * labels are numbers already. From fli_alloc. */
+/* out[c] = the federation's class for class c of the file, -1 if it has none; from fli_alloc. *out is NULL if the file
+ * names no classes: its labels are the federation's numbers. */
 static fl_status find_classes(fl_ctx *ctx, const fli_common *all, const fli_dataset *ds, int32_t **out)
 {
     *out = NULL;
@@ -321,14 +321,14 @@ fl_status fli_joined_labels(fl_ctx *ctx, const fli_common *all, const fli_datase
     return s;
 }
 
-/* Labels that a file names are those of the federation with that name; others are numbers already. */
+/* Replaces the file's classes by the federation's classes of the same name. Numbers stay. */
 static fl_status map_labels(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
 {
     int32_t *to;
     fl_status s = find_classes(ctx, all, ds, &to);
     if (!s) s = check_labels(ctx, all, ds, to);
     if (!s && to) s = fli_label_names_note(ctx, ds, to);
-    for (size_t i = 0; to && !s && i < ds->n; i++) /* those that are borrowed have no names, and stay */
+    for (size_t i = 0; to && !s && i < ds->n; i++) /* borrowed labels have no names, and stay */
         if (to[ds->label[i]] != ds->label[i]) ds->label[i] = to[ds->label[i]];
     fli_free(to);
     return s;
@@ -343,7 +343,7 @@ static fl_status fit_to_federation(fl_ctx *ctx, const fli_common *all, fli_datas
     const char *wrong = fli_joined_wrong(&theirs, NULL, &own);
     if (wrong)
         return fli_fail(ctx, FL_EMISMATCH,
-                        "this client does not suit the federation: %s (%zu x %zu x %zu and %zu classes here, %zu x %zu "
+                        "this client does not fit the federation: %s (%zu x %zu x %zu and %zu classes here, %zu x %zu "
                         "x %zu and %zu there)",
                         wrong, own.shape[0], own.shape[1], own.shape[2], own.classes, all->shape[0], all->shape[1],
                         all->shape[2], all->classes);

@@ -1,8 +1,8 @@
-/* Shuffled samples, cut at random points: uneven sizes, contents alike. Of all ways to cut them that leave everyone
- * more than a share `least` of the mean size, each is equally likely. That is what drawing cuts until the smallest part
- * is large enough would give, without the draws, of which 64 clients would need a thousand.
+/* Shuffled samples, cut at random points: uneven sizes, the same contents. Each partition in which every client has
+ * more than the share `least` of the mean size is equally likely. Drawing cuts until the smallest part is large enough
+ * would give the same distribution, but takes a thousand draws for 64 clients.
  *
- * For many clients and a small `least` sizes are almost exponential, so that 1/d_i is about twice as large on average
+ * For many clients and a small `least`, sizes are almost exponential, so that 1/d_i is about twice as large on average
  * as for equal parts. */
 #include "data/partition/partition.h"
 
@@ -16,8 +16,8 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* owner = client 0 `least` times and more, then client 1, ...: the samples beyond everyone's least are cut at points
- * that are drawn in ascending order, each of those left being as likely as any other. */
+/* Fills owner with client 0, then client 1, ..., each at least `least` times. The samples beyond the minimum are cut at
+ * positions drawn in ascending order; each of the remaining positions is equally likely. */
 static void lay_out(fli_rng *r, size_t n, size_t clients, size_t least, uint32_t *owner)
 {
     size_t at = 0, gaps = n - clients * (least - 1) - 1, cuts = clients - 1;

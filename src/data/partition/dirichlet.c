@@ -1,10 +1,9 @@
-/* Label skew: each class is spread over the clients by proportions from a Dirichlet(alpha) distribution.
+/* Label skew: each class is spread over the clients in proportions from a Dirichlet(alpha) distribution.
  *
- * Balanced as in NIID-Bench: a client that already holds n/N samples or more takes no part in the next class. There
- * the proportions of those clients are set to zero and the rest renormalised; the rest of a Dirichlet vector,
- * renormalised, is again Dirichlet(alpha), so here it is drawn over the open clients only. That is the same
- * distribution, without the division by zero that tiny alphas lead to. Sizes are drawn again until every client has
- * min_size samples. */
+ * Balanced as in NIID-Bench: a client that holds n/N samples or more gets none of the next class. NIID-Bench sets the
+ * proportions of these clients to zero and renormalises the rest. The rest of a Dirichlet vector, renormalised, is
+ * again Dirichlet(alpha), so this file draws proportions for the other clients only: the same distribution, without the
+ * division by zero that tiny alphas lead to. Sizes are drawn again until every client has min_size samples. */
 #include "data/partition/partition.h"
 
 #include <string.h>
@@ -28,8 +27,8 @@ typedef struct {
     fli_by_class by;
     uint32_t *count; /* classes x clients: samples of the class that go to the client */
     size_t *size;    /* clients */
-    uint32_t *open;  /* clients that may still get samples */
-    double *share;   /* of each open client in the class at hand */
+    uint32_t *open;  /* clients with fewer than n/N samples */
+    double *share;   /* of each open client in the current class */
 } work;
 
 static fl_status work_init(fl_ctx *ctx, const fli_dataset *ds, size_t clients, work *w)
@@ -55,8 +54,8 @@ static void work_fini(work *w)
     fli_free(w->share);
 }
 
-/* Deals `total` samples of class k by w->share over the open clients; fractions are cut off on the running sum, so
- * that they add up. */
+/* Deals `total` samples of class k to the open clients by w->share. The running sum is rounded down, so that the counts
+ * add up. */
 static void deal(work *w, size_t k, size_t total, size_t open)
 {
     double sum = 0;
@@ -71,7 +70,7 @@ static void deal(work *w, size_t k, size_t total, size_t open)
     }
 }
 
-/* Draws all counts and returns the size of the smallest client. */
+/* Draws all counts; returns the size of the smallest client. */
 static size_t draw(work *w, double alpha, fli_rng *r)
 {
     memset(w->size, 0, w->clients * sizeof *w->size);
@@ -80,7 +79,7 @@ static size_t draw(work *w, double alpha, fli_rng *r)
         size_t total = w->by.start[k + 1] - w->by.start[k], open = 0;
         if (!total) continue;
         for (size_t i = 0; i < w->clients; i++)
-            if (w->size[i] * w->clients < w->n) w->open[open++] = (uint32_t)i; /* never none: samples are left */
+            if (w->size[i] * w->clients < w->n) w->open[open++] = (uint32_t)i; /* open > 0, because samples are left */
         fli_rng_dirichlet(r, alpha, open, w->share);
         deal(w, k, total, open);
     }

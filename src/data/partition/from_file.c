@@ -1,5 +1,5 @@
-/* A partition from a JSON file: {"clients": [[0, 5, 7], [1, 2], ...]}, or one list per name, {"ann": [0, 5, 7],
- * "bob": [1, 2]}, in order of appearance. Samples that are in no list are nobody's. */
+/* A partition from a JSON file: {"clients": [[0, 5, 7], [1, 2], ...]}, or one list per name, {"ann": [0, 5, 7], "bob":
+ * [1, 2]}, in order of appearance. Samples in no list belong to no client. */
 #include "base/file.h"
 #include "base/number.h"
 #include "data/partition/partition.h"
@@ -19,7 +19,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* The lists of a file, whichever way they are written. */
+/* The lists of a file in either form. */
 typedef struct {
     fl_ctx *ctx;
     const char *path;
@@ -36,7 +36,7 @@ static void lists_fini(lists *l)
     fli_free(l->name);
 }
 
-/* For messages. */
+/* A client's name or number, for messages. */
 static const char *client_name(const lists *l, size_t i, char *buf, size_t size)
 {
     if (l->name[i])

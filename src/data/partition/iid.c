@@ -1,4 +1,4 @@
-/* Everybody the same: shuffled equal parts, sizes differ by at most one. */
+/* Shuffled equal parts: all clients have the same distribution, and sizes differ by at most one. */
 #include "data/partition/partition.h"
 
 static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, uint64_t seed, size_t *clients,

@@ -1,4 +1,4 @@
-/* Label skew by shards: samples sorted by label, cut into equal shards, a few of which go to each client. */
+/* Label skew by shards: samples sorted by label are cut into equal shards, and each client gets a few of them. */
 #include "data/partition/partition.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
-/* Label skew by number: every client holds samples of k labels, #C = k in NIID-Bench. Client i holds label i mod C
- * and k - 1 other random ones, of the C labels that have samples; the samples of a label are split evenly over its
- * holders. */
+/* Label skew by number of labels: every client holds samples of k labels, #C = k in NIID-Bench. Client i holds label i
+ * mod C and k - 1 other random ones of the C labels that have samples. The holders of a label share its samples
+ * evenly. */
 #include "data/partition/partition.h"
 
 typedef struct {
@@ -12,7 +12,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* Per label the list of its holders: holder[start[k]] .. holder[start[k+1]-1], in order of clients. */
+/* Clients that hold label k: holder[start[k]] .. holder[start[k+1]-1], ascending. */
 typedef struct {
     size_t *start;
     uint32_t *holder;
@@ -27,7 +27,7 @@ static size_t list_used(const fli_by_class *by, uint32_t *used)
     return count;
 }
 
-/* held: clients x each, the labels of every client, out of the `classes` used ones. */
+/* held: clients x each. Draws the labels of every client from the `classes` labels in `used`. */
 static void draw_labels(size_t clients, const uint32_t *used, size_t classes, size_t each, fli_rng *r, uint32_t *held)
 {
     for (size_t i = 0; i < clients; i++, held += each) {
@@ -51,7 +51,7 @@ static fl_status invert(fl_ctx *ctx, const uint32_t *held, size_t clients, size_
     return FL_OK;
 }
 
-/* Returns the number of samples whose label nobody holds. */
+/* Assigns samples; returns how many have a label that no client holds. */
 static size_t split(const fli_by_class *by, const holders *h, uint32_t *owner)
 {
     size_t lost = 0;

@@ -1,10 +1,10 @@
-/* Label skew with given sizes, the way of FedDyn: every client has a class distribution from Dirichlet(alpha) and
- * fills its slots from it.
+/* Label skew with given sizes, as in FedDyn: every client has a class distribution from Dirichlet(alpha) and a number
+ * of slots, which it fills from that distribution.
  *
- * While slots are left: a random client that has some draws a class and takes one sample of it. FedDyn draws again
- * when the class is used up, which may go on for ever; here the class comes from the client's distribution
- * renormalised over the classes that are left, which is what redrawing amounts to. Sizes are n/N, rounded down, or
- * lognormal and scaled to add up to n: what does not divide is nobody's. */
+ * While slots are left, a random client with free slots draws a class and takes one sample of it. FedDyn draws again
+ * when the class is used up, which may never end. Here the client's distribution is renormalised over the classes that
+ * are left, which has the same effect. Sizes are n/N rounded down, or lognormal and scaled to add up to n. Samples
+ * beyond the last slot belong to no client. */
 #include "data/partition/partition.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ static void work_fini(work *w)
     fli_free(w->left);
 }
 
-/* Sizes add up to at most n; everybody gets at least one. */
+/* Draws sizes of at least 1 that add up to at most n. */
 static void draw_sizes(work *w, double sigma, size_t n, fli_rng *r)
 {
     double sum = 0;
@@ -70,7 +70,7 @@ static void draw_sizes(work *w, double sigma, size_t n, fli_rng *r)
         w->slots[i] = size ? size : 1;
         total += w->slots[i];
     }
-    while (total > n) { /* the ones given to the smallest are taken from the largest */
+    while (total > n) { /* raising the smallest to 1 took too many; the largest gives them back */
         for (size_t i = 0; i < w->clients; i++)
             if (w->slots[i] > w->slots[top]) top = i;
         size_t excess = total - n, spare = w->slots[top] - 1, cut = excess < (spare + 1) / 2 ? excess : (spare + 1) / 2;
@@ -79,8 +79,8 @@ static void draw_sizes(work *w, double sigma, size_t n, fli_rng *r)
     }
 }
 
-/* A class from the prior over the classes that are left. A prior too concentrated for that (all zero there) leaves
- * the choice to what is left. */
+/* Draws a class from the prior, renormalised over the classes that are left. If the prior is 0 for all of these, their
+ * numbers of samples decide. */
 static size_t draw_class(const work *w, const double *prior, fli_rng *r)
 {
     double mass = 0, remaining = 0;

@@ -1,5 +1,5 @@
-/* By nature: the groups that come with the data (writers, users, generated clients) are the clients, in order of
- * their ids. */
+/* The natural owners: each group that comes with the data (writer, user, generated client) is a client, in order of the
+ * group ids. */
 #include "data/partition/partition.h"
 
 typedef struct {
@@ -11,7 +11,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* size: samples of each group in, its client out (FLI_NOBODY: left out). Returns the number of clients. */
+/* size[g]: in, samples of group g; out, its client, or FLI_NOBODY if it is left out. Returns the number of clients. */
 static size_t number(uint32_t *size, size_t groups, uint32_t min_size, size_t most)
 {
     size_t clients = 0;

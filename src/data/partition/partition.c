@@ -6,7 +6,7 @@
 
 /* ==== from owners to lists ================================================================================== */
 
-/* Owners into lists: a counting sort by owner, so samples stay ascending within a client. */
+/* A counting sort by owner, so samples stay ascending within a client. */
 static fl_status lists_of_owners(fl_ctx *ctx, const fli_partitioner *p, const uint32_t *owner, size_t n,
                                  fli_partition *out)
 {
@@ -92,13 +92,13 @@ fl_status fli_by_class_init(fl_ctx *ctx, const fli_dataset *ds, fli_by_class *by
 {
     memset(by, 0, sizeof *by);
     by->classes = ds->classes;
-    by->start = fli_alloc(ctx, ds->classes + 2, sizeof *by->start); /* one more than promised, for the cursor below */
+    by->start = fli_alloc(ctx, ds->classes + 2, sizeof *by->start); /* one more than promised, for the counting sort */
     by->sample = fli_alloc(ctx, ds->n, sizeof *by->sample);
     if (!by->start || !by->sample) {
         fli_by_class_fini(by);
         return FL_ENOMEM;
     }
-    /* Counting sort. Shifted by one place, the starts serve as cursors, and end up where they belong. */
+    /* Counting sort: shifted by one, the starts serve as cursors; afterwards start[k] is class k's first sample. */
     for (size_t s = 0; s < ds->n; s++) by->start[ds->label[s] + 2]++;
     for (size_t k = 0; k < ds->classes; k++) by->start[k + 2] += by->start[k + 1];
     for (size_t s = 0; s < ds->n; s++) by->sample[by->start[ds->label[s] + 1]++] = (uint32_t)s;

@@ -1,5 +1,5 @@
-/* Quantity skew: sizes in proportions from Dirichlet(alpha), contents alike. Drawn again until everyone has min_size
- * samples. */
+/* Quantity skew: sizes in proportions from Dirichlet(alpha), the same contents. Sizes are drawn again until every
+ * client has min_size samples. */
 #include "data/partition/partition.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* owner = client 0 as often as it has samples, then client 1, ...; returns the size of the smallest. */
+/* Fills owner with client 0, then client 1, ..., by their shares; returns the size of the smallest client. */
 static size_t lay_out(const double *share, size_t clients, size_t n, uint32_t *owner)
 {
     double sum = 0;

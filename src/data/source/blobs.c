@@ -1,8 +1,8 @@
 /* Gaussian blobs: one round cluster per class.
  *
  * Centres have coordinates a N(0, 1), so two of them are about a sqrt(2 features) apart; samples deviate by `spread`
- * times that distance in every direction. The border between two classes is thus 1 / (2 spread) deviations away: 0.25
- * makes a few percent of a pair overlap. a is chosen so that every feature has variance 1. */
+ * times that distance in every direction. The border between two classes is thus 1 / (2 spread) deviations from either
+ * centre: spread 0.25 makes a few percent of a pair overlap. a is chosen so that every feature has variance 1. */
 #include "data/source.h"
 
 #include <math.h>

@@ -38,7 +38,7 @@ static fl_status load_batch(fl_ctx *ctx, fli_stream *s, fli_array *x, fli_array 
     }
 }
 
-/* Files `name` 1 .. count (or just `name`, for a count of 0) as one data set. */
+/* Loads files `name`1 .. `name`count, or just `name` if count is 0, as one data set. */
 static fl_status load_part(fl_ctx *ctx, const char *dir, const char *name, int count, fli_dataset **out)
 {
     fli_array x = {.size = 1}, label = {.size = sizeof(int32_t)};

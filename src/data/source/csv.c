@@ -1,5 +1,5 @@
-/* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The
- * first line may be a header. */
+/* Tables as text: one sample a line. All columns are numbers except those of the label (a number or a word) and of the
+ * group. The first line may be a header. */
 #include "data/label_names.h"
 #include "data/load.h"
 #include "data/source.h"
@@ -23,14 +23,14 @@ typedef struct {
     fl_ctx *ctx;
     const params *p;
     const char *path;
-    size_t line, first; /* the line at hand; the first one with samples */
+    size_t line, first; /* the current line; the first line with a sample */
     char separator;
     int wide;                         /* features as doubles */
     size_t columns;                   /* of the first line; 0 before it */
     size_t label_at, group_at;        /* columns; SIZE_MAX: none */
     fli_label_names *labels, *groups; /* NULL: regression; no groups */
-    fli_text *names;                  /* of the columns, a line each, if the training file has a header; else empty */
-    fli_array field;                  /* char *: of the current line */
+    fli_text *names;                  /* the training file's column names, a line each; empty without a header */
+    fli_array field;                  /* char *: the fields of the current line */
     fli_array x, label, target, group;
 } reader;
 
@@ -41,14 +41,14 @@ static const char *field(const reader *r, size_t column) { return ((char **)r->f
 
 /* ---- columns -------------------------------------------------------------------------------------------- */
 
-/* A column is given by its number, or by its name in the header. */
+/* True if the setting gives a column by its number, not by its name in the header. */
 static int is_number(const char *column)
 {
     size_t sign = *column == '-';
     return column[sign] && strspn(column + sign, "0123456789") == strlen(column + sign);
 }
 
-/* fl_name_fn over the first line's fields */
+/* fl_name_fn: the fields of the first line */
 static const char *column_name(const void *arg, size_t i)
 {
     const reader *r = arg;
@@ -73,7 +73,7 @@ static fl_status no_such_name(const reader *r, const char *name, const char *nou
     return s;
 }
 
-/* The fields at hand are the first line's. -1 means `otherwise`. */
+/* Finds a column by the fields of the first line. Setting "-1" means `otherwise`. */
 static fl_status find_column(const reader *r, const char *column, const char *noun, size_t otherwise, size_t *out)
 {
     *out = otherwise;
@@ -101,7 +101,7 @@ static fl_status find_column(const reader *r, const char *column, const char *no
     return twins ? FL_OK : no_such_name(r, column, noun);
 }
 
-/* The first line fixes where everything is. */
+/* Finds the columns of label and group in the first line. */
 static fl_status set_columns(reader *r)
 {
     r->columns = r->field.n;
@@ -121,7 +121,7 @@ static int is_feature(const reader *r, size_t column) { return column != r->labe
 
 /* ---- the header ----------------------------------------------------------------------------------------- */
 
-/* pandas calls columns without names 0, 1, 2, ...: a header that looks like a sample. */
+/* True for a header that pandas writes for columns without names: 0, 1, 2, ... It looks like a sample. */
 static int counts_up(const reader *r)
 {
     size_t c = 0;
@@ -129,8 +129,8 @@ static int counts_up(const reader *r)
     return c == r->columns && c >= 3;
 }
 
-/* A first line without a single number among its features is a header. A word beside numbers may be one as well as a
- * bad value, so that is left to the reading of the line, which asks. */
+/* A first line without a number among its features is a header. A line with both words and numbers may be a header or
+ * have a bad value; reading it as a sample fails with a question. */
 static fl_status is_header(const reader *r, int *yes)
 {
     double v;
@@ -152,7 +152,7 @@ static fl_status is_header(const reader *r, int *yes)
     return FL_OK;
 }
 
-/* The test file's columns are the training file's, in the same order: nothing else would tell if they were not. */
+/* The test file must have the training file's columns in the same order; only the header can show a difference. */
 static fl_status check_names(const reader *r)
 {
     fli_text names;
@@ -170,7 +170,7 @@ static fl_status check_names(const reader *r)
     return s;
 }
 
-/* Numbers as names are not seen as a header, but then its label is the only word among numbers. */
+/* A header of numbers is read as a sample. FL_EFORMAT if its label is the only word among numbers. */
 static fl_status check_first_label(const reader *r, const fli_dataset *ds)
 {
     const int32_t *label = r->label.p;

@@ -1,9 +1,8 @@
 /* Drawn digits: 28 x 28 grey images that need no files.
  *
- * A digit is a few strokes (lines and elliptical arcs in the unit square, y pointing down). For each image they are
- * cut into short segments, bent, sheared, scaled, turned and moved at random; a pixel's ink falls off with its
- * distance from the nearest segment, which makes smooth edges; then comes noise. Image s is a function of (seed, s)
- * alone. */
+ * A digit is a few strokes (lines and elliptical arcs in the unit square, y pointing down). Each image cuts them into
+ * short segments, and bends, shears, scales, turns and moves them at random. A pixel's ink falls off with its distance
+ * from the nearest segment, which makes smooth edges; noise is added last. Image s depends on (seed, s) alone. */
 #include "data/source.h"
 
 #include <math.h>
@@ -69,7 +68,7 @@ static const glyph *draw_glyph(fli_rng *r, int digit)
 
 typedef struct {
     double a[2][2], shift[2];          /* about the middle of the square */
-    double bend[2], wave[2], phase[2]; /* along x by y, along y by x */
+    double bend[2], wave[2], phase[2]; /* shift of x as a wave in y, and of y as a wave in x */
     double width, ink;
 } handwriting;
 
@@ -95,7 +94,7 @@ static handwriting draw_handwriting(fli_rng *r, double jitter)
     return h;
 }
 
-/* A point of the unit square, in this handwriting, in pixels. */
+/* A point of the unit square to its pixel coordinates in this handwriting. */
 static void to_pixels(const handwriting *h, double x, double y, double out[2])
 {
     double u = x - 0.5 + h->bend[0] * sin(h->wave[0] * y + h->phase[0]);
@@ -129,14 +128,14 @@ static double distance2(const double p[2], const double q[2], double x, double y
     return ex * ex + ey * ey;
 }
 
-/* First and last pixel whose middle may lie within `reach` of the interval a .. b. */
+/* First and last pixel whose centre may lie within `reach` of the interval a .. b. */
 static void span(double a, double b, double reach, int *from, int *to)
 {
     *from = (int)fmax(0, floor(fmin(a, b) - reach));
     *to = (int)fmin(SIDE - 1, ceil(fmax(a, b) + reach));
 }
 
-/* near2: squared distance of each pixel from what is drawn so far. Only pixels around the segment are looked at. */
+/* near2[i]: squared distance of pixel i from the segments drawn so far; looks only at pixels near the segment. */
 static void draw_segment(const double p[2], const double q[2], double reach, double *near2)
 {
     int x0, x1, y0, y1;
@@ -168,14 +167,14 @@ static void draw_image(fli_rng *r, int digit, double noise, double jitter, uint8
         }
     }
     for (int i = 0; i < PIXELS; i++) {
-        double cover = 0.5 + half - sqrt(near2[i]); /* of a pixel, by an edge at that distance */
+        double cover = 0.5 + half - sqrt(near2[i]); /* of a pixel at this distance from the stroke */
         double v = h.ink * (cover < 0 ? 0 : cover > 1 ? 1 : cover);
         if (noise > 0) v += noise * fli_rng_normal(r);
         pixel[i] = (uint8_t)(v <= 0 ? 0 : v >= 1 ? 255 : v * 255 + 0.5);
     }
 }
 
-/* part 0: training, 1: test. */
+/* part: 0 training, 1 test */
 static fl_status make(fl_ctx *ctx, const digits_params *p, uint64_t seed, uint32_t part, int64_t n, fli_dataset **out)
 {
     fl_status s = fli_dataset_new(ctx, FLI_X_U8, (size_t)n, PIXELS, CLASSES, out);

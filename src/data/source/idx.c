@@ -1,6 +1,6 @@
 /* IDX, the format of MNIST and its relatives: two zero bytes, a type byte, the number of dimensions, one big-endian
- * 32-bit size per dimension, then the values, the last dimension running fastest. Images of bytes, floats or doubles
- * stay what they are. */
+ * 32-bit size per dimension, then the values, the last dimension running fastest. Images keep their type: bytes, floats
+ * or doubles. */
 #include "base/number.h"
 #include "data/label_names.h"
 #include "data/load.h"
@@ -17,7 +17,7 @@ typedef struct {
 
 enum { TYPE_U8 = 0x08, TYPE_I32 = 0x0C, TYPE_F32 = 0x0D, TYPE_F64 = 0x0E, MOST_DIMS = 3 };
 
-/* The types a file may have, and how to say that it has another. */
+/* The types that a file may have, and the words for them in an error. */
 typedef struct {
     const char *types, *words;
 } kinds;
@@ -65,7 +65,7 @@ static fl_status read_header(fl_ctx *ctx, fli_stream *s, const kinds *of, size_t
     return fli_load_volume(ctx, path, h->size, h->dims, h->element, &h->values);
 }
 
-/* The bytes as classes. */
+/* out[i] = the class of byte i. */
 static fl_status number_labels(const char *path, const uint8_t *bytes, size_t n, fli_label_names *labels, int32_t *out)
 {
     fl_status status = FL_OK;
@@ -74,7 +74,7 @@ static fl_status number_labels(const char *path, const uint8_t *bytes, size_t n,
     return status ? status : fli_label_names_order(labels, out, n);
 }
 
-/* All labels of a file; *count says how many. */
+/* Reads all labels of a file; *count = how many. */
 static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, fli_label_names *labels, size_t *count,
                              int32_t **out)
 {
@@ -94,7 +94,7 @@ static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, fli
     return status;
 }
 
-/* Big-endian reals into ours, in place. */
+/* Converts big-endian reals to the host's byte order, in place. */
 static fl_status turn_reals(fl_ctx *ctx, const char *path, const header *h, fli_dataset *ds)
 {
     uint8_t *p = ds->x;
@@ -118,7 +118,7 @@ static fl_status turn_reals(fl_ctx *ctx, const char *path, const header *h, fli_
     return FL_OK;
 }
 
-/* The first `limit` images (0: all); *count says how many the file has. */
+/* Reads the first `limit` images (0: all); *count = how many the file has. */
 static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, size_t limit, int map, fli_dataset *ds,
                              size_t *count)
 {
@@ -144,7 +144,7 @@ static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, siz
     return status;
 }
 
-/* Classes are those of all labels in the training file, so that a limit does not change what the task is. */
+/* Classes come from all labels of the training file, so that a limit does not change the task. */
 static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *names, int64_t limit, int map,
                            fli_label_names *labels, size_t *images_in_file, fli_dataset **out)
 {
@@ -161,7 +161,7 @@ static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, con
     return FL_OK;
 }
 
-/* The ids of one column, as the samples come, become 0 .. groups-1 in ascending order. */
+/* The ids of one column, in sample order, become 0 .. groups-1 in ascending order of the ids. */
 static fl_status number_groups(fl_ctx *ctx, const char *path, const uint8_t *matrix, size_t columns, size_t column,
                                fli_dataset *ds)
 {

@@ -1,6 +1,6 @@
-/* Images in a folder per class: train/CLASS/NAME.png, or train/CLIENT/CLASS/NAME.png where every client has its own.
- * All names are listed before anything is read. Then the first image says what the others must be like, and there is
- * memory for all of them. */
+/* Images in a folder per class: train/CLASS/NAME.png, or train/CLIENT/CLASS/NAME.png with a folder per client. All
+ * names are listed first. Then the first image determines what the others must be like, and the memory for all of
+ * them. */
 #include "base/file.h"
 #include "data/label_names.h"
 #include "data/load.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_BYTES = 1 << 28, MOST_SIDE = 16384 }; /* of a file; of an image that is resized */
+enum { MOST_BYTES = 1 << 28, MOST_SIDE = 16384 }; /* of a file; of height and width in `resize` */
 enum { BY_CLASS, BY_CLIENT };
-static const size_t channels_of[] = {0, 1, 3}; /* of the words of `channels` */
+static const size_t channels_of[] = {0, 1, 3}; /* indexed by the choices of `channels`; 0: as the first image */
 
 typedef struct {
     char *train, *test;
@@ -31,10 +31,10 @@ typedef struct {
     fl_ctx *ctx;
     const params *p;
     fli_label_names *labels;
-    fli_label_names *clients; /* NULL: nobody asks */
+    fli_label_names *clients; /* NULL: clients are not needed */
     fli_array images;         /* image */
-    char *odd;                /* the first entry that is none, */
-    size_t odds;              /* of this many */
+    char *odd;                /* the first entry that was left out, and */
+    size_t odds;              /* how many were */
 } reader;
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ static int is_image_name(const char *name)
 
 static fl_status walk(reader *r, const char *path, int depth, image like);
 
-/* Lists what is at like.path, `depth` levels of folders above the images. What it keeps of the path is a copy. */
+/* Handles one entry: like.path is an image if depth is 0, else a folder. The reader keeps a copy of the path. */
 static fl_status enter(reader *r, const char *name, fli_origin at, int depth, image like)
 {
     fl_status s = FL_OK;
@@ -71,7 +71,7 @@ static fl_status enter(reader *r, const char *name, fli_origin at, int depth, im
     return s ? s : walk(r, like.path, depth - 1, like);
 }
 
-/* A folder without images is a mistake more often than not: an interrupted copy, another layout. */
+/* A folder without images is usually a mistake: an interrupted copy or another layout. */
 static fl_status refuse_empty(const reader *r, const char *path, int depth)
 {
     const char *layout = r->p->layout == BY_CLASS ? "class" : "client/class";
@@ -125,7 +125,7 @@ static fl_status check_alike(const reader *r, const char *path, const char *firs
                     path, is->channels == 1 ? "grey" : "in colour", first);
 }
 
-/* Room for as many images as this one is the first of. */
+/* Allocates all images, as large as the first. */
 static fl_status make_room(const reader *r, const char *path, const fli_picture *first, fli_dataset *ds)
 {
     uint64_t size[] = {r->images.n, first->channels, first->height, first->width};
@@ -138,7 +138,7 @@ static fl_status make_room(const reader *r, const char *path, const fli_picture 
     return ds->x ? FL_OK : FL_ENOMEM;
 }
 
-/* Channels side by side become one plane each. */
+/* Copies interleaved channels to one plane each. */
 static void put_planes(const fli_picture *p, uint8_t *to)
 {
     size_t pixels = p->height * p->width;
@@ -188,7 +188,7 @@ static fl_status load_part(reader *r, const char *path, fli_dataset **out)
     (*out)->kind = FLI_X_U8;
     s = walk(r, path, r->p->layout == BY_CLASS ? 1 : 2, (image){0});
     if (!s && r->odds)
-        fli_log(r->ctx, FL_LOG_INFO, "%s: left out what is no image by its place and name: %s%s", path, r->odd,
+        fli_log(r->ctx, FL_LOG_INFO, "%s: skipped what is no image by place and name: %s%s", path, r->odd,
                 r->odds > 1 ? " and others" : "");
     if (!s) s = fli_load_origin(r->ctx, path, *out);
     if (!s) s = number_images(r, *out);
@@ -237,8 +237,7 @@ static const fl_key keys[] = {
      "size",
      offsetof(params, resize)},
     FLI_KEY_CHOICE(params, channels, "auto", "auto|1|3",
-                   "1: grey, 3: colour, whatever the images are; auto: as the first one, which all others must be "
-                   "like"),
+                   "1: convert all images to grey, 3: to colour; auto: all must be like the first one"),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_END,
 };
@@ -246,8 +245,9 @@ static const fl_key keys[] = {
 const fli_source fli_source_image_folder = {
     .name = "image_folder",
     .title = "images in a folder per class: PNG and JPEG",
-    .needs = "folders train/CLASS/ with *.png, *.jpg and *.jpeg, which are read in name order; what is in a file is "
-             "known by its first bytes",
+    .needs =
+        "folders train/CLASS/ with *.png, *.jpg and *.jpeg, which are read in name order; the first bytes of a file "
+        "decide its format",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

@@ -23,8 +23,8 @@ typedef struct {
     fli_words *users; /* of the training part */
     fli_label_names *labels;
     int wide;         /* features as doubles */
-    int is_test;      /* no new users */
-    const char *path; /* of the file at hand */
+    int is_test;      /* users must be known from the training part */
+    const char *path; /* the current file */
     size_t dim;       /* 0 before the first sample */
     fli_array seen;   /* char per user: has data in this part */
     fli_array x, label, group;
@@ -78,7 +78,7 @@ static fl_status add_label(reader *r, const char *user, size_t i, const json_t *
 
 /* ---- users ---------------------------------------------------------------------------------------------- */
 
-/* The user's number; each may come once per part, and test users must be training users. */
+/* The user's number. A user occurs once per part, and test users must be training users. */
 static fl_status number_user(reader *r, const char *user, uint32_t *number)
 {
     fl_status s = FL_OK;
@@ -144,7 +144,7 @@ static fl_status add_document(reader *r, const json_t *root)
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
-/* What jansson reads through. */
+/* The argument of feed, through which jansson reads. */
 typedef struct {
     fli_stream *stream;
     fl_status status;

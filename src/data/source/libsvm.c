@@ -1,6 +1,6 @@
 /* LIBSVM (svmlight) text: one sample a line, `label index:value index:value ...`, indices from 1 (or 0) and ascending,
- * zeros left out, `#` starts a comment; `qid:N` behind the label says which query a sample belongs to. Kept sparse
- * where that takes less memory. */
+ * zeros left out. `#` starts a comment; `qid:N` behind the label is the query that a sample belongs to. Samples stay
+ * sparse if that takes less memory. */
 #include "data/source.h"
 
 #include "data/label_names.h"
@@ -28,8 +28,8 @@ typedef struct {
     size_t line;
     uint32_t base;                    /* the first index, 0 or 1 */
     uint32_t features;                /* most features allowed */
-    uint32_t needed;                  /* features that the largest index seen makes */
-    size_t needed_line;               /* where that was */
+    uint32_t needed;                  /* largest index so far, as a number of features */
+    size_t needed_line;               /* the line of that index */
     const fli_dataset *train;         /* when the test part is read */
     int wide;                         /* values as doubles */
     fli_label_names *labels, *groups; /* NULL: regression; qid is ignored */
@@ -51,7 +51,7 @@ static fl_status add_answer(reader *r, const char *text)
     return FL_OK;
 }
 
-/* The feature whose index is before the colon; `next` is the smallest that may come. */
+/* Reads the index before the colon, which must be at least `next`. */
 static fl_status read_index(reader *r, const char *token, const char *colon, uint32_t next, uint32_t *out)
 {
     uint64_t index = 0;
@@ -99,7 +99,7 @@ static fl_status add_feature(reader *r, const char *token, uint32_t *next)
     return FL_OK;
 }
 
-/* The query, if the token says one (*is_query); it is the sample's group if `groups` says so. */
+/* Reads `qid:N`, if the token is one (*is_query); it becomes the sample's group if `groups` is qid. */
 static fl_status add_query(reader *r, const char *token, int *is_query)
 {
     void *room;
@@ -147,7 +147,7 @@ static fl_status read_rows(reader *r, fli_stream *s)
     return status;
 }
 
-/* The largest index makes the model: one far beyond what the values can speak of is rather a slip than meant. */
+/* The largest index sets the size of the model. One far above the number of values is probably a typing error. */
 static fl_status check_needed(const reader *r)
 {
     enum { FEW = 1 << 16, PER_VALUE = 10 };
@@ -161,7 +161,7 @@ static fl_status check_needed(const reader *r)
                     r->path, r->needed_line, r->needed - 1 + r->base, r->needed, values, r->row.n - 1, r->needed);
 }
 
-/* Moves what was read into a data set; its dim is what the largest index makes for now. */
+/* Moves what was read into a data set. Its dim is the file's own; set_all_features makes both parts alike. */
 static fl_status finish(reader *r, fli_dataset *ds)
 {
     fl_status s = check_needed(r);
@@ -228,7 +228,7 @@ static void set_features(fli_dataset *ds, size_t dim)
     ds->shape[2] = dim;
 }
 
-/* A value takes one real when dense; when sparse, its index beside it, and each row its start. */
+/* Dense, a value takes one real. Sparse, it takes a real and an index, and each row takes a start. */
 static int smaller_dense(const fli_dataset *a, const fli_dataset *b)
 {
     double rows = (double)a->n + (b ? (double)b->n : 0), real = a->kind == FLI_X_CSR64 ? sizeof(double) : sizeof(float);
@@ -237,7 +237,7 @@ static int smaller_dense(const fli_dataset *a, const fli_dataset *b)
     return rows * (double)a->dim * real <= sparse;
 }
 
-/* Both parts are stored alike. */
+/* Stores both parts dense or both sparse. */
 static fl_status store(fl_ctx *ctx, int storage, fli_dataset *a, fli_dataset *b)
 {
     if (storage == STORAGE_SPARSE || (storage == STORAGE_AUTO && !smaller_dense(a, b))) return FL_OK;
@@ -245,7 +245,7 @@ static fl_status store(fl_ctx *ctx, int storage, fli_dataset *a, fli_dataset *b)
     return s || !b ? s : fli_dataset_densify(ctx, b);
 }
 
-/* Both parts have the features of the one with more. */
+/* Gives both parts the number of features of the larger one, or the configured number. */
 static fl_status set_all_features(fl_ctx *ctx, const params *p, fli_dataset *a, fli_dataset *b)
 {
     size_t dim = p->features ? (size_t)p->features : b && b->dim > a->dim ? b->dim : a->dim;

@@ -4,13 +4,13 @@
  * from Student's t with 5 degrees of freedom, or from U(-5, 5); then all samples are shuffled over the clients. The
  * target does not depend on the features, so no model explains it: the least possible loss is far from 0.
  *
- * How many samples there are of each kind:
+ * How many samples of each kind there are:
  *   thirds   a third of all
- *   blocks   as the authors' program has it. All are normal at first. Then the clients are put in a random order, and
- *            those in its first third are to become Student's, those in the second uniform. But the block that is
- *            written where the j-th of a third begins has the length of client j. So it covers the next client's
- *            samples or leaves some of its own, and later blocks hide earlier ones: about 0.41 of the samples stay
- *            normal, 0.28 are Student's and 0.31 uniform. */
+ *   blocks   as in the authors' program. All samples are normal at first. The clients are put in a random order; the
+ *            first third is to become Student's, the second third uniform. But the block that starts where the j-th
+ *            client of a third begins has the length of client j. So it reaches into the next client's samples or
+ *            leaves some of its own, and later blocks overwrite earlier ones: about 0.41 of the samples stay normal,
+ *            0.28 are Student's and 0.31 uniform. */
 #include "data/source.h"
 
 typedef struct {
@@ -42,7 +42,7 @@ static double draw(fli_rng *r, size_t kind)
     return fli_rng_range(r, -5, 5);
 }
 
-/* The size of each client from one stream; with `group`, also who owns each row. Returns the number of samples. */
+/* Draws the size of each client from one stream and, if `group`, sets each row's client. Returns the sum. */
 static size_t draw_sizes(const linreg_params *p, uint64_t seed, int32_t *group)
 {
     fli_rng r;
@@ -61,7 +61,7 @@ static void kinds_in_thirds(size_t n, unsigned char *kind)
     for (size_t s = 0; s < n; s++) kind[s] = (unsigned char)(KINDS * s / n);
 }
 
-/* kind comes in as all NORMAL; start: clients + 1, client: in a random order. What reaches beyond the end is lost. */
+/* kind: all NORMAL at first. start: clients + 1; client: in random order. A block stops at the last sample. */
 static void blocks(const size_t *start, const uint32_t *client, size_t clients, unsigned char *kind)
 {
     size_t students = (clients + 2) / 3, upto = (2 * clients + 2) / 3;

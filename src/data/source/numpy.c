@@ -1,5 +1,5 @@
-/* NumPy's arrays as samples: the header, the values in whatever type and order, a data set out of several arrays, and
- * the sources `npy` (an array per file) and `npz` (several in one archive). */
+/* NumPy arrays as samples: parses the header, converts values of any type and order, builds a data set from several
+ * arrays. The sources `npy` (an array per file) and `npz` (several in one archive). */
 #include "data/source/numpy.h"
 
 #include <inttypes.h>
@@ -8,8 +8,7 @@
 
 /* ==== the header ============================================================================================ */
 
-/* In Python syntax: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784),
- * }. */
+/* In Python syntax: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784), }. */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are read as they lie in the file");
 
@@ -17,7 +16,7 @@ enum { LONGEST_HEADER = 1 << 20 };
 
 /* ---- the text ------------------------------------------------------------------------------------------- */
 
-/* A place in the header's text. */
+/* A position in the header's text. */
 typedef struct {
     const char *p;
 } cursor;
@@ -69,7 +68,7 @@ static int take_shape(cursor *c, fli_numpy *h)
     return 1;
 }
 
-/* A type with named fields is a list: passed over, so that it can be refused by name. */
+/* A type with named fields is a list. It is skipped, so that the error can name it. */
 static int take_fields(cursor *c, fli_numpy *h)
 {
     size_t depth = 0;
@@ -123,7 +122,7 @@ static int parse(cursor *c, fli_numpy *h)
     return seen == 7 && !*c->p;
 }
 
-/* The text after the magic, terminated. */
+/* Reads the text after the magic and terminates it. */
 static fl_status read_text(fl_ctx *ctx, fli_stream *s, char **text, size_t *length)
 {
     uint8_t b[8], l[4] = {0};
@@ -145,7 +144,7 @@ static fl_status read_text(fl_ctx *ctx, fli_stream *s, char **text, size_t *leng
 
 /* ---- the type ------------------------------------------------------------------------------------------- */
 
-/* What a type that is refused holds. */
+/* What values of a refused type are, for the error. */
 static const char *kind_name(const char *type)
 {
     static const struct {
@@ -160,7 +159,7 @@ static const char *kind_name(const char *type)
     return "values";
 }
 
-/* A byte order ('<' ours, '>' the other, '|' and '=' whichever), a kind and a width. */
+/* Splits a type into byte order ('<' the host's, '>' the other, '|' and '=' either), kind and width. */
 static int read_type(fli_numpy *h)
 {
     const char *t = h->type;
@@ -173,7 +172,7 @@ static int read_type(fli_numpy *h)
     return h->kind != 0;
 }
 
-/* Reads the header; types other than real numbers are FL_EFORMAT, by name. */
+/* Reads the header. FL_EFORMAT for types other than real numbers, with the type's name. */
 static fl_status read_header(fl_ctx *ctx, fli_stream *s, fli_numpy *h)
 {
     char *text = NULL;
@@ -209,7 +208,7 @@ static uint64_t bits_at(const fli_numpy *a, const uint8_t *p)
     return v;
 }
 
-/* Half precision: a sign, 5 bits of exponent, 10 of fraction. */
+/* A half-precision float: a sign, 5 bits of exponent, 10 of fraction. */
 static double half(uint64_t bits)
 {
     int exponent = (int)(bits >> 10 & 31);
@@ -238,7 +237,7 @@ static double number_at(const fli_numpy *a, const uint8_t *p)
     return a->width == 4 ? (double)f : d;
 }
 
-/* Where the next value is in the file, when they are taken with the last index running fastest. */
+/* Iterates over the values with the last index running fastest; `at` is the position in the file. */
 typedef struct {
     const fli_numpy *a;
     uint64_t index[FLI_NUMPY_DIMS], stride[FLI_NUMPY_DIMS];
@@ -268,7 +267,7 @@ static void walk_on(walk *w)
 
 static const char promised[] = "the values its header promises";
 
-/* Reads the n values behind the header, as numbers in the order in which the last index runs fastest. */
+/* Reads the n values behind the header as doubles, the last index running fastest. */
 static fl_status read_numbers(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, double **out)
 {
     void *raw = NULL;
@@ -292,7 +291,7 @@ static fli_xkind kind_of(const fli_numpy *a)
 
 static size_t stored_size(const fli_numpy *a) { return fli_xkind_size(kind_of(a)); }
 
-/* As the file has them. */
+/* True if the file's bytes are what the data set stores. */
 static int stored_alike(const fli_numpy *a)
 {
     return !a->swapped && !a->fortran && (a->kind == 'f' || kind_of(a) == FLI_X_U8) && stored_size(a) == a->width;
@@ -380,7 +379,7 @@ static fl_status load_x(fl_ctx *ctx, const fli_array_set *set, fli_dataset *ds)
     return status;
 }
 
-/* The numbers of an array that must have one for each of n samples. */
+/* Reads an array that must have one number for each of n samples. */
 static fl_status read_column(fl_ctx *ctx, fli_stream *s, size_t n, const char *noun, double **out)
 {
     fli_numpy a;
@@ -406,7 +405,7 @@ static fl_status number_all(fl_ctx *ctx, const char *path, const double *v, size
     return status ? status : fli_label_names_order(labels, *out, n);
 }
 
-/* labels NULL: the numbers are values to predict. */
+/* labels NULL: the numbers are targets. */
 static fl_status load_y(fl_ctx *ctx, const fli_array_place *at, fli_label_names *labels, fli_dataset *ds)
 {
     fli_stream *s = NULL;

@@ -1,5 +1,4 @@
-/* NumPy's arrays as features, labels and groups, for sources whose samples lie in them: npy, npz, and a server's test
- * set. */
+/* NumPy arrays as features, labels and groups, for the sources npy and npz and for a server's test set. */
 #ifndef FLI_DATA_SOURCE_NUMPY_H
 #define FLI_DATA_SOURCE_NUMPY_H
 
@@ -15,13 +14,13 @@ typedef struct {
     char type[FLI_NUMPY_TYPE + 1]; /* "<f4" */
     char kind;                     /* 'b' bool, 'i' signed, 'u' unsigned, 'f' float */
     size_t width;                  /* bytes of a value */
-    int swapped;                   /* the bytes of a value are in the other order than ours */
+    int swapped;                   /* the byte order of values is not the host's */
     int fortran;                   /* the first index runs fastest, not the last */
     size_t dims;
     uint64_t size[FLI_NUMPY_DIMS];
 } fli_numpy;
 
-/* Where the arrays of a data set are: in files of their own (member NULL), or in archives. */
+/* Where an array of a data set is: in its own file (member NULL) or in an archive. */
 typedef struct {
     const char *file, *member;
 } fli_array_place;
@@ -31,7 +30,7 @@ typedef struct {
     int map, client;              /* as in fli_source_request */
 } fli_array_set;
 
-/* The whole of a source: the test part is left out where test->x.file is "". */
+/* Loads both sets of a source. *b is NULL if test->x.file is "". */
 fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_array_set *test, int task, size_t classes,
                          fli_dataset **a, fli_dataset **b);
 

@@ -1,7 +1,7 @@
-/* Pictures: decoding PNG and JPEG, in other colours, in another size.
+/* Pictures: decodes PNG and JPEG, converts colours and sizes.
  *
- * PNG by libpng and JPEG by libjpeg, where the build has them (FEDLOOM_IMAGES). Both report errors by a jump, so that
- * all which must survive one is in a struct of the caller's. */
+ * libpng and libjpeg decode, if the build has them (FEDLOOM_IMAGES). Both report errors by longjmp, so all that must
+ * survive an error is in a struct of the caller's. */
 #include "data/source/picture.h"
 
 #include "base/number.h"
@@ -39,7 +39,7 @@ fl_status fli_picture_make(fl_ctx *ctx, const char *path, size_t most, fli_pictu
 typedef struct {
     png_structp png;
     png_infop info;
-    const uint8_t *bytes; /* what is left of the file */
+    const uint8_t *bytes; /* the unread rest of the file */
     size_t left;
     jmp_buf back;
     char why[120];
@@ -63,7 +63,7 @@ static void feed(png_structp png, png_bytep to, size_t n)
     r->left -= n;
 }
 
-/* 0: libpng has complained. */
+/* Returns 0 after an error of libpng. */
 static int read_png_head(png_reader *r, fli_picture *out)
 {
     if (setjmp(r->back)) return 0;
@@ -75,7 +75,7 @@ static int read_png_head(png_reader *r, fli_picture *out)
     return 1;
 }
 
-/* Bytes of grey, or of red, green and blue, whatever there is. */
+/* Asks libpng for 8-bit grey or RGB, whatever the file has. */
 static void ask_for_bytes(const png_reader *r)
 {
     int type = png_get_color_type(r->png, r->info);
@@ -112,7 +112,7 @@ static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, si
     r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning);
     r.info = r.png ? png_create_info_struct(r.png) : NULL;
     if (!r.info)
-        s = fli_fail(ctx, FL_ENOMEM, "%s: out of memory: libpng cannot begin", path);
+        s = fli_fail(ctx, FL_ENOMEM, "%s: out of memory: libpng cannot start", path);
     else if (!read_png_head(&r, out))
         s = png_damaged(ctx, path, &r);
     if (!s) s = fli_picture_make(ctx, path, most, out);
@@ -123,7 +123,7 @@ static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, si
 
 /* ---- JPEG ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_SCANS = 500 }; /* of a progressive image; each passes over all of it */
+enum { MOST_SCANS = 500 }; /* of a progressive image; each scan passes over all of it */
 
 typedef struct {
     struct jpeg_decompress_struct jpeg;
@@ -142,7 +142,7 @@ static void on_jpeg_error(j_common_ptr jpeg)
     longjmp(r->back, 1);
 }
 
-/* libjpeg goes on with grey where data are missing. That is no image; other oddities are none of our business. */
+/* Where data are missing, libjpeg only warns and fills with grey: an error here. Other warnings are ignored. */
 static void on_message(j_common_ptr jpeg, int level)
 {
     static const int lost[] = {JWRN_JPEG_EOF,    JWRN_HIT_MARKER,     JWRN_HUFF_BAD_CODE,
@@ -159,7 +159,7 @@ static void on_progress(j_common_ptr jpeg)
     longjmp(r->back, 1);
 }
 
-/* 0: libjpeg has complained. */
+/* Returns 0 after an error of libjpeg. */
 static int read_jpeg_head(jpeg_reader *r, const void *bytes, size_t n, fli_picture *out)
 {
     if (setjmp(r->back)) return 0;
@@ -219,7 +219,7 @@ static fl_status decode_jpeg(fl_ctx *ctx, const char *path, const void *bytes, s
 
 #else
 
-/* ---- a build without their libraries ------------------------------------------------------------------------- */
+/* ---- builds without the libraries ---------------------------------------------------------------------------- */
 
 static fl_status refuse(fl_ctx *ctx, const char *path, const char *what, const char *library)
 {
@@ -249,7 +249,7 @@ void fli_picture_fini(fli_picture *p)
     *p = (fli_picture){0};
 }
 
-/* The first bytes decide, not the name of the file. */
+/* The first bytes decide the format, not the file's name. */
 fl_status fli_picture_read(fl_ctx *ctx, const char *path, const void *bytes, size_t n, size_t most, fli_picture *out)
 {
     fl_status s;
@@ -264,7 +264,7 @@ fl_status fli_picture_read(fl_ctx *ctx, const char *path, const void *bytes, siz
     return s;
 }
 
-/* 299/1000, 587/1000 and 114/1000 in units of 2^-16: what Pillow computes, to the bit. */
+/* Weights 299/1000, 587/1000 and 114/1000 in units of 2^-16: exactly what Pillow computes. */
 static uint8_t grey(const uint8_t *rgb)
 {
     return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
@@ -290,15 +290,15 @@ fl_status fli_picture_recolour(fl_ctx *ctx, fli_picture *p, size_t channels)
 
 /* ==== other sizes =========================================================================================== */
 
-/* Pictures in another size. Every pixel that is made is a mean of those around its place, weighted by a triangle: two
- * pixels wide where the picture grows (bilinear), wider in proportion where it shrinks, so that nothing is left out.
- * First along the rows, then along the columns, each rounded to bytes. The weights are whole numbers of 2^-22. All this
- * is what Pillow's resize(..., BILINEAR) does, and so torchvision's Resize, with the same bits up to Pillow 12. Later
- * ones take the columns of tall pictures first, so that some bytes differ by one. */
+/* Every new pixel is a mean of old ones around its position, with triangular weights: two pixels wide to enlarge
+ * (bilinear), wider in proportion to shrink, so that no pixel is left out. Rows are resized first, then columns, each
+ * rounded to bytes. Weights are integers in units of 2^-22. Pillow's resize(..., BILINEAR), and so torchvision's
+ * Resize, gives the same bits up to Pillow 12. Later versions take the columns of tall pictures first, so that some
+ * bytes differ by one. */
 
 enum { BITS = 22 };
 
-/* How one axis shrinks or grows: the weights of what pixel o is made of begin at weight[o * most]. */
+/* The filter of one axis: new pixel o uses count[o] old ones from first[o], with weights from weight[o * most]. */
 typedef struct {
     size_t in, out, most;
     size_t *first, *count;
@@ -312,7 +312,7 @@ static void filter_fini(filter *f)
     fli_free(f->weight);
 }
 
-/* Pixel o, whose weights are w[0 .. most-1] at first. */
+/* Sets the weights of new pixel o; w has room for `most` doubles. */
 static void set_weights(filter *f, size_t o, double *w)
 {
     double scale = (double)f->in / (double)f->out, reach = scale < 1 ? 1 : scale, sum = 0;
@@ -356,7 +356,7 @@ static void apply_filter(const filter *f, size_t lines, size_t inner, const uint
         }
 }
 
-/* One axis of the picture: lines x in x inner bytes become lines x out x inner. */
+/* Resizes one axis: lines x in x inner bytes become lines x out x inner. */
 static fl_status resample_axis(fl_ctx *ctx, fli_picture *p, size_t lines, size_t in, size_t inner, size_t out)
 {
     filter f;

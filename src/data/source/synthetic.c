@@ -7,7 +7,7 @@
  * iid: one W, b ~ N(0, 1) for all, and v = 0. Sizes are int(lognormal(4, 2)) + 50 in the papers, which now and then
  * gives a client with a hundred thousand samples; max_size caps it.
  *
- * A client is a function of (seed, client) alone, so that one of ten million can be made by itself. */
+ * A client depends on (seed, client) alone, so that one of ten million can be made without the others. */
 #include "data/source.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* What a client's samples are drawn from; one piece of memory. */
+/* The parameters that a client's samples are drawn from; w is the start of one allocation. */
 typedef struct {
     size_t features, classes;
     double *w;  /* classes x features */
@@ -80,7 +80,7 @@ static void model_draw(const synthetic_params *p, uint64_t seed, uint32_t client
     for (size_t j = 0; j < m->features; j++) m->v[j] = p->iid ? 0 : mean + fli_rng_normal(&r);
 }
 
-/* arg max (W' x + b), the first one on ties. */
+/* arg max (W' x + b); the first one on ties. */
 static int32_t classify(const model *m, const float *x)
 {
     size_t best = 0;
@@ -97,7 +97,7 @@ static int32_t classify(const model *m, const float *x)
     return (int32_t)best;
 }
 
-/* n samples of a client into rows of a data set. */
+/* Draws n samples of a client into rows of a data set. */
 static void fill(const synthetic_params *p, uint64_t seed, uint32_t client, size_t n, model *m, float *x,
                  int32_t *label)
 {
