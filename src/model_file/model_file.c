@@ -1,6 +1,5 @@
-/* Model files: writing one, reading its tensors into a model that exists (the start model of a run), and loading a file
- * with nothing else at hand (fl_model_load). What a run says in a file is decided in run/result.c; predictions are in
- * predict.c, other formats in onnx.c. */
+/* Model files: writes them, reads tensors into an existing model (the start model of a run), and makes a model from a
+ * file alone (fl_model_load). run/result.c decides on the metadata; predictions are in predict.c, ONNX in onnx.c. */
 #include "model_file/model_file.h"
 
 #include "base/number.h"
@@ -14,7 +13,7 @@
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-/* A block of the parameter vector x as the file has it. */
+/* The file's entry for a tensor, whose values are in the parameter vector x. */
 static fli_tensor_entry entry(const fli_model *m, const fli_tensor *b, const void *x)
 {
     size_t size = m->space.ops->size;
@@ -40,14 +39,14 @@ fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* A whole file, in memory from fli_alloc. */
+/* Reads a whole file into memory from fli_alloc. */
 static fl_status read_whole(fl_ctx *ctx, const char *path, char **bytes, size_t *n)
 {
     double memory = fli_limit_memory().bytes;
     return fli_file_read(ctx, path, memory < 0x1p62 ? (size_t)memory : (size_t)1 << 62, bytes, n);
 }
 
-/* Whether two shapes are the same but for dimensions of 1: a vector may be a matrix of one row in another program. */
+/* True if two shapes are equal up to dimensions of 1: another program may store a vector as a matrix of one row. */
 static int same_but_ones(const fli_tensor_entry *a, const fli_tensor_entry *b)
 {
     size_t i = 0, j = 0;
@@ -64,7 +63,7 @@ static int convert(const fli_ops *ops, const fli_tensor_entry *t, void *x)
     return ops->size == sizeof(float) ? fli_safetensors_f32(t, x) : fli_safetensors_f64(t, x);
 }
 
-/* One tensor of the file into x, at the place of its block. */
+/* Copies one tensor of the file to its place in x. */
 static fl_status take_tensor(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m,
                              const fli_tensor *b, void *x)
 {
@@ -87,8 +86,8 @@ static fl_status take_tensor(fl_ctx *ctx, const char *path, const fli_safetensor
                     b->name);
 }
 
-/* The model's parameters by name out of a file of any origin: of the same shapes up to dimensions of 1, f32 or f64, and
- * finite. Whatever else the file has is not looked at. `path` is for messages. */
+/* x = the model's parameters, by name, from a file of any origin: the same shapes up to dimensions of 1, f32 or f64,
+ * and finite. Ignores other tensors. `path` is for messages. */
 static fl_status take_parameters(fl_ctx *ctx, const char *path, const fli_safetensors *f, const fli_model *m, void *x)
 {
     fl_status s = FL_OK;
@@ -127,10 +126,10 @@ static const char *note(const loader *l, const char *key) { return fli_safetenso
 
 static fl_status wrong(const loader *l, const char *key)
 {
-    return fli_fail(l->ctx, FL_EFORMAT, "%s: what it says of %s is not what a run writes", l->name, key);
+    return fli_fail(l->ctx, FL_EFORMAT, "%s: the value of %s is not what a run writes", l->name, key);
 }
 
-/* A whole number from 0 to INT32_MAX; absent: `otherwise`. */
+/* Reads a whole number from 0 to INT32_MAX; absent: `otherwise`. */
 static fl_status read_count(const loader *l, const char *key, size_t otherwise, size_t *out)
 {
     char *end;
@@ -144,7 +143,7 @@ static fl_status read_count(const loader *l, const char *key, size_t otherwise, 
     return FL_OK;
 }
 
-/* A JSON list, to be given back. NULL: there is none, or, with a status, it is no such list. */
+/* Reads a JSON list; the caller drops its reference. *out is NULL if the key is absent, or on an error. */
 static fl_status read_list(const loader *l, const char *key, json_t **out)
 {
     const char *text = note(l, key);
@@ -176,7 +175,7 @@ static fl_status read_shape(const loader *l, size_t shape[3])
     return s;
 }
 
-/* From the texts, or from a tensor; NULL where there is neither. */
+/* Reads a list from the metadata, else from a tensor; *out NULL if the file has neither. */
 static fl_status read_scaling(const loader *l, const char *key, const char *tensor, double **out, size_t *n)
 {
     json_t *list;
@@ -195,7 +194,7 @@ static fl_status read_scaling(const loader *l, const char *key, const char *tens
     return s;
 }
 
-/* One scale per feature, for samples that say which feature a value is of. */
+/* One scale per feature, for sparse samples, whose values name their feature. */
 static fl_status expand_scales(const loader *l)
 {
     fl_model *m = l->m;
@@ -269,7 +268,7 @@ static int is_scaling(const fli_tensor_entry *t)
     return !strcmp(t->name, FLI_SCALE_TENSOR) || !strcmp(t->name, FLI_SHIFT_TENSOR);
 }
 
-/* All parameters have one type. */
+/* All parameters must have the same type. */
 static fl_status check_tensors(const loader *l)
 {
     const fli_safetensors *f = &l->m->file;
@@ -307,7 +306,7 @@ static int is_of_model(const fl_model *m, const fli_tensor_entry *t)
     return 0;
 }
 
-/* The parameters of the model come first, and in its order: x is then its vector. */
+/* The model's parameters come first, in its order, so that x is its parameter vector. */
 static fl_status fill_model(const loader *l)
 {
     fl_model *m = l->m;
@@ -328,8 +327,8 @@ static fl_status fill_model(const loader *l)
 
 static int predicts(const fli_model_desc *d) { return d->predict || d->logits; }
 
-/* What a trained model says of samples; labels and targets are not looked at. Numbers per sample: class probabilities,
- * the value of a regression, or shares in clusters. 0: it says nothing. */
+/* Predicted numbers per sample: class probabilities, the value of a regression, or shares in clusters. 0: the model
+ * makes no predictions. */
 static size_t outputs_of(const fli_model *m)
 {
     if (!m->desc->predict && !m->desc->logits) return 0;
@@ -346,8 +345,8 @@ static fl_status bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char
     return fli_bind(ctx, a, of, map, NULL, &(fli_table){out->item.keys, out->params}, 1);
 }
 
-/* The model is made as for training, from the same keys. A kind that is not known here was the user's own: then there
- * are tensors and texts, but no predictions. */
+/* Makes the model from the same keys as for training. An unknown kind was a user's objective: the file then gives
+ * tensors and texts, but no predictions. */
 static fl_status make_model(const loader *l)
 {
     fl_model *m = l->m;
@@ -377,15 +376,15 @@ static fl_status read_all(const loader *l)
     m->info.kind = note(l, "model");
     if (!format || strcmp(format, "fedloom") || !m->info.kind || !note(l, "shape"))
         return fli_fail(l->ctx, FL_EFORMAT,
-                        "%s: is not a model that a run has written: it does not say of what kind it is, and of what "
-                        "shape its samples are",
+                        "%s: is not a model that a run has written: its metadata lack the kind of model or the "
+                        "shape of samples",
                         l->name);
     fl_status s = read_samples(l);
     if (!s) s = read_classes(l);
     if (!s) s = check_tensors(l);
     if (!s) s = make_model(l);
     if (!s) s = fill_model(l);
-    fli_free(m->file.tensor); /* what they point to will be gone */
+    fli_free(m->file.tensor); /* what its entries point to will be freed */
     m->file.tensor = NULL;
     m->file.tensors = 0;
     return s;
@@ -406,7 +405,7 @@ fl_status fli_loaded_model_read(fl_ctx *ctx, const char *name, const void *bytes
     return s;
 }
 
-/* ---- for everybody ------------------------------------------------------------------------------------- */
+/* ---- public functions ---------------------------------------------------------------------------------- */
 
 fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out)
 {

@@ -1,24 +1,23 @@
-/* Trained models on disk: the files model.safetensors of results, and files that a run starts from. Their metadata, key
- * by key:
+/* Trained models on disk: the model.safetensors of results, and the start models of runs. Keys of the metadata:
  *
- *     format            fedloom
- *     version           of fedloom
- *     model             its kind, "mlp"
- *     settings          what it is made from, as YAML: "hidden: [32]\ninit: pytorch\n"
- *     layers            as JSON, see model/describe.c; not for every kind
- *     parameters        how many
- *     precision         f32 or f64
- *     shape             of a sample as it is in the data, as JSON: channels, height, width
- *     crop              models see the middle of images, this many pixels high and wide; absent: all
- *     normalize         image: every image by its own mean and deviation, of what is seen of it. Otherwise absent, and
- *     scale, shift      JSON lists: value * scale + shift, one pair per run of features, of equal length; absent: none.
- *                       Long ones are the tensors input.scale and input.shift instead
- *     classes           0: a regression
- *     class_names       as JSON; absent: 0, 1, ...
- *     bilevel           which two levels were trained; absent: one
- *     algorithm, round, seed, data      how it came about; data is the digest
+ *   format            fedloom
+ *   version           of fedloom
+ *   model             the kind, such as mlp
+ *   settings          of the model, as YAML: "hidden: [32]\ninit: pytorch\n"
+ *   layers            as JSON, see model/describe.c; some kinds have none
+ *   parameters        their number
+ *   precision         f32 or f64
+ *   shape             of a sample in the data, as JSON: channels, height, width
+ *   crop              the model sees the middle of images, this many pixels high and wide; absent: the whole image
+ *   normalize         image: each image by its own mean and deviation, over the part that is seen. Else absent, and
+ *   scale, shift      JSON lists of equal length: value * scale + shift, one pair per run of features; absent: none.
+ *                     Long lists are the tensors input.scale and input.shift instead
+ *   classes           0: a regression
+ *   class_names       as JSON; absent: 0, 1, ...
+ *   bilevel           the problem with two levels that was trained; absent: one level
+ *   algorithm, round, seed, data      origin; data is the digest
  *
- * With two levels the parameters of both are there. Of methods that make a model per client it is the global one. */
+ * With two levels the file has the parameters of both. For methods with a model per client it has the global model. */
 #ifndef FLI_MODEL_FILE_MODEL_FILE_H
 #define FLI_MODEL_FILE_MODEL_FILE_H
 
@@ -29,32 +28,32 @@
 #define FLI_SCALE_TENSOR "input.scale"
 #define FLI_SHIFT_TENSOR "input.shift"
 
-/* Writes the parameters x of a model; `extra` has the metadata and further tensors. */
+/* Writes the parameters x of a model; `extra` has the metadata and additional tensors. */
 fl_status fli_model_file_write(fl_ctx *ctx, const char *path, const fli_model *m, const void *x,
                                const fli_tensor_list *extra);
 
-/* Reads the parameters of a model, by name, from a file of any origin: the start model of a run. */
+/* x = the start model of a run: reads the model's parameters by name from a file that any program may have written. */
 fl_status fli_model_file_start(fl_ctx *ctx, const char *path, const fli_model *m, void *x);
 
 /* ==== a loaded model ======================================================================================== */
 
-/* A model that was made from a file alone: what the public fl_model_* work on. Read-only once it is made. */
+/* A model made from a file alone, for the public fl_model_*. Read-only once made. */
 struct fl_model {
     fli_arena arena;
-    fli_safetensors file; /* its texts, and the names of its tensors */
+    fli_safetensors file; /* owns the texts and the tensors' names */
     fl_model_info info;
-    fl_tensor *tensor; /* of the model in its order, then all others */
+    fl_tensor *tensor; /* the model's tensors in its order, then all others */
     size_t tensors;
-    void *x; /* all of them, one behind the other: info.parameters reals */
-    /* for predictions; the model is NULL for a kind that this program does not have */
+    void *x; /* all tensors, concatenated: info.parameters reals */
+    /* for predictions; model is NULL for a kind that this program does not have */
     fli_choice kind;
     fli_model *model;
     fli_dataset like; /* a set without samples: shape, crop and normalisation */
-    double *each;     /* one scale per feature, for sparse samples; NULL: none, or there is a shift as well */
-    int shifted;      /* some shift is not 0: samples are not sparse once they are normalised */
+    double *each;     /* one scale per feature, for sparse samples; NULL: none, or samples are also shifted */
+    int shifted;      /* some shift is not 0, so normalised samples are not sparse */
 };
 
-/* The same as fl_model_load for a file that lies in memory, which is not needed afterwards; `name` is for messages. */
+/* fl_model_load for a file in memory, which may be freed afterwards; `name` is for messages. */
 fl_status fli_loaded_model_read(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fl_model **out);
 
 #endif

@@ -1,9 +1,9 @@
-/* Trained networks as ONNX, the format that other runtimes read: a graph of operators, in protocol buffers. The graph
- * takes samples as they are in the data (`input`: batch x channels x height x width, or batch x features), has cropping
- * and normalisation in it, and gives `logits` and `probabilities`. All numbers are f32: onnxruntime has no double
+/* Exports trained networks as ONNX, the format that other runtimes read: a graph of operators, in protocol buffers. The
+ * graph's `input` takes samples as in the data (batch x channels x height x width, or batch x features); the graph
+ * crops and normalises them, and outputs `logits` and `probabilities`. All numbers are f32: onnxruntime has no double
  * convolutions.
  *
- * What is written is a part of onnx.proto; the numbers of its fields are below, by message. */
+ * This file uses a part of onnx.proto; the numbers of its fields are below, by message. */
 #include "model_file/model_file.h"
 
 #include "base/bytes.h"
@@ -35,14 +35,14 @@ typedef struct {
     fl_ctx *ctx;
     const fl_model *m;
     fli_protobuf b;
-    int image;    /* samples have channels, height and width here */
+    int image;    /* the current value has channels, height and width */
     size_t nodes; /* so far */
-    char at[32];  /* what the last of them has made */
+    char at[32];  /* name of the last node's output */
 } graph;
 
 /* ---- constants ----------------------------------------------------------------------------------------- */
 
-/* A constant of this type and shape: room for its values, of `size` bytes each. NULL after a failure. */
+/* Adds a constant and returns room for its values, of `size` bytes each; NULL after a failure. */
 static unsigned char *add_constant(graph *g, const char *name, unsigned type, size_t size, size_t dims,
                                    const size_t *shape)
 {
@@ -58,7 +58,7 @@ static unsigned char *add_constant(graph *g, const char *name, unsigned type, si
     return g->b.status ? NULL : room;
 }
 
-/* v as f32; returns where the next one goes. */
+/* Writes v as f32; returns the position of the next value. */
 static unsigned char *put_float(graph *g, const char *name, double v, unsigned char *to)
 {
     float f = (float)v;
@@ -74,7 +74,7 @@ static double parameter(const fl_model *m, size_t i)
     return m->info.real == sizeof(float) ? (double)((const float *)m->x)[i] : ((const double *)m->x)[i];
 }
 
-/* The tensor of the model that begins at this place, by its own name, which is returned. */
+/* Adds the tensor of the model at this offset under its own name, which it returns. */
 static const char *add_parameters(graph *g, size_t offset)
 {
     const fli_tensor *t = g->m->model->tensors;
@@ -95,10 +95,10 @@ static void add_integers(graph *g, const char *name, size_t n, const size_t *v)
 
 /* ---- operators ----------------------------------------------------------------------------------------- */
 
-/* A whole number, or a list of them. A list of attributes ends with one that has no name. */
+/* An integer or a list of integers. A list of attributes ends with a NULL name. */
 typedef struct {
     const char *name;
-    size_t n; /* of a list; 0: a number */
+    size_t n; /* length of a list; 0: an integer */
     size_t v[4];
 } attribute;
 
@@ -112,7 +112,7 @@ static void add_attribute(graph *g, const attribute *a)
     fli_protobuf_close(&g->b, opened);
 }
 
-/* `inputs` ends with NULL; `output` NULL: any name. The next operator goes on with the output. */
+/* `inputs` ends with NULL. The next operator's input is the output, whose name is chosen if `output` is NULL. */
 static void add_node(graph *g, const char *type, const char *const *inputs, const attribute *attributes,
                      const char *output)
 {
@@ -120,7 +120,7 @@ static void add_node(graph *g, const char *type, const char *const *inputs, cons
     size_t opened = fli_protobuf_open(&g->b, GRAPH_NODE);
     fli_snprintf(name, sizeof name, "%s_%zu", type, ++g->nodes);
     for (; *inputs; inputs++) fli_protobuf_text(&g->b, NODE_INPUT, *inputs);
-    fli_snprintf(g->at, sizeof g->at, "%s", output ? output : name); /* an input may have been there until now */
+    fli_snprintf(g->at, sizeof g->at, "%s", output ? output : name); /* only now, because an input may point to it */
     fli_protobuf_text(&g->b, NODE_OUTPUT, g->at);
     fli_protobuf_text(&g->b, NODE_NAME, name);
     fli_protobuf_text(&g->b, NODE_OPERATOR, type);
@@ -131,9 +131,9 @@ static void add_node(graph *g, const char *type, const char *const *inputs, cons
 #define INPUTS(...)     ((const char *const[]){__VA_ARGS__, NULL})
 #define ATTRIBUTES(...) ((const attribute[]){__VA_ARGS__, {0}})
 
-/* ---- what is done to samples --------------------------------------------------------------------------- */
+/* ---- preprocessing ------------------------------------------------------------------------------------- */
 
-/* One number for all, one per channel, or one per feature, whatever the runs of features are. */
+/* Adds one number for all values, one per channel, or one per feature, for runs of features of any length. */
 static void add_per_run(graph *g, const char *name, const double *v)
 {
     const fli_dataset *like = &g->m->like;
@@ -157,7 +157,7 @@ static void add_scaling(graph *g)
     add_node(g, "Add", INPUTS(g->at, "input.shift"), NULL, NULL);
 }
 
-/* The middle of the image, as evaluation sees it. */
+/* Cuts out the middle of the image, as in evaluation. */
 static void add_crop(graph *g)
 {
     const fli_dataset *like = &g->m->like;
@@ -177,7 +177,7 @@ static void add_mean(graph *g, const char *output)
     add_node(g, "ReduceMean", INPUTS(g->at), ATTRIBUTES(axes), output);
 }
 
-/* Every sample by its own mean and deviation, which counts as 1/sqrt(n) at least: data/images.c. */
+/* Scales every sample by its own mean and deviation, taken as at least 1/sqrt(n), as in data/images.c. */
 static void add_own_scaling(graph *g)
 {
     const size_t one = 1;
@@ -237,7 +237,7 @@ static void add_layers(graph *g, const fli_network *net)
 
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
-/* An input or output of the graph: any number of samples, each of this shape. */
+/* Adds an input or output of the graph: any number of samples of this shape. */
 static void add_value(graph *g, unsigned field, const char *name, size_t dims, const size_t *shape)
 {
     size_t value = fli_protobuf_open(&g->b, field);
@@ -274,7 +274,7 @@ static void add_graph(graph *g, const fli_network *net)
     fli_protobuf_close(&g->b, opened);
 }
 
-/* All that the model's own file says beside its tensors: names of classes, how it came about. */
+/* Copies the metadata of the model's file. */
 static void add_metadata(graph *g)
 {
     const char *key;

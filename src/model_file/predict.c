@@ -1,5 +1,5 @@
-/* Predictions of a loaded model (fl_model_predict): samples of any type in blocks, each made into a batch exactly as
- * for training. */
+/* Predictions of a loaded model (fl_model_predict): splits samples of any type into blocks and makes each a batch
+ * exactly as for training. */
 #include "model_file/model_file.h"
 
 #include "base/ctx.h"
@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 256 }; /* samples at a time, at most */
+enum { BLOCK = 256 }; /* most samples in a block */
 
-/* What one call works with. */
+/* The state of one call. */
 typedef struct {
     fl_ctx *ctx;
     const fl_model *m;
@@ -19,11 +19,11 @@ typedef struct {
     fli_xkind kind;
     fli_batch batch;
     void *scratch;
-    uint32_t *all; /* 0, 1, ..., of a block */
-    void *dense;   /* a block of sparse samples with all their zeros; NULL: not needed */
+    uint32_t *all; /* 0, 1, ...: indices of a block's samples */
+    void *dense;   /* a block of sparse samples made dense; NULL: not needed */
 } call;
 
-/* ---- what may be asked --------------------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------------------------------------- */
 
 static fl_status check_shape(const call *c)
 {
@@ -41,8 +41,7 @@ static fl_status check_shape(const call *c)
 static fl_status check(const call *c, const double *out)
 {
     if (!c->m->info.outputs)
-        return fli_fail(c->ctx, FL_ECONFIG, "nobody knows here how to predict with a model of kind %s",
-                        c->m->info.kind);
+        return fli_fail(c->ctx, FL_ECONFIG, "this program cannot predict with a model of kind %s", c->m->info.kind);
     if (!out) return fli_fail(c->ctx, FL_ECONFIG, "there must be room for the outputs");
     fl_status s = fli_samples_check(c->ctx, "the samples", c->s);
     return s ? s : check_shape(c);
@@ -50,7 +49,7 @@ static fl_status check(const call *c, const double *out)
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
 
-/* Sparse samples that are not sparse once they are normalised. */
+/* True for sparse samples that normalisation or cropping makes dense. */
 static int must_fill(const call *c) { return c->s->row && (c->m->shifted || c->m->like.each || c->m->like.frame[0]); }
 
 static fl_status begin(call *c)
@@ -90,14 +89,14 @@ static fl_status not_finite(const call *c, size_t sample, size_t feature)
     return fli_fail(c->ctx, FL_EFORMAT, "sample %zu, feature %zu is not finite", sample, feature);
 }
 
-/* Places and values of sparse samples from `at` on. */
+/* Checks indices and values of n sparse samples from `at` on. */
 static fl_status look_at_rows(const call *c, size_t at, size_t n)
 {
     const fl_samples *s = c->s;
     for (size_t i = at; i < at + n; i++) {
         if (s->row[i + 1] < s->row[i])
             return fli_fail(c->ctx, FL_EFORMAT, "sample %zu: its values end before they begin", i);
-        if (s->row[i + 1] - s->row[i] > s->dim) /* before they are read that far */
+        if (s->row[i + 1] - s->row[i] > s->dim) /* checked before the values are read */
             return fli_fail(c->ctx, FL_EFORMAT, "sample %zu has %zu values, of only %zu features", i,
                             s->row[i + 1] - s->row[i], s->dim);
         for (size_t k = s->row[i]; k < s->row[i + 1]; k++) {
@@ -130,7 +129,7 @@ static void fill(const call *c, size_t at, size_t n)
             memcpy((char *)c->dense + (i * s->dim + s->col[k]) * size, value + k * size, size);
 }
 
-/* The block as a set of samples where they lie. It is only read. */
+/* The block as a data set that borrows the samples and is only read. */
 static fli_dataset block_at(const call *c, size_t at, size_t n)
 {
     const fl_samples *s = c->s;
@@ -151,7 +150,7 @@ static fli_dataset block_at(const call *c, size_t at, size_t n)
     return d;
 }
 
-/* In double, so that logits of single precision keep their order. */
+/* In double, so that logits in single precision keep their order. */
 static void softmax(size_t classes, double *z)
 {
     double most = z[0], sum = 0;
@@ -161,7 +160,7 @@ static void softmax(size_t classes, double *z)
     for (size_t k = 0; k < classes; k++) z[k] /= sum;
 }
 
-/* n x outputs, row by row. Scratch as for grad. */
+/* Writes n x outputs, row by row. Scratch as for grad. */
 static void model_predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch)
 {
     if (m->desc->predict) {
