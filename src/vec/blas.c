@@ -1,5 +1,4 @@
-/* The BLAS library as a whole. Its number of threads and its choice of kernels are the global state that fedloom
- * touches. */
+/* Sets BLAS up. Its number of threads and its choice of kernels are the only global state that fedloom changes. */
 #include "vec/ops.h"
 
 #include "base/number.h"
@@ -14,9 +13,9 @@
 #include <string.h>
 
 #if defined __x86_64__
-/* OpenBLAS looks at a processor's model when it is loaded. For a model that is newer than itself it takes its oldest
- * kernels, at a fifth of the speed, whatever instructions there are. It is then told to look again, at a model that it
- * knows. These two are not in its header; builds for a single model do not have them. */
+/* OpenBLAS chooses its kernels by the processor's model when it is loaded. For a model newer than itself it takes its
+ * oldest kernels, at a fifth of the speed. fedloom then makes it choose again, for a model that it knows. These two
+ * functions are not in its header; builds for a single model lack them. */
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 
@@ -34,19 +33,19 @@ void fli_blas_look_again(const char *core)
 void fli_blas_look_again(const char *core) { (void)core; }
 #endif
 
-/* The library that a function of the process is in. */
+/* path = the library of a function of this process; returns 0 on failure. */
 static int library_of(void (*function)(void), char path[PATH_MAX])
 {
     Dl_info info;
     return dladdr(*(void **)&function, &info) && info.dli_fname && realpath(info.dli_fname, path);
 }
 
-/* The file whose BLAS functions stand in the place of OpenBLAS' own; empty: none does. Names are bound when the program
- * is loaded, and looking takes long. */
+/* Path of another library whose BLAS functions replace OpenBLAS' own; empty: none. Symbols are bound when the program
+ * is loaded, and the search takes long, so it is done once. */
 static char other_library[PATH_MAX];
 
-/* The first BLAS that a process was linked with, or has loaded for all to see, is everybody's. A library beside
- * OpenBLAS does not count: distributions have a libblas.so there with OpenBLAS behind it. */
+/* A process uses the first BLAS that it was linked with, or that was loaded globally. A library in OpenBLAS' folder
+ * does not count: distributions have a libblas.so there that calls OpenBLAS. */
 static void find_other_library(void)
 {
     char own[PATH_MAX], path[PATH_MAX];
@@ -76,8 +75,8 @@ void fli_blas_name(char *out, size_t room)
         fli_snprintf(out, room, "OpenBLAS for %s", openblas_get_corename());
 }
 
-/* Whatever else uses OpenBLAS in this process may have given it threads, so every run looks again. Where one is what it
- * has, it is left alone: others may be calling it. */
+/* Other code in this process may have raised OpenBLAS' number of threads, so every run checks it. The number is set
+ * only if it is wrong, because other threads may be calling BLAS. */
 static void one_thread_per_call(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -91,14 +90,14 @@ static void warn_of_other_library(fl_ctx *ctx)
     const char *path = other_library_path();
     if (path)
         fli_log(ctx, FL_LOG_WARNING,
-                "matrices are multiplied by %s, which came before OpenBLAS in this process: last digits differ, and "
-                "nothing is known of its threads",
+                "matrices are multiplied by %s, which was loaded before OpenBLAS: last digits differ, and its number "
+                "of threads is unknown",
                 path);
 }
 
 fl_status fli_blas_prepare(fl_ctx *ctx)
 {
-    static atomic_int had_room; /* once is enough: BLAS keeps what it has mapped */
+    static atomic_int had_room; /* one check is enough: BLAS keeps what it has mapped */
     one_thread_per_call();
     warn_of_other_library(ctx);
     if (had_room) return FL_OK;

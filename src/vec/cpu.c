@@ -1,5 +1,5 @@
 /* The CPU backend, compiled once per precision and level (precision.h; the build defines LEVEL_NAME, see kernels.h).
- * Every function is static, so the copies do not meet. Sums over long vectors run in double, in a fixed order. */
+ * Every function is static, so the copies do not collide. Sums over long vectors run in double, in a fixed order. */
 #include "vec/ops.h"
 #include "vec/precision.h"
 #include "vec/tile.h"
@@ -12,9 +12,9 @@
 #if FLI_PRECISION == 32
 #define REAL_EXP exp_below_0
 
-/* e^x for x <= 0 without a call, so that loops over it become vectors; within two units of the last place, 0 below the
- * smallest normal number, NaN for NaN. With k = x/ln 2 rounded (adding 1.5 2^23 rounds, and leaves k in the last bits),
- * r = x - k ln 2: e^x = 2^k e^r, and e^r = 1 + r + r^2 p(r) with the polynomial of Cephes' expf. */
+/* e^x for x <= 0 without a call, so that loops over it can be vectorised. Within two units in the last place; 0 below
+ * the smallest normal number, NaN for NaN. With k = x/ln 2 rounded (adding 1.5 2^23 rounds, and leaves k in the last
+ * bits) and r = x - k ln 2: e^x = 2^k e^r, and e^r = 1 + r + r^2 p(r) with the polynomial of Cephes' expf. */
 static inline float exp_below_0(float x)
 {
     const float rounder = 12582912.0f;
@@ -68,7 +68,7 @@ static void scale(size_t n, double a_, void *y_)
 
 static double dot(size_t n, const void *x_, const void *y_)
 {
-    enum { LANES = 16 }; /* independent sums, so that the compiler may use vectors without reordering anything */
+    enum { LANES = 16 }; /* independent sums: the compiler can use vectors without reordering any of them */
     const REAL *x = x_, *y = y_;
     double lane[LANES] = {0}, sum = 0;
     size_t i = 0;
@@ -116,7 +116,7 @@ static void to_f64(size_t n, const void *x_, double *y)
     for (size_t i = 0; i < n; i++) y[i] = (double)x[i];
 }
 
-/* Compiled once per combination of terms, so that the loop has no branch in it. */
+/* Compiled once per combination of terms, so that the loop has no branch. */
 static inline __attribute__((always_inline)) void sgd_pass(size_t n, const fli_sgd_step *s, REAL *restrict z,
                                                            int shifted, int anchored, int buffered)
 {
@@ -166,7 +166,7 @@ static void gemv(int ta, size_t m, size_t n, double alpha, const void *a, size_t
 
 /* ---- sparse algebra ------------------------------------------------------------------------------------ */
 
-/* Rounded as when a dense batch is gathered, so that both see the same number. */
+/* Rounds as gathering a dense batch does, so that both give the same number. */
 static inline __attribute__((always_inline)) REAL csr_value(const fli_csr *a, size_t k, int scaled, int wide)
 {
     if (!wide && !scaled) return (REAL)((const float *)a->value)[k];
@@ -238,7 +238,7 @@ static void add_bias(size_t rows, size_t cols, const void *bias_, void *z_)
         for (size_t c = 0; c < cols; c++) z[c] += bias[c];
 }
 
-/* Written so that a NaN stays a NaN: a diverged model must not look like a dead one. */
+/* A NaN stays a NaN, so that a diverged model does not look like a dead one. */
 static void add_bias_relu(size_t rows, size_t cols, const void *bias_, void *z_)
 {
     const REAL *restrict bias = bias_;
@@ -268,14 +268,14 @@ static void col_sum(size_t rows, size_t cols, const void *z_, void *out_)
 
 /* ---- fully connected layers ---------------------------------------------------------------------------- */
 
-/* The three matrix products of a fully connected layer by register tiles. BLAS packs and copies for products that are
- * large in all directions; those of a mini-batch are not.
+/* The three matrix products of a fully connected layer by register tiles. BLAS packs and copies its operands, which
+ * pays for products that are large in all dimensions; those of a mini-batch are not.
  *
- * A tile (tile.c) is handed, still in the cache, to a `finish` function that does what follows in the same breath:
- * ReLU's mask, an SGD step. Blocks depend on the sizes alone, never on threads, so that equal calls give equal bits.
- * Where BLAS was found faster (short rows, large batches) it stays; docs/performance.md has the figures. */
+ * Each finished tile (tile.c), still in the cache, goes to a `finish` function that applies ReLU's mask or an SGD step.
+ * Blocks depend on the sizes alone, never on threads, so that equal calls give equal bits. BLAS remains where it was
+ * measured to be faster (short rows, large batches); docs/performance.md has the figures. */
 
-/* Shares 0 .. n-1 among the fewest blocks of at most `most`, as evenly as possible: block q has size + (q < longer). */
+/* Divides 0 .. n-1 into the fewest blocks of at most `most`, as evenly as possible: block q has size + (q < longer). */
 typedef struct {
     size_t count, size, longer;
 } blocks;
@@ -286,20 +286,20 @@ static blocks blocks_of(size_t n, size_t most)
     return (blocks){count, n / count, n % count};
 }
 
-/* What becomes of a tile: rows row .. row + rows - 1 and columns col .. of the result, PANEL reals from row to row. */
+/* Processes a tile: rows row .. row + rows - 1 and columns col .. of the result; its rows are PANEL reals apart. */
 typedef void finish_fn(const void *arg, size_t row, size_t rows, size_t col, size_t cols, const REAL *tile);
 
 /* ---- outer products by tiles --------------------------------------------------------------------------- */
 
-/* C is m x n, A m x k with its own steps from row to row and from column to column, B k x n. */
+/* C is m x n; A is m x k with the given steps between rows and between columns; B is k x n. */
 typedef struct {
     size_t m, n, k;
     const REAL *a;
     size_t row_step, col_step;
     const REAL *b;
-    REAL *c;               /* full tiles can be put there as they are, without `finish`; NULL: all of them need it */
-    const STEP *step;      /* what becomes of full tiles, instead; NULL: the same as of others */
-    const void *beside[4]; /* what finish will read, m x n each: fetched while a tile is computed; NULL: nothing more */
+    REAL *c;               /* full tiles are written here without `finish`; NULL: all tiles need it */
+    const STEP *step;      /* the step that full tiles take instead of `finish`; NULL: they need it, too */
+    const void *beside[4]; /* m x n each, then NULL: finish reads them, so they are fetched while a tile is computed */
 } product;
 
 TILE void pack_whole(size_t k, size_t vecs, const REAL *b, size_t ldb, REAL *panel)
@@ -308,8 +308,8 @@ TILE void pack_whole(size_t k, size_t vecs, const REAL *b, size_t ldb, REAL *pan
         EACH (v, vecs) ((vec *)panel)[v] = ((const vec_anywhere *)b)[v];
 }
 
-/* Rows of B, `cols` wide, one below the other and filled up with zeros: without it, rows a power of two apart would
- * push each other out of the cache. */
+/* Copies rows of B, `cols` wide, below each other, filled up with zeros. Uncopied, rows a power of two apart would
+ * evict each other from the cache. */
 static void pack(size_t k, size_t cols, size_t vecs, const REAL *b, size_t ldb, REAL *panel)
 {
     const size_t whole = cols / TILE_LANES;
@@ -332,7 +332,7 @@ static void fetch(const product *p, size_t row, size_t rows, size_t col, size_t 
                 __builtin_prefetch((const REAL *)p->beside[v] + i * p->n + j);
 }
 
-/* Full tiles take their step in registers, so there should be as many of them as possible. */
+/* Full tiles take their step in registers, so there are as many full tiles as possible. */
 static size_t full_first(size_t vecs) { return vecs < OUTER_VECS ? vecs : OUTER_VECS; }
 
 /* C = A B, k <= DEPTH. */
@@ -374,7 +374,7 @@ static void inner_chunk(size_t m, size_t n, size_t k, const REAL *a, const REAL 
     blocks down = blocks_of(m, INNER_ROWS);
     for (size_t col = 0; col < n; col += INNER_COLS) {
         size_t cols = n - col < INNER_COLS ? n - col : INNER_COLS;
-        const REAL *rows_of_b[INNER_COLS]; /* where there are not enough, the last one again */
+        const REAL *rows_of_b[INNER_COLS]; /* beyond the last row of B, that row again */
         EACH (j, INNER_COLS) rows_of_b[j] = b + (col + (j < cols ? j : cols - 1)) * k;
         for (size_t q = 0, row = 0; q < down.count; q++) {
             size_t rows = down.size + (q < down.longer);
@@ -403,16 +403,16 @@ static void inner_product(size_t m, size_t n, size_t k, const REAL *a, const REA
 
 /* ---- a layer, by tiles or BLAS ------------------------------------------------------------------------- */
 
-/* What becomes of the tiles of a product. */
+/* The argument of the finish functions. */
 typedef struct {
     size_t ld;
     REAL *out;
-    const REAL *input; /* of the layer, for the mask */
+    const REAL *input; /* the layer's input, for the mask */
     const fli_sgd_step *step;
 } aftermath;
 
-/* C = A B' for rows too short for vectors. BLAS would spend its time on the way in, and on a lock there that all
- * threads share. */
+/* C = A B' for rows shorter than a vector. BLAS would spend its time on preparation, and on a lock that all threads
+ * share. */
 static void short_rows(size_t m, size_t n, size_t k, const REAL *a, const REAL *b, REAL *c)
 {
     for (size_t i = 0; i < m; i++, a += k)
@@ -445,7 +445,7 @@ static void finish_copy(const void *arg, size_t row, size_t rows, size_t col, si
         memcpy(f->out + (row + i) * f->ld + col, tile, cols * sizeof *tile);
 }
 
-/* A number of columns that the compiler knows makes a loop without beginning and end: hence these in two versions. */
+/* A constant number of columns lets the compiler omit the loop's head and tail, hence two versions of the callers. */
 TILE void mask_rows(const aftermath *f, size_t at, size_t rows, size_t cols, const REAL *restrict tile)
 {
     const REAL *restrict h = f->input + at;
@@ -527,7 +527,7 @@ static void finish_step(const void *arg, size_t row, size_t rows, size_t col, si
         step_columns(f, row * f->ld + col, rows, cols, tile);
 }
 
-/* The step on `count` parameters from `at` on, with gradient g. */
+/* Takes the step on `count` parameters from `at` on, with gradient g. */
 static void step_part(const fli_sgd_step *step, size_t at, size_t count, const REAL *g, REAL *z)
 {
     fli_sgd_step s = *step;
@@ -538,7 +538,8 @@ static void step_part(const fli_sgd_step *step, size_t at, size_t count, const R
     sgd(count, &s, z + at);
 }
 
-/* A step with no more than one vector beside z: rho (z - anchor) = rho z - rho anchor. */
+/* Steps with at most one vector besides z fit into STEP: rho (z - anchor) = rho z - rho anchor. Returns 0 for
+ * others. */
 static int step_of_one(const fli_sgd_step *step, size_t ld, REAL *z, STEP *out)
 {
     *out = (STEP){z, step->shift, ld, (REAL)step->lr, (REAL)step->wd, 1};
@@ -607,7 +608,7 @@ static double softmax_xent(size_t rows, size_t classes, const int32_t *label, do
     return loss;
 }
 
-/* The exponentials of all rows in one loop: rows are short, vectors are not. */
+/* One loop over the exponentials of all rows: a single row is too short for vectors. */
 static void softmax_error(size_t rows, size_t classes, const int32_t *label, double scale_, void *z_)
 {
     REAL *z = z_, *row = z_, factor = (REAL)scale_;
@@ -650,7 +651,7 @@ static void softmax(size_t rows, size_t classes, void *z_)
     for (size_t r = 0; r < rows; r++, z += classes) softmax_row(classes, 0, z, &hits);
 }
 
-/* log(1 + e^z) - label z, with the exponential of a non-positive number only. */
+/* log(1 + e^z) - label z, from the exponential of -|z|, which cannot overflow. */
 static double logistic_xent(size_t rows, const int32_t *label, double scale_, void *z_, size_t *correct)
 {
     REAL *z = z_;

@@ -1,4 +1,4 @@
-/* Images on the CPU, compiled once per precision and level (precision.h). Channels lie last, so the inner loops run
+/* Images on the CPU, compiled once per precision and level (precision.h). Channels are last, so the inner loops run
  * over channels: long, contiguous, without dependences. */
 #include "vec/ops.h"
 #include "vec/precision.h"
@@ -16,10 +16,11 @@ static void transpose(size_t n, size_t rows, size_t cols, const void *x_, void *
 
 /* ---- windows -------------------------------------------------------------------------------------------- */
 
-/* Along one axis: the places [*from, *to) of the window at `at` that lie within the image. */
+/* Along one axis: positions *from <= i < *to of window `at` lie within the image. Returns *from's position in the
+ * image. */
 static size_t inside_image(const fli_window *w, size_t at, size_t length, size_t *from, size_t *to)
 {
-    size_t start = at * w->stride; /* within the padded image */
+    size_t start = at * w->stride; /* in the padded image */
     *from = start < w->pad ? w->pad - start : 0;
     *to = length + w->pad - start < w->kernel ? length + w->pad - start : w->kernel;
     return start + *from - w->pad;
@@ -72,15 +73,15 @@ static void fold(const fli_window *w, const void *col_, void *x_)
 
 enum { LANES = 64 };
 
-/* Calls are made for every window: `at` is its first value in the image x, `line` the distance of two of its rows. */
+/* Runs its body for every window: `at` is its first value in the image x, `line` the distance between rows. */
 #define EACH_WINDOW(w, n, x, line)                                                                                     \
     for (size_t image_ = 0; image_ < (n); image_++, (x) += (w)->height * (line))                                       \
         for (size_t oy_ = 0; oy_ < (w)->out_height; oy_++)                                                             \
             for (size_t ox_ = 0, at = oy_ * (w)->kernel * (line); ox_ < (w)->out_width;                                \
                  ox_++, at += (w)->kernel * (w)->channels)
 
-/* Where v is larger than the best so far, it is the best, and `here` its place. Not part of its caller's loop, which
- * gcc would otherwise unroll first, and then find no vectors. */
+/* best[c] = v[c], place[c] = here, where v[c] is larger. Not inlined, because gcc would unroll the caller's loop first
+ * and then fail to vectorise. */
 __attribute__((noinline)) static void take_larger(size_t channels, const REAL *restrict v, REAL_BITS here,
                                                   REAL *restrict best, REAL_BITS *restrict place)
 {
@@ -92,7 +93,8 @@ __attribute__((noinline)) static void take_larger(size_t channels, const REAL *r
     }
 }
 
-/* Up to LANES neighbouring channels of a window. Places are as wide as reals until the end, for the sake of vectors. */
+/* Up to LANES neighbouring channels of a window. Positions are as wide as reals until the end, so that loops
+ * vectorise. */
 static void max_window(const fli_window *w, size_t channels, const REAL *x, size_t line, uint8_t *which, REAL *y)
 {
     REAL_BITS place[LANES] = {0};
@@ -130,7 +132,7 @@ static void max_pick(const fli_window *w, size_t n, const void *x_, const uint8_
     }
 }
 
-/* What no window covers, at the right and at the bottom, is zero. */
+/* Zeroes rows and columns at the right and at the bottom that no window covers. */
 static void clear_rest(const fli_window *w, size_t n, REAL *x)
 {
     if (w->height % w->kernel || w->width % w->kernel) memset(x, 0, n * w->height * w->width * w->channels * sizeof *x);
@@ -202,8 +204,8 @@ static void mirror_row(size_t width, REAL *x)
     }
 }
 
-/* Row `to` of a plane becomes row `from`, moved to the right; a row from outside is all fill. `first` is the row's
- * place in the image. */
+/* Row `to` of a plane = row `from` moved to the right; from NULL: all fill. `first` is the position of `to` in the
+ * image. */
 static void move_row(size_t width, const REAL *from, int right, const double *fill, size_t run, size_t first, REAL *to)
 {
     size_t by = (size_t)(right < 0 ? -right : right), kept = from && by < width ? width - by : 0;
@@ -213,7 +215,7 @@ static void move_row(size_t width, const REAL *from, int right, const double *fi
         if (i < start || i >= start + kept) to[i] = fill ? (REAL)fill[(first + i) / run] : 0;
 }
 
-/* Rows are moved in the order in which none is overwritten before it is read. */
+/* Moves rows in an order in which no row is overwritten before it is read. */
 static void shift(size_t channels, size_t height, size_t width, int mirror, int down, int right, const double *fill,
                   size_t run, void *x_)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #if defined __x86_64__
-/* Each asks for what its files are compiled with, see cmake/levels.cmake. */
+/* Each tests for the instructions that its files are compiled with, see cmake/levels.cmake. */
 static int has_v2(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("popcnt");
@@ -27,7 +27,7 @@ static int has_v4(void)
 
 static void look_at_processor(void) { __builtin_cpu_init(); }
 
-/* A processor with the same instructions that OpenBLAS has known for long. */
+/* An older processor with the same instructions, which OpenBLAS knows. */
 static const char *similar_core(void) { return has_v4() ? "SkylakeX" : has_v3() ? "Haswell" : NULL; }
 #else
 static void look_at_processor(void) {}
@@ -57,8 +57,8 @@ const fli_kernels fli_kernels_list[] = {
 
 fli_ops fli_ops_f32, fli_ops_f64;
 static const fli_kernels *now;
-static char wish[32]; /* what FEDLOOM_KERNELS was when the program was loaded; "": nothing */
-static char all[96];  /* what fli_kernels_all says */
+static char wish[32]; /* FEDLOOM_KERNELS when the program was loaded; "": not set */
+static char all[96];  /* the text of fli_kernels_all */
 
 const fli_kernels *fli_kernels_now(void) { return now; }
 const char *fli_kernels_all(void) { return all; }
@@ -84,7 +84,7 @@ static const fli_kernels *find(const char *word)
     return NULL;
 }
 
-/* Before main, so that to everybody the tables are constants. fli_kernels_check says what is wrong with a wish. */
+/* Runs before main, so that the tables are constants. fli_kernels_check reports a wrong FEDLOOM_KERNELS. */
 __attribute__((constructor)) static void choose(void)
 {
     const char *word = getenv("FEDLOOM_KERNELS");

@@ -1,4 +1,4 @@
-/* The backends there are. To add one: a file with its table, and a line here. */
+/* All backends. To add one: a file with its table, and a line here. */
 #include "vec/ops.h"
 
 #include <string.h>

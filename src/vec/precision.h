@@ -1,7 +1,7 @@
-/* For the files that the build compiles once per precision, FLI_PRECISION 32 or 64, and level (kernels.h): the type of
- * a real, its size in bytes for the preprocessor, the signed integer of that size, and what its tables and kernels are
- * called. Their symbols carry precision and level, so that the copies do not meet: OPS is fli_ops_f32_v3 where the
- * build defines LEVEL as v3. */
+/* For files that the build compiles once per precision, FLI_PRECISION 32 or 64, and level (kernels.h): the type of a
+ * real, its size in bytes for the preprocessor, the signed integer of that size, and the names of tables and kernels.
+ * Symbols contain precision and level, so that the copies have different names: OPS is fli_ops_f32_v3 if the build
+ * defines LEVEL as v3. */
 #ifndef FLI_VEC_PRECISION_H
 #define FLI_VEC_PRECISION_H
 

@@ -1,4 +1,4 @@
-/* The vectors of the public header: the engine's own operations. */
+/* The vector functions of the public header, by the engine's own operations. */
 #include "vec/space.h"
 
 void fl_vec_copy(const fl_space *s, const void *x, void *y) { fli_copy(s, x, y); }

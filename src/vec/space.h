@@ -1,5 +1,5 @@
-/* A vector space: a backend, a length, and where its vectors live. Algorithms speak in these calls; each stands under
- * its line of maths. */
+/* A vector space: a backend, a length, and the place of its vectors. Algorithms use these calls; the comment above each
+ * is its formula. */
 #ifndef FLI_VEC_SPACE_H
 #define FLI_VEC_SPACE_H
 
@@ -78,7 +78,7 @@ static inline int fli_finite(const fl_space *s, const void *x)
     return finite;
 }
 
-/* out[k] is 0 where x[k] has a NaN or an infinity */
+/* out[k] = 0 if x[k] has a NaN or an infinity */
 static inline void fli_finite_all(const fl_space *s, size_t count, const void *const *x, unsigned char *out)
 {
     if (s->place)
@@ -87,7 +87,7 @@ static inline void fli_finite_all(const fl_space *s, size_t count, const void *c
         for (size_t k = 0; k < count; k++) out[k] = s->ops->finite(s->n, x[k]) != 0;
 }
 
-/* The same, by the time fli_found is called. One question at a time. */
+/* The same without waiting: out is set when fli_found returns. One query at a time. */
 static inline void fli_finite_soon(const fl_space *s, size_t count, const void *const *x, unsigned char *out)
 {
     if (s->place && s->place->does->finite_soon)
@@ -101,7 +101,7 @@ static inline void fli_found(const fl_space *s)
     if (s->place && s->place->does->found) s->place->does->found(s->place);
 }
 
-/* What has befallen the place, with a sentence: to be asked before NaN is taken for what an algorithm has done. */
+/* The status of the place, with a sentence. Check it before NaN counts as an algorithm's divergence. */
 static inline fl_status fli_space_status(const fl_space *s, fl_ctx *ctx)
 {
     return s->place ? s->place->does->status(s->place, ctx) : FL_OK;
@@ -116,7 +116,7 @@ static inline void fli_map(const fl_space *s, size_t vectors, void *const *x, fl
         s->ops->map(s->n, vectors, x, fn, arg);
 }
 
-/* Memory for vectors of the space, zeroed; in one piece, `bytes` long. */
+/* Zeroed memory for vectors of the space, `bytes` in one block. */
 static inline void *fli_vector_alloc(fl_ctx *ctx, const fl_space *s, size_t bytes)
 {
     return s->place ? s->place->does->alloc(s->place, ctx, bytes) : fli_alloc(ctx, bytes, 1);
@@ -128,7 +128,7 @@ static inline void fli_vector_free(const fl_space *s, void *v)
     else
         fli_free(v);
 }
-/* A vector out of the space into plain memory, and back; `bytes` of it. */
+/* Copy `bytes` of a vector to plain memory, and back. */
 static inline void fli_vector_read(const fl_space *s, size_t bytes, const void *v, void *here)
 {
     if (s->place)
@@ -144,7 +144,7 @@ static inline void fli_vector_write(const fl_space *s, size_t bytes, const void 
         memcpy(v, here, bytes);
 }
 
-/* Real number i of an array, for walking through matrices. */
+/* Address of real number i of an array. */
 static inline void *fli_at(const fli_ops *ops, void *p, size_t i) { return (char *)p + i * ops->size; }
 static inline const void *fli_cat(const fli_ops *ops, const void *p, size_t i)
 {

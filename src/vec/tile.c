@@ -1,9 +1,9 @@
-/* The kernels of matrix products by register tiles, in files of their own: these alone are compiled with multiplication
- * and addition rounded as one, which doubles their speed. Elsewhere that would hurt: a x - a y must be 0 where x = y.
+/* The kernels of matrix products by register tiles. Only these files are compiled with contraction (a product and a sum
+ * rounded as one), which doubles their speed. Elsewhere it would do harm: a x - a y must be 0 if x = y.
  *
- * A tile is a block of the result that stays in registers while the common dimension is walked:
+ * A tile is a block of the result that stays in registers during the loop over the common dimension:
  *   outer   C = A B, rows of B contiguous: a column of A times a row of B, vectors along the columns of C
- *   inner   C = A B', rows of both contiguous: vectors along the common dimension, summed up at the end
+ *   inner   C = A B', rows of both contiguous: vectors along the common dimension, summed at the end
  * Plain C with vector types: the compiler chooses the instructions. */
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 /* ---- outer --------------------------------------------------------------------------------------------- */
 
-/* A column of A times a row of B, added to a tile. */
+/* Adds a column of A times a row of B to a tile. */
 TILE void add_outer(size_t rows, size_t vecs, const REAL *const *half, size_t row_step, const REAL *panel,
                     vec (*acc)[3])
 {
@@ -25,7 +25,7 @@ TILE void outer(size_t rows, size_t vecs, size_t k, const REAL *a, size_t row_st
                 REAL *c, size_t ldc)
 {
     vec acc[8][3];
-    const REAL *half[2] = {a, a + 4 * row_step}; /* two bases and steps of up to 3 rows: what fits into addresses */
+    const REAL *half[2] = {a, a + 4 * row_step}; /* addressing modes have offsets of up to 3 rows */
     EACH (i, rows)
         EACH (j, vecs) acc[i][j] = (vec){0};
     for (size_t t = 0; t < k; t++, half[0] += col_step, half[1] += col_step, panel += PANEL)
@@ -34,7 +34,7 @@ TILE void outer(size_t rows, size_t vecs, size_t k, const REAL *a, size_t row_st
         EACH (j, vecs) ((vec_anywhere *)(c + i * ldc))[j] = acc[i][j];
 }
 
-/* One copy of the code per shape, so that a tile is made of registers. */
+/* One copy of the code per shape, so that the tile is in registers. */
 TILE void outer_rows(size_t rows, size_t vecs, size_t k, const REAL *a, size_t row_step, size_t col_step,
                      const REAL *panel, REAL *c, size_t ldc)
 {
@@ -128,10 +128,10 @@ void STEP_TILE(size_t k, const REAL *a, size_t row_step, size_t col_step, const 
 #define ODD  1, 3
 #endif
 
-/* A mask for the last r lanes begins at entry r. */
+/* A mask of the last r lanes starts at element r. */
 static const REAL_BITS last_lanes[2 * TILE_LANES] = {[TILE_LANES... 2 * TILE_LANES - 1] = -1};
 
-/* Adds the lanes of four vectors in pairs, until each four of them hold one sum of every column. */
+/* Adds the lanes of four vectors in pairs, until each group of four lanes has the sums of the four columns. */
 TILE void sum_lanes(const vec *acc, REAL *c)
 {
     vec ab = __builtin_shufflevector(acc[0], acc[1], EVEN) + __builtin_shufflevector(acc[0], acc[1], ODD);
@@ -145,8 +145,8 @@ TILE void sum_lanes(const vec *acc, REAL *c)
 #endif
 }
 
-/* k >= TILE_LANES. What does not fill a vector is taken first, by vectors that end where the rows end, with zeros in
- * A's lanes that come later. */
+/* k >= TILE_LANES. The remainder of k comes first, as vectors that end where the rows end; A's lanes that the loop
+ * covers are masked to zero. */
 TILE void inner(size_t rows, size_t k, const REAL *a, const REAL *const *b, REAL *c, size_t ldc)
 {
     vec acc[6][INNER_COLS];

@@ -1,5 +1,5 @@
-/* What fedloom needs of BLAS and LAPACK, in plain C: for clients that are to be small (FEDLOOM_BLAS=OFF). The products
- * that models are made of are fedloom's own kernels in either case (tile.c); this is for the rest, and slower. */
+/* The BLAS and LAPACK functions that fedloom needs, in plain C, for small clients (FEDLOOM_BLAS=OFF). Models' products
+ * use fedloom's own kernels in any build (tile.c); these serve the rest, and are slower. */
 #include "vec/ops.h"
 
 #include "base/number.h"
@@ -36,7 +36,7 @@ double cblas_ddot(int n, const double *x, int step_x, const double *y, int step_
     return dot_f64((size_t)n, x, (size_t)step_x, y);
 }
 
-/* Scaled, as squares may be beyond what a number can be. */
+/* Scales the values, because their squares may overflow. */
 double cblas_dnrm2(int n, const double *x, int step)
 {
     double most = 0, sum = 0;
@@ -102,7 +102,7 @@ void cblas_dsymv(CBLAS_ORDER order, CBLAS_UPLO uplo, int n, double alpha, const 
     }
 }
 
-/* R x or R' x = b, by columns of R. */
+/* Solves R x = b or R' x = b by columns of R. */
 void cblas_dtrsv(CBLAS_ORDER order, CBLAS_UPLO uplo, CBLAS_TRANSPOSE trans, CBLAS_DIAG diag, int n, const double *a,
                  int lda, double *x, int step)
 {
@@ -124,7 +124,7 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
 void dsyevd_(const char *job, const char *uplo, const int *n, double *a, const int *lda, double *values, double *work,
              const int *lwork, int *iwork, const int *liwork, int *info);
 
-/* The upper triangle R of R'R = A, column by column. */
+/* Computes the upper triangle R of R'R = A, column by column. */
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info)
 {
     size_t step = (size_t)*lda;
@@ -142,7 +142,8 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
     }
 }
 
-/* A rotation in the plane of p and q that makes their entry 0; rows of `v` are what becomes of the unit vectors. */
+/* Rotates the plane of p and q so that their off-diagonal element becomes 0; rows of `v` are the rotated unit
+ * vectors. */
 static void rotate(size_t n, double *a, double *v, size_t p, size_t q)
 {
     double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
@@ -162,7 +163,7 @@ static void rotate(size_t n, double *a, double *v, size_t p, size_t q)
     a[p * n + q] = a[q * n + p] = 0;
 }
 
-/* Whether all but the diagonal is as good as 0. */
+/* True if the off-diagonal elements are 0 up to rounding. */
 static int is_diagonal(size_t n, const double *a)
 {
     double off = 0, all = 0;
@@ -173,7 +174,7 @@ static int is_diagonal(size_t n, const double *a)
     return sqrt(off) <= DBL_EPSILON * (double)n * sqrt(all);
 }
 
-/* Jacobi's method; eigenvalues grow, and column i (a row here) is the vector of value i. `work` has room for n * n. */
+/* Jacobi's method: eigenvalues ascend, and column i (here a row) is the eigenvector of value i. `work`: n * n. */
 void dsyevd_(const char *job, const char *uplo, const int *order, double *a, const int *lda, double *values,
              double *work, const int *lwork, int *iwork, const int *liwork, int *info)
 {
@@ -184,7 +185,7 @@ void dsyevd_(const char *job, const char *uplo, const int *order, double *a, con
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
             v[i * n + j] = i == j;
-            if (j > i) a[j * n + i] = a[i * n + j]; /* "L" of columns is above the diagonal of rows */
+            if (j > i) a[j * n + i] = a[i * n + j]; /* "L" of columns is the upper triangle of rows */
         }
     int sweeps = 0;
     for (; sweeps < SWEEPS && !is_diagonal(n, a); sweeps++)
@@ -193,7 +194,7 @@ void dsyevd_(const char *job, const char *uplo, const int *order, double *a, con
                 if (fabs(a[p * n + q]) > 0) rotate(n, a, v, p, q);
     *info = sweeps == SWEEPS;
     for (size_t i = 0; i < n; i++) values[i] = a[i * n + i];
-    for (size_t i = 0; i < n; i++) { /* by growing value */
+    for (size_t i = 0; i < n; i++) { /* by ascending value */
         size_t least = i;
         for (size_t j = i + 1; j < n; j++)
             if (values[j] < values[least]) least = j;

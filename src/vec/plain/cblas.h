@@ -1,4 +1,4 @@
-/* The part of BLAS that fedloom calls, where it is built without OpenBLAS (FEDLOOM_BLAS=OFF): blas.c. */
+/* The part of BLAS that fedloom calls, for builds without OpenBLAS (FEDLOOM_BLAS=OFF): blas.c. */
 #ifndef FLI_PLAIN_CBLAS_H
 #define FLI_PLAIN_CBLAS_H
 
@@ -8,7 +8,7 @@ typedef enum { CblasNoTrans = 111, CblasTrans = 112 } CBLAS_TRANSPOSE;
 typedef enum { CblasUpper = 121, CblasLower = 122 } CBLAS_UPLO;
 typedef enum { CblasNonUnit = 131, CblasUnit = 132 } CBLAS_DIAG;
 
-/* Rows are contiguous (CblasRowMajor), and so are vectors. */
+/* Implemented for contiguous rows (CblasRowMajor) and contiguous vectors alone. */
 void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha,
@@ -17,12 +17,12 @@ void cblas_sgemv(CBLAS_ORDER order, CBLAS_TRANSPOSE ta, int m, int n, float alph
                  const float *x, int step_x, float beta, float *y, int step_y);
 void cblas_dgemv(CBLAS_ORDER order, CBLAS_TRANSPOSE ta, int m, int n, double alpha, const double *a, int lda,
                  const double *x, int step_x, double beta, double *y, int step_y);
-/* The upper triangle. */
+/* Read and write the upper triangle alone. */
 void cblas_dsyrk(CBLAS_ORDER order, CBLAS_UPLO uplo, CBLAS_TRANSPOSE trans, int n, int k, double alpha, const double *a,
                  int lda, double beta, double *c, int ldc);
 void cblas_dsymv(CBLAS_ORDER order, CBLAS_UPLO uplo, int n, double alpha, const double *a, int lda, const double *x,
                  int step_x, double beta, double *y, int step_y);
-/* The upper triangle of columns that are contiguous (CblasColMajor). */
+/* For the upper triangle and contiguous columns (CblasColMajor). */
 void cblas_dtrsv(CBLAS_ORDER order, CBLAS_UPLO uplo, CBLAS_TRANSPOSE trans, CBLAS_DIAG diag, int n, const double *a,
                  int lda, double *x, int step);
 double cblas_ddot(int n, const double *x, int step_x, const double *y, int step_y);
