@@ -1,17 +1,17 @@
-/* Range, scale, ticks and units of an axis: numbers only, no drawing. The page has the same in js/axis.js.
+/* Range, scale, ticks and units of an axis: numbers alone, no drawing. The page does the same in js/axis.js.
  *
- * Linear axes tick at 1, 2 or 5 times a power of ten. Logarithmic ones tick at powers of ten; if there are too few
- * of those in the range, at 1, 2, 5 times one, or, in a range so narrow that it looks linear anyway, at the linear
- * ticks. */
+ * Linear axes have ticks at 1, 2 or 5 times a power of ten. Logarithmic axes have ticks at powers of ten. If the range
+ * has too few of these, ticks are at 1, 2, 5 times a power or, in a range so narrow that it looks linear, at the linear
+ * positions. */
 #include "report/internal.h"
 #include "base/number.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Values beyond this are drawn at it: the difference of any two must not overflow. */
+/* Larger values are drawn here, so that the difference of any two does not overflow. */
 static const double largest = 8e307;
-/* Below this there is no room for the ticks between two denormal numbers. */
+/* Smaller ranges have no room for ticks between denormal numbers. */
 static const double smallest = 1e-300;
 
 static double clamp(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
@@ -23,14 +23,14 @@ double fli_axis_place(const fli_axis *a, double v)
     return clamp((log10(v) - log10(a->lo)) / (log10(a->hi) - log10(a->lo)), 0, 1);
 }
 
-/* 1, 2 or 5 times a power of ten, whichever is nearest to `v`. */
+/* The number nearest to `v` that is 1, 2 or 5 times a power of ten. */
 static double nice_step(double v)
 {
     double power = pow(10, floor(log10(v))), m = v / power;
     return (m < 1.4 ? 1 : m < 3.2 ? 2 : m < 7.1 ? 5 : 10) * power;
 }
 
-/* A range that a reader can see: a constant gets some room on both sides. */
+/* Makes the range visible: a constant gets room on both sides. */
 static void widen(double *lo, double *hi, int log)
 {
     double middle = *lo + (*hi - *lo) / 2, size = fmax(fabs(*lo), fabs(*hi));
@@ -49,7 +49,7 @@ static void widen(double *lo, double *hi, int log)
 
 /* ---- units --------------------------------------------------------------------------------------------- */
 
-/* The unit a range is best read in: the last row whose `from` the largest value reaches. */
+/* The multiples of units. The last row of a unit whose `from` the largest value reaches is used. */
 typedef struct {
     fl_unit unit;
     double from, divisor;
@@ -84,7 +84,7 @@ static void choose_unit(fli_axis *a, fl_unit unit)
         }
 }
 
-/* Numbers too long to write out share a power of ten, named beside the title. */
+/* Numbers too long to write share a power of ten, which the title mentions. */
 static void factor_out(fli_axis *a)
 {
     double size = fmax(fabs(a->lo), fabs(a->hi)) / a->divisor;
@@ -106,7 +106,7 @@ static void add_tick(fli_axis *a, double v, const char *label)
     fli_snprintf(k->label, sizeof k->label, "%s", label);
 }
 
-/* Ticks at multiples of a step, in the unit shown. */
+/* Sets ticks at multiples of a step, in the unit shown. */
 static void tick_evenly(fli_axis *a, int round_out, size_t wanted, int whole)
 {
     double lo = a->lo / a->divisor, hi = a->hi / a->divisor;
@@ -127,7 +127,7 @@ static void tick_evenly(fli_axis *a, int round_out, size_t wanted, int whole)
     }
 }
 
-/* m * 10^e, written out if the whole axis can be. */
+/* m * 10^e, in full if all labels of the axis can be (`plain`). */
 static void log_label(char *label, size_t size, int m, int e, int plain)
 {
     if (plain)

@@ -1,10 +1,10 @@
 /* All pictures, as SVG: a chart of lines with bands, for a page or alone; the heat map of labels per client; panels of
- * dots for a tuning. How values become ticks is in axis.c, colours and markers in series_style.c.
+ * dots for a tuning. axis.c computes ticks, series_style.c has colours and markers.
  *
- * A chart of lines shows a quantity over another, a line per series with a band of one standard deviation, or between
- * quantiles on a logarithmic axis. A stand-alone chart carries its colours and its legend. A chart for the page carries
- * classes (coloured by page.css), and its legend is the page's; with JavaScript the page draws it again (js/chart.js),
- * for other axes and ranges. */
+ * A chart of lines shows one quantity against another, a line per series with a band of one standard deviation, or
+ * between quantiles on a logarithmic axis. A stand-alone chart has colours and a legend. A chart for the page has
+ * classes, which page.css colours, and uses the page's legend. With JavaScript the page redraws it for any axes and
+ * ranges (js/chart.js). */
 #include "report/internal.h"
 
 #include "base/number.h"
@@ -17,7 +17,7 @@
 
 /* ==== parts of all charts =================================================================================== */
 
-/* Where a value lies. */
+/* Position of a value. */
 static double frame_x(const fli_frame *f, double v)
 {
     return f->left + (f->right - f->left) * fli_axis_place(&f->ax, v);
@@ -30,7 +30,7 @@ static double frame_y(const fli_frame *f, double v)
 
 /* ---- text ---------------------------------------------------------------------------------------------- */
 
-/* A label with its exponent raised and its minus signs in the right length. */
+/* Writes a label with a raised exponent and typographic minus signs. */
 static void add_label(fli_text *t, const char *s)
 {
     int raised = 0;
@@ -47,7 +47,7 @@ static void add_label(fli_text *t, const char *s)
     if (raised) fli_text_add(t, "</tspan>");
 }
 
-/* An axis' title with its unit, and a word if it is logarithmic. */
+/* Writes an axis' title with its unit, and "log scale" if it is logarithmic. */
 static void frame_title(fli_text *t, const char *title, const fli_axis *a)
 {
     fli_markup_text(t, title);
@@ -59,7 +59,7 @@ static void frame_title(fli_text *t, const char *title, const fli_axis *a)
     if (a->log) fli_text_add(t, ", log scale");
 }
 
-/* Width of at most `most` characters in a sans-serif font: a guess by kind of letter is enough to leave room. */
+/* Estimates the width of at most `most` characters in a sans-serif font by kinds of letters, enough to leave room. */
 static double frame_width(const char *s, size_t most)
 {
     double width = 0;
@@ -74,7 +74,7 @@ static double frame_width(const char *s, size_t most)
     return width * FLI_FONT;
 }
 
-/* Of an axis' widest label. */
+/* Width of an axis' widest label. */
 static double frame_label_width(const fli_axis *a)
 {
     double widest = 0;
@@ -84,7 +84,7 @@ static double frame_label_width(const fli_axis *a)
 
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
-/* The path of all grid lines or tick marks of one kind; `x`: of the x axis. */
+/* Writes the path of all major or minor ticks or grid lines. `x`: of the x axis, else of the y axis. */
 static void tick_path(const fli_frame *f, int x, int major, double out, double in)
 {
     const fli_axis *a = x ? &f->ax : &f->ay;
@@ -128,7 +128,7 @@ static void frame_x_labels(const fli_frame *f)
     }
 }
 
-/* The labels of the ticks; the caller opens a group whose texts are anchored in the middle, or at their end. */
+/* Writes the labels of the ticks; the caller opens a group that anchors texts at their end. */
 static void frame_y_labels(const fli_frame *f)
 {
     for (size_t i = 0; i < f->ay.count; i++) {
@@ -166,7 +166,7 @@ static int wants_log(const fl_metric *y, const double mean[2])
     return y->scale == FL_SCALE_LOG || (y->scale == FL_SCALE_WIDE && mean[1] / mean[0] > 1e3);
 }
 
-/* Mean minus deviation may be any tiny number, or below 0: on a logarithmic axis the band is between quantiles. */
+/* On a logarithmic axis the band lies between quantiles, because mean minus deviation may be tiny or below 0. */
 static double low_of(const chart *c, const fli_curve_point *p) { return c->f.ay.log ? p->q10 : p->low; }
 static double high_of(const chart *c, const fli_curve_point *p) { return c->f.ay.log ? p->q90 : p->high; }
 
@@ -194,11 +194,11 @@ static void set_axes(chart *c)
 
 /* ---- legend of a stand-alone chart --------------------------------------------------------------------- */
 
-enum { LABEL_MAX = 64 }; /* characters shown of a label: what fits one row */
+enum { LABEL_MAX = 64 }; /* characters of a label that fit into one row */
 
 static double entry_width(const fli_series *s) { return KEY_WIDTH + 6 + frame_width(s->label, LABEL_MAX) + 14; }
 
-/* Entries stand in columns if at least three fit side by side, else one after the other; 0: no columns. */
+/* Width of a column of entries; 0: entries follow each other, because one row or fewer than three columns hold them. */
 static double column_width(const chart *c)
 {
     double widest = 1, all = 0, room = c->f.right + 14 - c->f.left;
@@ -210,7 +210,7 @@ static double column_width(const chart *c)
     return all > room && floor(room / widest) >= 3 ? room / floor(room / widest) : 0;
 }
 
-/* Lays the entries out in rows; draws them if `draw`. Returns the number of rows. */
+/* Places the entries in rows, and draws them if `draw`. Returns the number of rows. */
 static size_t lay_out_legend(const chart *c, int draw)
 {
     double x = c->f.left, column = column_width(c);
@@ -237,7 +237,7 @@ static size_t lay_out_legend(const chart *c, int draw)
 static void lay_out(chart *c)
 {
     c->f.left = 30 + frame_label_width(&c->f.ay);
-    if (c->f.for_page && c->f.left < 54) c->f.left = 54; /* charts one below the other line up */
+    if (c->f.for_page && c->f.left < 54) c->f.left = 54; /* aligns charts below each other */
     c->f.right = CHART_WIDTH - 16;
     c->f.top = 10;
     if (!c->f.for_page) c->f.top += (double)lay_out_legend(c, 0) * LEGEND_ROW;
@@ -247,7 +247,7 @@ static void lay_out(chart *c)
 
 /* ---- around the lines ---------------------------------------------------------------------------------- */
 
-/* What it shows, and what the lines come to, for those who cannot see it. */
+/* Describes the chart and its lines in text, for readers who cannot see it. */
 static void add_description(const chart *c)
 {
     fli_text *t = c->f.t;
@@ -318,7 +318,7 @@ static void add_xy(const chart *c, double x, double v)
     fli_markup_number(c->f.t, frame_y(&c->f, v));
 }
 
-/* Points that share a column of the picture, as wide as a line: a long run has many. */
+/* First point after i in another column of the picture; a column is as wide as a line. A long run has many points. */
 static size_t column_end(const chart *c, const fli_chart_line *l, size_t i)
 {
     double column = floor(frame_x(&c->f, l->points[i].x));
@@ -326,7 +326,7 @@ static size_t column_end(const chart *c, const fli_chart_line *l, size_t i)
     return i;
 }
 
-/* Of a column only the first, least, greatest and last point are drawn, in their order: it looks the same. */
+/* Of each column, draws only the first, least, greatest and last point, in order: the line looks the same. */
 static void draw_line(const chart *c, size_t k)
 {
     const fli_chart_line *l = &c->lines[k];
@@ -371,7 +371,8 @@ static void draw_band(const chart *c, size_t k)
     fli_text_add(c->f.t, "z\"/>");
 }
 
-/* Few points are all marked; of many a handful, at other places for each series so that the marks do not meet. */
+/* Marks all points if they are few, else a few of them, at different positions per series so that marks do not
+ * overlap. */
 static void draw_marks(const chart *c, size_t k)
 {
     const fli_chart_line *l = &c->lines[k];
@@ -440,7 +441,7 @@ fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, co
 
 /* Mean and spread over the runs of a series. */
 
-/* The values of one row over runs, and what is made of them. */
+/* The values of one row over runs. */
 typedef struct {
     double *v; /* room for one per run */
     size_t n;
@@ -452,22 +453,22 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of values in order, interpolated between neighbours. */
+/* The quantile of sorted values, interpolated between neighbours. */
 static double quantile(const sample *s, double q)
 {
     size_t i = (size_t)(q * (double)(s->n - 1));
     double part = q * (double)(s->n - 1) - (double)i;
     if (i + 1 >= s->n) return s->v[s->n - 1];
-    return (1 - part) * s->v[i] + part * s->v[i + 1]; /* no difference, which might overflow */
+    return (1 - part) * s->v[i] + part * s->v[i + 1]; /* without a difference, which might overflow */
 }
 
-/* Two passes: the values of converged runs differ in their last digits only. */
+/* Two passes, because the values of converged runs differ in their last digits only. */
 static void spread(fli_curve_point *p, sample *s)
 {
     double squares = 0;
     for (size_t k = 0; k < s->n; k++) squares += (s->v[k] - p->mean) * (s->v[k] - p->mean);
     double deviation = s->n > 1 ? sqrt(squares / (double)(s->n - 1)) : 0;
-    if (!isfinite(deviation)) deviation = 0; /* a run on its way to infinity: the square overflowed before the value */
+    if (!isfinite(deviation)) deviation = 0; /* a diverging run: the square overflows before the value */
     p->low = p->mean - deviation;
     p->high = p->mean + deviation;
     qsort(s->v, s->n, sizeof *s->v, ascending);
@@ -475,7 +476,7 @@ static void spread(fli_curve_point *p, sample *s)
     p->q90 = quantile(s, 0.9);
 }
 
-/* Row `i` over the runs that have it, of the metrics at places x and y. */
+/* The point of row `i`, over the runs that have it, for the metrics at indices x and y. */
 static fli_curve_point point_at(const fli_series *s, size_t x, size_t y, size_t i, double *room)
 {
     fli_curve_point p = {.row = i};
@@ -517,8 +518,7 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x
     }
     for (size_t i = 0; i < rows; i++) {
         fli_curve_point at = point_at(s, at_x, at_y, i, room);
-        /* where a run has ended, the mean place of the others may lie before the last point: a curve does not turn
-         * back */
+        /* After a run has ended, the mean x of the others may lie before the last point; a curve must not turn back. */
         int back = n > 0 && at.x < p[n - 1].x;
         if (at.n > 0 && !back) p[n++] = at;
     }
@@ -528,7 +528,7 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x
     return FL_OK;
 }
 
-/* Whether a row says something by this metric. */
+/* True if the row has a value of this metric. */
 static int has_value(const fl_row *row, const fl_metric *m, size_t place)
 {
     double v = row->value[place];
@@ -553,7 +553,7 @@ typedef struct {
     fli_text *t;
     const fli_report *r;
     double cell_width, cell_height;
-    size_t most; /* samples in the fullest cell */
+    size_t most; /* samples in the largest cell */
 } heatmap;
 
 static size_t count_at(const heatmap *h, size_t client, size_t class)
@@ -561,7 +561,7 @@ static size_t count_at(const heatmap *h, size_t client, size_t class)
     return h->r->histogram[client * h->r->classes + class];
 }
 
-/* 0 for none, else 1..LEVELS: even a single sample shows. */
+/* 0 for no samples, else 1..LEVELS, so that a single sample is visible. */
 static int heat_level(const heatmap *h, size_t count)
 {
     return count == 0 ? 0 : 1 + (int)((double)(LEVELS - 1) * (double)count / (double)h->most);
@@ -569,7 +569,7 @@ static int heat_level(const heatmap *h, size_t count)
 
 static double opacity(int l) { return 0.08 + 0.92 * (l - 1) / (LEVELS - 1); }
 
-/* One path per level: far smaller than an element per cell. */
+/* One path per level is far smaller than one element per cell. */
 static void draw_level(const heatmap *h, int l)
 {
     int open = 0;
@@ -603,7 +603,7 @@ static void draw_counts(const heatmap *h)
     fli_text_add(h->t, "</g>\n");
 }
 
-/* Labels need `room`, so only every n-th row or column is numbered; returns n. */
+/* Labels need `room`, so only every n-th row or column is labelled; returns n. */
 static size_t label_every(double cell, double room)
 {
     static const size_t every[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
@@ -679,7 +679,7 @@ static const char ink[] = "#0072b2", winner[] = "#d55e00", grey[] = "#888888";
 
 /* ---- axes ---------------------------------------------------------------------------------------------- */
 
-/* One tick per choice; its word comes from a file and is written by word_labels. */
+/* Makes one tick per choice; word_labels writes the words, which come from a file. */
 static void word_axis(fli_axis *a, const fli_panel *p)
 {
     *a = (fli_axis){.lo = -0.5, .hi = (double)p->word_count - 0.5, .divisor = 1};
@@ -701,7 +701,7 @@ static void x_axis(fli_axis *a, const fli_panel *p)
     fli_axis_init(a, &number, range[0], range[1], p->log, 0, 4);
 }
 
-/* Of all panels of a row. */
+/* The y axis that all panels of a row share. */
 static void y_axis(fli_axis *a, const fl_metric *y, const fli_panel *row, size_t columns)
 {
     double range[2] = {INFINITY, -INFINITY};
@@ -733,13 +733,13 @@ static void cross(fli_text *t, double x, double y)
                   y - 3, grey);
 }
 
-/* The later its rung, the larger and the fuller. */
+/* Dots of later rungs are larger and filled. */
 static void draw_plain_dot(fli_text *t, double x, double y, size_t rung, size_t rungs)
 {
     circle(t, x, y, rung + 1 == rungs ? 4 : 3, rung ? ink : "#fff", ink, 1.1);
 }
 
-/* The setting as it was has no place on the axis when it is no number. */
+/* A configured setting that is no number has no position on the axis, so it is a line. */
 static void draw_level_line(const fli_frame *f, const fli_panel_dot *d)
 {
     double y = frame_y(f, d->y);
@@ -768,7 +768,7 @@ static void draw_dot(const fli_frame *f, const fli_panel_dot *d, size_t rungs)
         draw_plain_dot(f->t, x, y, d->rung, rungs);
 }
 
-/* The marked ones last, so that nothing hides them. */
+/* Draws marked dots last, so that nothing hides them. */
 static void draw_dots(const fli_frame *f, const fli_panel *p, size_t rungs)
 {
     static const fli_dot_mark order[] = {FLI_DOT_PLAIN, FLI_DOT_OWN, FLI_DOT_WINNER};
@@ -850,13 +850,13 @@ static void draw_panels_legend(fli_text *t, const fli_panels *p)
     diamond(t, x, y, "#fff", "#333333");
     x = panels_legend_entry(t, x, "as it was");
     for (size_t i = 0; i < p->rungs; i++) {
-        if (i && i + 1 < p->rungs) continue; /* those between look alike */
+        if (i && i + 1 < p->rungs) continue; /* those between look alike and are left out */
         draw_plain_dot(t, x, y, i, p->rungs);
         fli_snprintf(words, sizeof words, "%zu seed%s", p->seeds[i], p->seeds[i] == 1 ? "" : "s");
         x = panels_legend_entry(t, x, words);
     }
     cross(t, x, y);
-    panels_legend_entry(t, x, "diverged, or never there");
+    panels_legend_entry(t, x, "diverged or not reached");
 }
 
 fl_status fli_panels_svg(fli_text *t, const fli_panels *p)

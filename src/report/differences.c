@@ -1,7 +1,7 @@
-/* The settings behind the series: those that differ, side by side, and once those that are the same for all.
+/* The settings of the series: a table of those that differ, and a list of those that are the same for all.
  *
- * A resolved configuration is YAML of one shape: "key: value", sections indented by two more. So reading lines is
- * enough. */
+ * A resolved configuration is YAML in a fixed form: "key: value", with sections indented by two more spaces. So the
+ * file is read line by line. */
 #include "report/internal.h"
 
 #include "base/number.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { DEEP = 4, NAME_LEN = 48, PATH_LEN = DEEP * (NAME_LEN + 1) };
-enum { SIDE_BY_SIDE = 50 }; /* a table of more columns helps nobody, and takes long to make */
+enum { SIDE_BY_SIDE = 50 }; /* a table of more columns is useless, and slow to make */
 
 typedef struct {
     char path[PATH_LEN]; /* "local.lr" */
@@ -17,7 +17,7 @@ typedef struct {
     size_t length; /* of the value */
 } setting;
 
-/* Of one series. */
+/* The settings of one series. */
 typedef struct {
     setting *at;
     size_t n;
@@ -41,7 +41,7 @@ static size_t lines_of(const char *text)
 
 static fl_status read_settings(fl_ctx *ctx, const char *text, settings *out)
 {
-    char names[DEEP][NAME_LEN] = {{0}}; /* the sections that are open, and the key */
+    char names[DEEP][NAME_LEN] = {{0}}; /* the open sections, and the key */
     out->at = fli_alloc(ctx, lines_of(text), sizeof *out->at);
     if (!out->at) return FL_ENOMEM;
     for (size_t n; *text; text += n + (text[n] == '\n')) {
@@ -51,7 +51,7 @@ static fl_status read_settings(fl_ctx *ctx, const char *text, settings *out)
         if (!colon || indent / 2 >= DEEP || colon < text + indent) continue;
         fli_snprintf(names[indent / 2], NAME_LEN, "%.*s", (int)(colon - text - (long)indent), text + indent);
         const char *value = colon + 1 + strspn(colon + 1, " ");
-        if (value >= text + n) continue; /* it opens a section */
+        if (value >= text + n) continue; /* a section begins */
         setting *s = &out->at[out->n++];
         *s = (setting){.value = value, .length = (size_t)(text + n - value)};
         join(s->path, names, indent / 2);
@@ -59,7 +59,7 @@ static fl_status read_settings(fl_ctx *ctx, const char *text, settings *out)
     return FL_OK;
 }
 
-/* Configurations have nearly the same lines, so a setting is found near the place where another has it. */
+/* Configurations have nearly the same lines, so the search for a setting starts near its index in another one. */
 static const setting *find(const settings *s, const char *path, size_t near)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -71,7 +71,7 @@ static const setting *find(const settings *s, const char *path, size_t near)
 
 /* ---- comparing ----------------------------------------------------------------------------------------- */
 
-/* What names a run or a place is no setting of the method. */
+/* The names of a run and of its folders are no settings of the method. */
 static int is_setting(const char *path)
 {
     static const char *const names[] = {"name", "output", "seed", "threads", "checkpoint_every"};
@@ -85,7 +85,7 @@ static int same(const setting *a, const setting *b)
     return a && b && a->length == b->length && !strncmp(a->value, b->value, a->length);
 }
 
-/* Whether setting i of series k is the same in all; *first: no series before it has it. */
+/* True if setting i of series k is the same in all series; *first: no earlier series has it. */
 static int is_shared(const settings *all, size_t count, size_t k, size_t i, int *first)
 {
     int shared = 1;

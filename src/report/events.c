@@ -1,16 +1,16 @@
-/* TensorBoard event files: the scalars of one run, so that `tensorboard --logdir` shows it beside others.
+/* TensorBoard event files: the scalars of one run, which `tensorboard --logdir` shows beside those of others.
  *
  * The file is a sequence of TFRecords, all numbers little-endian,
  *
  *   length (8 bytes) | masked CRC-32C of the length (4) | message | masked CRC-32C of the message (4)
  *
- * and every message a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row, with a
- * value for every quantity that is finite in it. A scalar is a float there: byte counts have seven digits.
+ * and every message is a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row,
+ * with the finite quantities of the row. Scalars are floats in this format: byte counts have seven digits.
  *
- * step is the round; wall_time is when the run began plus the seconds that the row says (never going back). Unless the
- * curve knows when it began, it ends now, which is true of a run that has just finished; one whose events are there
- * already keeps their times. The number in the file's name, by convention the start time, is always 0, so that a file
- * replaces the one before it. One run, one folder: TensorBoard takes all event files of a folder for one run. */
+ * step is the round. wall_time is the run's start plus the seconds of the row, and never decreases. If the curve has no
+ * start, it is assumed to end now, which is true of a run that has just finished; if the folder already has the same
+ * events, they keep their times. The number in the file's name, by convention the start time, is always 0: a new
+ * file replaces the old one. Each run has its own folder: TensorBoard merges all event files of a folder. */
 #include "report/report.h"
 
 #include "base/digest.h"
@@ -72,10 +72,10 @@ static void put_float(fli_text *t, unsigned field, float v)
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
-/* The texts a message is put together in, from the inside out; emptied and reused from row to row. */
+/* Buffers for one message, from the innermost part to the whole; reused from row to row. */
 typedef struct {
     fli_text value, summary, event;
-    const fl_metric *metrics[FL_METRICS_MAX + 1]; /* those with a tag; NULL past the last */
+    const fl_metric *metrics[FL_METRICS_MAX + 1]; /* metrics with a tag, then NULL */
 } parts;
 
 static void restart(fli_text *t) { t->n = 0; }
@@ -112,7 +112,7 @@ static void make_row(parts *p, const fl_row *row, double wall_time)
 
 /* ---- records --------------------------------------------------------------------------------------------- */
 
-/* A CRC of data that contain CRCs is weak, so the format rotates and shifts the ones it stores. */
+/* The format rotates and shifts the CRCs that it stores, because a CRC of data that contain CRCs is weak. */
 static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8; }
 
 static void put_record(fli_text *file, const fli_text *message)
@@ -148,7 +148,7 @@ static char *name_in(fl_ctx *ctx, const char *folder)
     return fli_strf(ctx, "%s/events.out.tfevents.0000000000.fedloom", folder);
 }
 
-/* When the events of a file begin: the first field of its first record; 0 if it is not an event file. */
+/* Start time of a file's events: the first field of its first record; 0 if it is no event file. */
 static double beginning_of(const char *path)
 {
     enum { FRAME = 12 }; /* length and its checksum */
@@ -175,7 +175,7 @@ static int holds(const char *path, const fli_text *text)
     return !n && at == text->n;
 }
 
-/* Seconds since 1970 at which a run that ends now began. */
+/* Start time, in seconds since 1970, of a run that ends now. */
 static double ending_now(const fli_curve *curve)
 {
     struct timespec now;
@@ -185,7 +185,7 @@ static double ending_now(const fli_curve *curve)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - spent;
 }
 
-/* *same: these events are in their place already, with their times. */
+/* *same: the file with these events already exists; it keeps its times. */
 static fl_status make_events(fl_ctx *ctx, const char *folder, const fli_curve *curve, parts *p, fli_text *file,
                              int *same)
 {
@@ -199,14 +199,14 @@ static fl_status make_events(fl_ctx *ctx, const char *folder, const fli_curve *c
     return make_file(curve, curve->begun > 0 ? curve->begun : ending_now(curve), p, file);
 }
 
-/* Under a name that TensorBoard, which may be watching, does not take for an event file, and renamed when complete. */
+/* Writes under a name that TensorBoard, which may be watching, ignores, and renames the complete file. */
 static fl_status put_in_place(fl_ctx *ctx, const char *folder, const fli_text *file)
 {
     fli_writer out;
     char *path = name_in(ctx, folder);
     char *partial = fli_strf(ctx, "%s/events.partial", folder);
     fl_status s = path && partial ? fli_make_folders(ctx, folder) : FL_ENOMEM;
-    if (!s) unlink(partial); /* a link of that name must not lead the writing elsewhere */
+    if (!s) unlink(partial); /* so that a link of that name cannot redirect the writing */
     if (!s) s = fli_writer_open(ctx, partial, &out);
     if (s) goto done;
     fli_writer_bytes(&out, fli_text_get(file), file->n);

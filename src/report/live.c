@@ -1,15 +1,15 @@
-/* The live page: a small web server on 127.0.0.1 that shows the newest page while a comparison runs.
+/* The live page: a small web server on 127.0.0.1 that serves the newest page while a comparison runs.
  *
- * One thread of libmicrohttpd's serves; fli_live_publish swaps what it serves. A page is an MHD_Response, which counts
- * its references: one is ours, one belongs to every connection that is sending it, so a reader keeps the page it began
- * with.
+ * One thread of libmicrohttpd serves, and fli_live_publish replaces the page. A page is an MHD_Response, which counts
+ * its references: one is this file's, and each connection that is sending the page has one. So a reader receives all of
+ * the page that it began with.
  *
- * A connection that says nothing keeps nobody out: there is room for hundreds, each has a moment to ask for something,
- * and one that was answered is closed.
+ * A silent connection does not block others: there is room for hundreds, each must send its request within seconds, and
+ * is closed after the answer.
  *
- * Only this machine can connect. A web site in a browser on this machine could still point a name of its own at
- * 127.0.0.1 and read the page (DNS rebinding), so the request's Host must be 127.0.0.1 or localhost; the port is free,
- * for the sake of tunnels. */
+ * Only this machine can connect. A web site in a browser on this machine could still map a name of its own to 127.0.0.1
+ * and read the page (DNS rebinding). So the request's Host must be 127.0.0.1 or localhost, with any port, so that
+ * tunnels work. */
 #include "report/report.h"
 
 #include "base/os.h"
@@ -26,8 +26,8 @@
 
 enum {
     CONNECTIONS = 512,
-    SILENT_SECONDS = 2, /* until a request is there */
-    IDLE_SECONDS = 20,  /* without any progress, while an answer is sent */
+    SILENT_SECONDS = 2, /* until the request has arrived */
+    IDLE_SECONDS = 20,  /* without progress while an answer is sent */
     CONNECTION_MEMORY = 16 * 1024,
     ETAG_SIZE = 64
 };
@@ -36,12 +36,12 @@ struct fli_live {
     fl_ctx *ctx;
     struct MHD_Daemon *daemon;
     uint16_t port;
-    uint64_t origin;    /* tells this server's pages from those of an earlier one at the same port */
-    uint64_t published; /* pages so far */
+    uint64_t origin;    /* distinguishes this server's pages from those of an earlier server at the same port */
+    uint64_t published; /* number of pages so far */
     pthread_mutex_t lock;
-    /* Under the lock: */
+    /* under the lock: */
     struct MHD_Response *page, *unchanged; /* NULL before the first publish */
-    char etag[ETAG_SIZE];                  /* with its quotes */
+    char etag[ETAG_SIZE];                  /* includes the quotes */
 };
 
 /* ---- requests (on the server's thread) ------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static int host_is_local(const char *host)
     return 0;
 }
 
-/* Headers that every answer has. */
+/* Adds the headers of every answer. */
 static int dress(struct MHD_Response *r, const char *type)
 {
     return r && MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
@@ -67,7 +67,7 @@ static int dress(struct MHD_Response *r, const char *type)
            MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") == MHD_YES;
 }
 
-/* A refusal in one line. `header` may be NULL. */
+/* Answers with a refusal in one line. `header` may be NULL. */
 static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const char *line, const char *header,
                               const char *value)
 {
@@ -79,7 +79,7 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const cha
     return ok;
 }
 
-/* The quotes around a tag make a search in the list of tags exact. */
+/* The tag's quotes make a substring search in the list of tags exact. */
 static int knows(const char *if_none_match, const char *etag)
 {
     return if_none_match && (!strcmp(if_none_match, "*") || strstr(if_none_match, etag));

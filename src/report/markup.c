@@ -1,4 +1,4 @@
-/* Foreign text and numbers, made safe for XML, HTML and JSON: the only place that writes them. */
+/* Escapes text from outside for XML, HTML and JSON. No other code writes such text. */
 #include "report/internal.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Bytes of the well-formed character at `s` (its code point in *code), 0 if the bytes are not a character. */
+/* Bytes of the UTF-8 character at `s`, whose code point is *code; 0 if the bytes are no character. */
 static size_t decode(const char *s, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -45,7 +45,7 @@ static const char *entity(uint32_t c)
     }
 }
 
-/* Adds the character at `s`, escaped; returns how many bytes it took. */
+/* Adds the character at `s`, escaped; returns the number of bytes it has. */
 static size_t add_character(fli_text *t, const char *s)
 {
     uint32_t c = 0;

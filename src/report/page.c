@@ -1,9 +1,9 @@
-/* report.html: one file with everything in it. Its policy (Content-Security-Policy) forbids every request; a page
- * served live may ask its own server for the newest state.
+/* report.html: one file with everything in it. Its policy (Content-Security-Policy) forbids every request; a live page
+ * may request the newest state from its own server.
  *
- * What came out is first: a verdict and the table; then the problem, the curves, the clients, the settings. The charts
- * against rounds are in the page, for those without JavaScript; with it they are drawn anew (js/), against any axis.
- * All that changes while a comparison runs lies within <main>, which is swapped when a newer one is served. */
+ * Results come first: the verdict and the table; then the problem, the curves, the clients, the settings. The page has
+ * the charts against rounds, for readers without JavaScript; with it, the scripts (js/) redraw them against any axis.
+ * All that changes during a comparison lies within <main>, which is replaced when a newer page is served. */
 #include "report/internal.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 /* ==== the numbers behind the charts ========================================================================= */
 
-/* What the scripts draw from:
+/* The data from which the scripts draw:
  *
  *   {"axes": [{"name", "title", "unit"}, ...],           what can be on the x axis
  *    "units": {"bytes": [[from, divisor, "kB"], ...]}, "colours": n, "dashes": [...], "markers": [...],
@@ -21,25 +21,25 @@
  *    "charts": {"test-accuracy": {"title", "unit", "scale", "series": [{"x": [[...], ...], "runs": [[...], ...]}]}},
  *    "heat": {"classes": n, "counts": [...]}}
  *
- * A chart's "x" has a list per axis, with null where there is no place; it is the name of an earlier chart if it is the
- * same there. "runs" has a list per seed. A chart with an axis of its own has "axis": {"name", "title", "unit"} and one
- * list. */
+ * A chart's "x" has a list per axis, with null for points without a position there, or the name of an earlier chart
+ * with the same lists. "runs" has a list per seed. A chart with an axis of its own has "axis": {"name", "title",
+ * "unit"} and one list. */
 
-/* Points kept per line: more than the pixels of a chart if there is room, else fewer, so that a page of dozens of
- * series stays within a few megabytes. */
+/* Points kept per line: more than a chart has pixels, or fewer for many series, so that the page stays within a few
+ * megabytes. */
 enum { KEPT_MAX = 600, KEPT_MIN = 100, NUMBERS_MAX = 250000 };
 
-/* The x axes: rounds, and what else anybody measured; NULL past the last. Asked once, for all series. */
+/* Most x axes: rounds, and other metrics that some run measured. Determined once, for all series. */
 enum { AXES_MAX = 8 };
 
 typedef struct {
     const fli_report *r;
     const fl_metric *axes[AXES_MAX + 1];
     size_t axis_count, kept;
-    const fl_metric **first; /* per series: the first chart that has all its rows */
+    const fl_metric **first; /* per series: the first chart that has all of the series' rows */
 } writer;
 
-/* null if it is not finite */
+/* Writes null for numbers that are not finite. */
 static void add_json_number(fli_text *t, double v)
 {
     if (isfinite(v))
@@ -63,7 +63,7 @@ static void add_json_about(fli_text *t, const fl_metric *m)
 
 /* ---- thinning ------------------------------------------------------------------------------------------ */
 
-/* Of every stretch of points the first, least, greatest and last stay, so no peak is lost. Returns how many do. */
+/* Of every stretch of points, keeps the first, least, greatest and last, so that no peak is lost. Returns how many. */
 static size_t thin(fli_curve_point *p, size_t count, size_t most)
 {
     size_t n = 0, stretch = (count * 4 + most - 1) / most;
@@ -82,7 +82,7 @@ static size_t thin(fli_curve_point *p, size_t count, size_t most)
 
 /* ---- one line ------------------------------------------------------------------------------------------ */
 
-/* Where the points lie on an axis, in their order; some may have no place there. */
+/* Writes the positions of the points on an axis, in order; null for points without one. */
 static fl_status add_places(fli_text *t, const fli_series *s, const fl_metric *x, const fl_metric *y,
                             const fli_curve_point *points, size_t count)
 {
@@ -111,7 +111,7 @@ static void add_run(fli_text *t, const fli_curve *c, const fl_metric *y, const f
     fli_text_add(t, "]");
 }
 
-/* Charts that have a point in every row lie at the same places. */
+/* True if chart y has a point in every row; all such charts share their positions. */
 static int has_all_rows(writer *w, size_t k, const fl_metric *y, size_t count)
 {
     size_t rows = 0;
@@ -153,14 +153,14 @@ static fl_status add_line(fli_text *t, writer *w, size_t k, const fl_metric *y)
 
 /* ==== clients =============================================================================================== */
 
-/* The page's part on clients at the end: how accuracy is spread over them, and who gains and who loses against FedAvg,
- * or the first method where there is none. A client is followed within a seed: in another seed it has other samples. So
- * all seeds' clients stand side by side. */
+/* The section on clients at the end of a run: how accuracy is spread over them, and which gain or lose against FedAvg,
+ * or against the first method if FedAvg is missing. A client is compared within a seed, because it has other samples in
+ * another seed. So the section has the clients of all seeds. */
 
-enum { POINTS_MAX = 101 }; /* of a line: every percent */
+enum { POINTS_MAX = 101 }; /* per line: one for every percent */
 
-/* A figure around a chart, which the caller adds before end_figure; `id` is that of its plot. The tools of a chart are
- * the scripts' (js/page.js). */
+/* Begins a figure around a chart, which the caller adds before end_figure; `id` is that of its plot. The scripts fill
+ * in the tools (js/page.js). */
 static void begin_figure(fli_text *t, const char *id, const fl_metric *x, const fl_metric *y)
 {
     fli_text_addf(t, "<figure class=\"chart\" data-chart=\"%s\"><div class=\"head\"><h3 id=\"title-%s\">", id, id);
@@ -182,14 +182,14 @@ static const fl_metric order_axis = {
 static const fl_metric accuracy = {.name = "accuracy", .title = "accuracy on own samples", .unit = FL_UNIT_SHARE};
 static const fl_metric gain = {.name = "gain", .title = "change of accuracy", .unit = FL_UNIT_NONE};
 
-/* A number of a client of a seed. */
+/* One client's number in one seed. */
 typedef struct {
     double v;
     uint32_t client;
     uint64_t seed;
 } entry;
 
-/* Of a series, in ascending order. */
+/* The numbers of a series, ascending. */
 typedef struct {
     entry *at;
     size_t n;
@@ -197,9 +197,9 @@ typedef struct {
 
 typedef struct {
     const fli_report *r;
-    size_t base;      /* the series that others are held against */
+    size_t base;      /* the series that others are compared with */
     entries *reached; /* per series: accuracies */
-    entries *changed; /* per series: against the base, none for the base itself */
+    entries *changed; /* per series: changes against the base; empty for the base */
 } view;
 
 /* ---- gathering ----------------------------------------------------------------------------------------- */
@@ -226,14 +226,14 @@ static const fli_curve *of_seed(const fli_series *s, uint64_t seed)
     return NULL;
 }
 
-/* The same client elsewhere; runs of a seed measure the same clients in the same order. */
+/* The client's accuracy in another run. Runs of a seed measure the same clients in the same order. */
 static double there(const fli_curve *c, size_t i, uint32_t client)
 {
     if (!c || i >= c->client_count || c->clients[i].client != client) return NAN;
     return c->clients[i].accuracy;
 }
 
-/* Accuracies, or their changes against the base. */
+/* Collects accuracies or, if `base`, their changes against the base. */
 static fl_status gather(fl_ctx *ctx, const fli_series *s, const fli_series *base, entries *out)
 {
     out->at = fli_alloc(ctx, clients_of(s), sizeof *out->at);
@@ -293,7 +293,7 @@ static int some(const entries *all, size_t count)
 
 /* ---- charts -------------------------------------------------------------------------------------------- */
 
-/* The entry below which a share of all lies. */
+/* The number below which this share of all numbers lies. */
 static const entry *at_share(const entries *e, double share)
 {
     return &e->at[(size_t)floor(share * (double)(e->n - 1) + 0.5)];
@@ -314,7 +314,7 @@ static fl_status make_line(fl_ctx *ctx, const entries *e, fli_chart_line *out)
     return FL_OK;
 }
 
-/* One of the two charts. */
+/* One of the two charts of this section. */
 typedef struct {
     const char *id;
     const fl_metric *x, *y;
@@ -367,7 +367,7 @@ static fl_status draw_data(fli_text *t, const fli_report *r, const picture *p, c
     return FL_OK;
 }
 
-/* The charts of this part, as members of "charts"; `after`: others come before them. */
+/* Writes the charts of this section as members of "charts"; `after`: a comma comes first. */
 static fl_status add_clients_data(fli_text *t, const fli_report *r, int after)
 {
     view v = {.r = r};
@@ -392,7 +392,7 @@ static void add_percent(fli_text *t, const char *label, double v)
     fli_text_addf(t, "<td class=\"number\" data-label=\"%s\" data-value=\"%.6g\">%.1f</td>", label, 100 * v, 100 * v);
 }
 
-/* "+12.5 (client 7, seed 1)" */
+/* Writes for example "+12.5 (client 7, seed 1)". */
 static void add_extreme(fli_text *t, const char *label, const entry *e, int seeds)
 {
     fli_text_addf(t, "<td class=\"number\" data-label=\"%s\" data-value=\"%.6g\">%+.1f (client %u", label, 100 * e->v,
@@ -446,7 +446,7 @@ static void add_table(fli_text *t, const view *v, int changes)
 
 /* ---- claims -------------------------------------------------------------------------------------------- */
 
-enum { CLAIMS_MAX = 100 }; /* rows of their table */
+enum { CLAIMS_MAX = 100 }; /* rows of the table of claims */
 
 typedef struct {
     size_t samples, client;
@@ -468,7 +468,7 @@ static void add_claim(fli_text *t, const claim *c, double all)
     fli_text_addf(t, "<td class=\"number\" data-label=\"share %%\" data-value=\"%.6g\">%.1f</td></tr>\n", share, share);
 }
 
-/* Who has how many samples, if clients say so themselves: a method may weigh them by that. */
+/* Lists the numbers of samples that clients claim, because a method may weigh clients by them. */
 static fl_status add_claims(fli_text *t, const fli_report *r)
 {
     size_t n = r->claim_count, shown = n < CLAIMS_MAX ? n : CLAIMS_MAX;
@@ -516,8 +516,8 @@ static fl_status add_accuracies(fli_text *t, const view *v)
     return status;
 }
 
-/* How accuracy is spread over clients, who gains and who loses, and how many samples clients of a server claim. Nothing
- * where clients are not known. */
+/* Writes the section: spread of accuracy, gains and losses, and claimed numbers of samples. Nothing if clients are not
+ * known. */
 static fl_status add_clients(fli_text *t, const fli_report *r)
 {
     view v = {.r = r};
@@ -579,7 +579,7 @@ static void add_series(fli_text *t, const fli_report *r)
         fli_text_add(t, k ? ",{\"label\":" : "{\"label\":");
         fli_markup_json(t, r->series[k].label);
         fli_text_add(t, ",\"seeds\":[");
-        for (size_t c = 0; c < r->series[k].count; c++) /* as text: they may have more digits than a number there */
+        for (size_t c = 0; c < r->series[k].count; c++) /* as text: a JavaScript number has fewer digits */
             fli_text_addf(t, "%s\"%llu\"", c ? "," : "", (unsigned long long)r->series[k].curves[c].seed);
         fli_text_add(t, "]}");
     }
@@ -610,7 +610,7 @@ static void prepare(writer *w)
                                                  : NUMBERS_MAX / numbers;
 }
 
-/* What the scripts read: the values behind the charts and the heat map, as JSON that is safe within <script>. */
+/* Writes the values behind the charts and the heat map, as JSON that is safe within <script>. */
 static fl_status page_data(fli_text *t, const fli_report *r)
 {
     writer w = {.r = r, .first = fli_alloc(t->ctx, r->count, sizeof *w.first)};
@@ -677,7 +677,7 @@ static int seen_before(const fli_report *r, size_t series, size_t curve)
     return 0;
 }
 
-/* The distinct seeds: listed, or counted when there are many. */
+/* Lists the distinct seeds, or counts them if they are many. */
 static void add_seeds(fli_text *t, const fli_report *r)
 {
     enum { LISTED_MAX = 12 };
@@ -712,7 +712,7 @@ static void add_status(fli_text *t, const fli_report *r)
     fli_text_add(t, "</span>\n");
 }
 
-/* The table has a row per method and setting, of which the curves show one per method. */
+/* The table has a row per method and setting; the curves show one setting per method. */
 static void add_counts(fli_text *t, const fli_report *r)
 {
     size_t settings = r->table.rows > 1 ? r->table.rows - 1 : r->count;
@@ -738,7 +738,7 @@ static void add_header(fli_text *t, const fli_report *r)
     fli_text_add(t, "</p>\n</header>\n");
 }
 
-/* Data, clients, model, ...: what the comparison is about. */
+/* Facts about the problem: data, clients, model, ... */
 static void add_card(fli_text *t, const fli_report *r)
 {
     if (!r->fact_count) return;

@@ -1,15 +1,15 @@
-/* How series look: colours, dashes, markers, and the elements that carry them. */
+/* The style of series: colours, dashes, markers, and the elements that have them. */
 #include "report/internal.h"
 
-/* The colours of Okabe and Ito, those too faint for thin lines on white darkened, without the yellow, which cannot be,
- * and the second blue; then hues that lie between them. No two are shades of one colour. */
+/* The colours of Okabe and Ito without the yellow and the second blue, darkened where they are too faint for thin lines
+ * on white; then hues between them. No two are shades of one colour. */
 const fli_colour fli_colours[FLI_COLOURS] = {
     {"#0072b2", "#57aef0"}, {"#d55e00", "#ff8f52"}, {"#009e73", "#33c99b"}, {"#c5649a", "#eb9fcb"},
     {"#bd8200", "#f0b83c"}, {"#333333", "#d9dbde"}, {"#7a52c7", "#b79bff"}, {"#c0182c", "#ff7a85"},
     {"#6f7d00", "#c3d13e"}, {"#00838f", "#52d3e0"},
 };
 
-/* The first is solid and lies below the others: where lines coincide it shows through their gaps. */
+/* The first is solid and lies below the others: where lines coincide, it shows through their gaps. */
 const char *const fli_dashes[FLI_DASHES] = {"none", "7 5", "2 3", "10 3 2 3", "14 6", "4 3 1.5 3 1.5 3", "4 4"};
 
 const char *const fli_markers[FLI_MARKERS] = {
@@ -22,7 +22,7 @@ const char *const fli_markers[FLI_MARKERS] = {
     "m-2.3 -2.3l4.6 4.6m0 -4.6l-4.6 4.6",                /* cross */
 };
 
-/* Colours and dashes are of coprime number, so pairs repeat late only. */
+/* The numbers of colours and dashes are coprime, so pairs repeat late. */
 size_t fli_style_colour(size_t k) { return k % FLI_COLOURS; }
 size_t fli_style_dash(size_t k) { return k % FLI_DASHES; }
 

@@ -1,5 +1,5 @@
-/* The results table of the page, with what its numbers, stars and bold print mean below it; and the verdict, a sentence
- * on which method leads. Both ask first whether a difference is more than noise. */
+/* The results table of the page with an explanation of its marks, and the verdict, a sentence on which method leads.
+ * Both first test whether a difference is more than noise. */
 #include "report/internal.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 /* ==== is a difference more than noise ======================================================================= */
 
-/* Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom; beyond the last, those of the normal
- * distribution are near enough. */
+/* Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom. Beyond the last, the normal distribution is
+ * accurate enough. */
 static double student(size_t freedom)
 {
     static const double t[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -38,7 +38,7 @@ static const double *seed_values(const fli_grid *g, size_t row, size_t column)
     return g->values + (row * g->columns + column) * g->seeds;
 }
 
-/* The numbers of a row, one per seed, and their mean over the seeds that have one; NaN: none has. */
+/* Mean of a row's numbers over the seeds that have one; NaN if none has. */
 static double mean_of(const fli_grid *g, size_t row, size_t column)
 {
     const double *v = seed_values(g, row, column);
@@ -64,7 +64,7 @@ static int direction(const fli_grid *g, size_t column)
     return better == FL_BETTER_HIGH ? 1 : better == FL_BETTER_LOW ? -1 : 0;
 }
 
-/* The row of the best mean among those that have a number for every seed; SIZE_MAX: there is none. */
+/* The row with the best mean among those with a number for every seed; SIZE_MAX: none. */
 static size_t noise_first(const fli_grid *g, size_t column, const unsigned char *rows)
 {
     size_t first = SIZE_MAX;
@@ -76,7 +76,7 @@ static size_t noise_first(const fli_grid *g, size_t column, const unsigned char 
     return first;
 }
 
-/* Of rows below the header, numbered from 0; `rows` are those to compare (NULL: all). ranks: one per row. */
+/* Ranks the rows below the header, numbered from 0; `rows` selects those to compare (NULL: all). ranks: one per row. */
 static void noise_ranks(const fli_grid *g, size_t column, const unsigned char *rows, fli_rank *ranks)
 {
     size_t first = noise_first(g, column, rows), tied = 0, others = 0;
@@ -97,7 +97,7 @@ static void noise_ranks(const fli_grid *g, size_t column, const unsigned char *r
 
 static const char *cell(const fli_grid *g, size_t row, size_t column) { return g->cells[row * g->columns + column]; }
 
-/* Set flush right: columns with a number in them, or with "> 30" for one that was not reached. */
+/* True for columns set flush right: those with a number, or with "> 30" for a target that was not reached. */
 static int is_numeric(const fli_grid *g, size_t column)
 {
     for (size_t row = 1; row < g->rows; row++)
@@ -105,7 +105,7 @@ static int is_numeric(const fli_grid *g, size_t column)
     return 0;
 }
 
-/* A row's name, with the key of its series if it has one. */
+/* Adds a row's name, with the key of its series if it has one. */
 static void add_name(fli_text *t, const fli_report *r, size_t row)
 {
     const fli_grid *g = &r->table;
@@ -116,7 +116,7 @@ static void add_name(fli_text *t, const fli_report *r, size_t row)
     fli_text_add(t, g->chosen && g->chosen[row - 1] ? "&#160;*</th>" : "</th>");
 }
 
-/* The scripts make buttons of these, to sort by. */
+/* The scripts turn these cells into buttons that sort the table. */
 static void add_header(fli_text *t, const fli_grid *g, size_t column)
 {
     fli_text_addf(t, "<th scope=\"col\" data-sort=\"%zu\"%s>", column,
@@ -141,7 +141,7 @@ static void add_text(fli_text *t, const char *s)
 static void add_cell(fli_text *t, const fli_grid *g, size_t row, size_t column, fli_rank rank)
 {
     double v = g->values ? mean_of(g, row - 1, column) : NAN;
-    int tied = rank == FLI_RANK_TIED && column == g->goal; /* in all columns it would be too much of it */
+    int tied = rank == FLI_RANK_TIED && column == g->goal; /* marking ties in all columns would be too much */
     const char *open = rank == FLI_RANK_BEST ? "<b>" : tied ? "<span class=\"tied\">" : "";
     const char *close = rank == FLI_RANK_BEST ? "</b>" : tied ? "</span>" : "";
     fli_text_addf(t, "<td%s", is_numeric(g, column) ? " class=\"number\"" : "");
@@ -153,7 +153,7 @@ static void add_cell(fli_text *t, const fli_grid *g, size_t row, size_t column, 
     fli_text_addf(t, "%s</td>", close);
 }
 
-/* ---- what it means ------------------------------------------------------------------------------------- */
+/* ---- explanation of the marks ---------------------------------------------------------------------------- */
 
 static int any_cell(const fli_grid *g, const char *what)
 {
@@ -244,8 +244,7 @@ void fli_table_html(fli_text *t, const fli_report *r)
 
 /* ==== the verdict =========================================================================================== */
 
-/* What came out, in a sentence: which method leads by what the comparison is about, and whether that is more than
- * noise. */
+/* A sentence: which method leads in the goal's column, and whether it leads by more than noise. */
 
 static const char *data_cell(const fli_grid *g, size_t row, size_t column)
 {
@@ -266,8 +265,8 @@ static void add_value(fli_text *t, const fli_grid *g, size_t row)
     fli_text_add(t, ")");
 }
 
-/* The best of the chosen rows with this rank (NONE: any) that come after `before` by their means; SIZE_MAX: none. A row
- * that lacks a number for some seed is not compared; with one seed there are no ranks. */
+/* The best chosen row of this rank (NONE: any) whose mean comes after that of `before`; SIZE_MAX: none. Rows that lack
+ * a number for some seed are not compared; with one seed there are no ranks. */
 static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, size_t before)
 {
     size_t next = SIZE_MAX;
@@ -293,7 +292,7 @@ static void add_alone(fli_text *t, const fli_grid *g, size_t first)
     fli_text_add(t, ").");
 }
 
-/* One seed, and the same number for both as far as it is shown. */
+/* True if both rows show the same number; for a single seed. */
 static int are_alike(const fli_grid *g, size_t a, size_t b)
 {
     return !strcmp(data_cell(g, a, g->goal), data_cell(g, b, g->goal));
@@ -343,7 +342,7 @@ static size_t count_rank(const fli_grid *g, const fli_rank *ranks, fli_rank rank
     return n;
 }
 
-/* Those that cannot be told from the first, from the best on. */
+/* Names the methods that cannot be told from the first, best first. */
 static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size_t first)
 {
     enum { NAMED_MAX = 4 };
@@ -366,7 +365,7 @@ static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size
     if (behind) fli_text_addf(t, " %s behind.", behind == 1 ? "One is" : "The others are");
 }
 
-/* The best is no better than a model that looks at no features. */
+/* The best method does not beat a model that ignores all features. */
 static void add_chance(fli_text *t, const fli_grid *g, size_t first)
 {
     int above = mean_of(g, first, g->goal) > g->chance, alone = g->rows == 2;

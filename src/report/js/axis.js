@@ -1,17 +1,17 @@
-// Scales and ticks, as axis.c has them: any range can be chosen here, so they are made where it is chosen.
+// Scales and ticks, as in axis.c; made here because the reader may choose any range.
 
 const superscripts = { '-': '\u207b', 0: '\u2070', 1: '\u00b9', 2: '\u00b2', 3: '\u00b3', 4: '\u2074', 5: '\u2075',
   6: '\u2076', 7: '\u2077', 8: '\u2078', 9: '\u2079' };
 const power = e => '10' + String(e).replace(/[-0-9]/g, c => superscripts[c]);
 const minus = text => text.replace('-', '\u2212');
 
-// 1, 2 or 5 times a power of ten, whichever is nearest.
+// The number nearest to v that is 1, 2 or 5 times a power of ten.
 function niceStep(v) {
   const base = Math.pow(10, Math.floor(Math.log10(v))), m = v / base;
   return (m < 1.4 ? 1 : m < 3.2 ? 2 : m < 7.1 ? 5 : 10) * base;
 }
 
-// The multiple that a range is best read in: MB, min, or a power of ten.
+// The multiple in which a range reads best: MB, min, or a power of ten.
 function unitFor(unit, size) {
   let found = [0, 1, ''];
   for (const row of data.units[unit] || []) if (size >= row[0]) found = row;
@@ -20,7 +20,7 @@ function unitFor(unit, size) {
   return { divisor: Math.pow(10, e), name: 'in ' + power(e) };
 }
 
-// A constant gets some room on both sides.
+// A constant gets room on both sides.
 function widen(lo, hi, log) {
   const size = Math.max(Math.abs(lo), Math.abs(hi));
   if (hi - lo > 1e-9 * size && hi - lo > 1e-300) return [lo, hi];
@@ -54,7 +54,7 @@ function powerTicks(axis, wanted) {
     }
 }
 
-// The axis for values from lo to hi; `roundOut` moves its ends out to a tick. place() is 0 at lo and 1 at hi.
+// The axis for values from lo to hi; `roundOut` extends its ends to ticks. place() is 0 at lo and 1 at hi.
 function makeAxis(lo, hi, { log, unit, wanted, roundOut }) {
   [lo, hi] = widen(lo, hi, log);
   if (unit === 'share' && roundOut && lo < 1 && hi > 0) [lo, hi] = [Math.max(lo, log ? lo : 0), Math.min(hi, 1)];

@@ -1,4 +1,4 @@
-// Draws a chart at the size it has on the screen: any axis, linear or logarithmic, all of it or a stretch of it.
+// Draws a chart at its size on the screen: any axis, linear or logarithmic, the whole range or a part of it.
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
 let lineCache = new Map();
@@ -40,7 +40,7 @@ function makeLine(chart, s, k) {
   return { k, points };
 }
 
-// A line per series against the axis chosen; one may be empty.
+// A line per series against the chosen axis; one may be empty.
 function linesOf(name) {
   const chart = data.charts[name], key = name + ' ' + axisOf(chart).name;
   if (!lineCache.has(key)) lineCache.set(key, chart.series.map((s, k) => makeLine(chart, s, k)));
@@ -89,11 +89,11 @@ function axesOf(name) {
 
 // ---- layout
 
-// A guess by kind of letter, as in frame.c.
+// An estimate by kinds of letters, as in chart.c.
 const letterWidth = c => ('ijlft.,:;|!\'()[] '.includes(c) ? 3.7 : /[A-Z]/.test(c) ? 8 : /[mw@%]/.test(c) ? 9.5 : 6.5);
 const textWidth = text => Array.from(text).reduce((sum, c) => sum + letterWidth(c), 0);
 
-// An axis' title with its unit and scale, for which there is always room.
+// An axis' title with its unit and scale; only the title itself is shortened.
 function titleOf(title, axis, width) {
   const more = (axis.unit ? ` (${axis.unit})` : '') + (axis.log ? ', log scale' : '');
   return shorten(title, width - textWidth(more)) + more;
@@ -106,13 +106,13 @@ function shorten(text, width) {
   return letters.join('') + '\u2026';
 }
 
-// What lines are called at their ends: without their settings, if that is enough to tell them apart.
+// Names of lines at their ends: without settings, if they stay distinct.
 function endNames() {
   const full = data.series.map(s => s.label), short = full.map(label => label.replace(/ \([^()]*\)$/, ''));
   return new Set(short).size === short.length ? short : full;
 }
 
-const LABELS_MAX = 12; // more are no help
+const LABELS_MAX = 12; // more would not be readable
 
 function layOut(name, width) {
   const { x, y } = axesOf(name), height = Math.round(Math.min(420, Math.max(230, 0.6 * width)));
@@ -158,14 +158,14 @@ function drawFrame(svg, g, chart) {
     titleOf(chart.title, g.y, g.bottom - g.top));
 }
 
-// The points in range and one more on either side, so that lines run to the edge.
+// The points in range and one more on either side, so that lines reach the edge.
 function inRange(points, g) {
   const first = points.findIndex(p => p.x >= g.x.lo), beyond = points.findIndex(p => p.x > g.x.hi);
   if (first < 0) return points.slice(-1).filter(p => p.x >= g.x.lo);
   return points.slice(Math.max(0, first - 1), beyond < 0 ? points.length : beyond + 1);
 }
 
-// Outside of the range a place is not clamped: the clip path cuts.
+// Positions outside the range are not clamped: the clip path cuts them off.
 function beyond(g, x) {
   return g.left + (g.right - g.left) * (x - g.x.lo) / (g.x.hi - g.x.lo);
 }
@@ -188,7 +188,7 @@ function drawSeeds(group, points, g, k) {
   }
 }
 
-// Few points are all marked; of many a handful, at other places for each series.
+// Marks all points if they are few, else a few of them, at different positions per series.
 function drawMarks(group, points, g, k) {
   const spacing = points.length <= 12 ? 0 : (g.right - g.left) / 6;
   let next = g.left + spacing * (0.15 + 0.8 * ((k * 0.381966) % 1)), d = '';
@@ -210,8 +210,8 @@ function drawLine(plane, line, g) {
   drawMarks(group, points, g, k);
 }
 
-// Where names go that want to stand at y, from top to bottom: those that would overlap share the place around their
-// middle.
+// Positions of names that should stand at y, from top to bottom: names that would overlap are spread around their
+// common middle.
 function moveApart(ends, top, bottom) {
   const gap = 12, groups = [];
   for (const e of ends) {
@@ -241,7 +241,7 @@ function drawLabels(svg, lines, g) {
   }
 }
 
-// For those who cannot see it.
+// A description for readers who cannot see the chart.
 function describe(name, lines, g) {
   const ends = lines.map(l => {
     const first = l.points[0], last = l.points[l.points.length - 1];

@@ -1,4 +1,4 @@
-// While the comparison runs, the newest <main> is swapped in; what the reader has chosen stays. Then all of it begins.
+// During the comparison, replaces <main> by the newest one and keeps the reader's choices. Then starts the page.
 
 let seen = null, misses = 0;
 

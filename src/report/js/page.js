@@ -1,5 +1,5 @@
-// What is shown: axes, scales, lines, stretches, the order of tables. Listeners sit on the document and look up what
-// they need, so a <main> that live.js swaps in needs no set-up beyond apply().
+// The reader's choices: axes, scales, lines, ranges, the order of tables. Listeners are on the document and look up
+// what they need, so that a <main> replaced by live.js only needs apply().
 
 const state = { x: 'rounds', y: 'all', seeds: false, off: new Set(), open: new Set(), views: {}, sort: null };
 const all = (selector, from) => Array.from((from || document).querySelectorAll(selector));
@@ -85,7 +85,7 @@ function dropped() {
     zoomTo(plot, [plot.geometry.value(Math.min(from, to)), plot.geometry.value(Math.max(from, to))]);
 }
 
-// Around the crosshair, or the middle; out as far as there is something.
+// Zooms around the crosshair or the middle; zooming out ends at the data's range.
 function zoomBy(plot, factor) {
   const g = plot.geometry, middle = tip.hidden || tip.plot !== plot.id ? (g.x.lo + g.x.hi) / 2 : tip.at;
   const [lo, hi] = extent(linesOf(plot.id).flatMap(l => l.points.map(p => p.x)));
@@ -109,7 +109,7 @@ function toggle(what) {
   singleOut(null);
 }
 
-// While the pointer rests on a legend entry the other lines step back; one that is switched off has no line.
+// While the pointer rests on a legend entry, the other lines fade, unless that entry is switched off.
 function singleOut(k) {
   const alone = k !== null && !state.off.has(k);
   for (const g of all('g[data-series]')) g.classList.toggle('faint', alone && +g.dataset.series !== k);
@@ -153,7 +153,7 @@ function applySort() {
   if (table && state.sort && table.tHead.rows[0].cells[column]) sortBy(table, column, down);
 }
 
-// A table that has no room for its columns is set smaller and, if that is not enough, shows every row as a card.
+// A table that has no room for its columns gets a smaller font and, if that is not enough, a card per row.
 function fitTables() {
   for (const box of all('.scroll')) {
     const table = box.querySelector('table');
@@ -255,7 +255,7 @@ document.addEventListener('keydown', event => {
     zoomBy(plot, event.key === '+' ? 0.5 : 2);
 });
 
-// On paper two charts stand side by side, all of them.
+// On paper all charts are shown, two side by side.
 addEventListener('beforeprint', () => {
   leave();
   all('.plot').filter(plot => data.charts[plot.id]).forEach(plot => drawChart(plot, 340));

@@ -1,4 +1,4 @@
-// Values under the pointer, or with the arrow keys: a crosshair, a dot per line, and a note beside it.
+// Reads values under the pointer or by arrow keys: a crosshair, a dot per line, and a note beside it.
 
 const tip = document.body.appendChild(document.createElement('div'));
 tip.id = 'tip';
@@ -13,14 +13,14 @@ function digits(v, n) {
   return size < Math.pow(10, n) ? v.toPrecision(n) : v.toFixed(0);
 }
 
-// The place in a list of points that is nearest to v.
+// Index of the point that is nearest to v.
 function nearest(points, v) {
   let best = -1;
   points.forEach((p, i) => { if (best < 0 || Math.abs(p.x - v) < Math.abs(points[best].x - v)) best = i; });
   return best;
 }
 
-// Every visible line's value at the measured place nearest to `v`; those that ended before or begin after have none.
+// The value of each visible line at the measured point nearest to `v`; none for lines that end before or begin later.
 function read(g, v) {
   const lines = visibleLines(g.name), places = lines.map(l => l.points[nearest(l.points, v)]);
   if (!places.length) return null;
@@ -65,7 +65,7 @@ function show(plot, v, at) {
   tip.plot = plot.id;
 }
 
-// Beside the point, on whichever side there is room.
+// Beside the point, on the side with room.
 function place(x, y) {
   tip.hidden = false;
   tip.style.left = tip.style.top = '0';

@@ -1,4 +1,4 @@
-// A chart as a file: what is seen as SVG, the numbers behind it as CSV.
+// Saves a chart as a file: the visible part as SVG, its numbers as CSV.
 
 function save(name, type, text) {
   const link = document.createElement('a'), url = URL.createObjectURL(new Blob([text], { type }));
@@ -8,7 +8,7 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-// The page's style sheet does not travel with the file, so what it says is written into the elements.
+// The file has no style sheet, so styles are written into the elements.
 function styled(svg) {
   const copy = svg.cloneNode(true), from = [svg, ...all('*', svg)], to = [copy, ...all('*', copy)];
   const names = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-opacity',
@@ -23,7 +23,7 @@ function styled(svg) {
 }
 
 function svgText(plot) {
-  leave(); // the crosshair is no part of it
+  leave(); // removes the crosshair
   const copy = styled(plot.querySelector('svg')), chart = data.charts[plot.id];
   copy.setAttribute('xmlns', svgNamespace);
   copy.setAttribute('width', plot.geometry.width);
@@ -34,12 +34,12 @@ function svgText(plot) {
   return '<?xml version="1.0" encoding="UTF-8"?>\n' + new XMLSerializer().serializeToString(copy) + '\n';
 }
 
-// As results.csv has it: what a spreadsheet would take for a formula gets an apostrophe.
+// As in results.csv: text that a spreadsheet would take for a formula gets an apostrophe.
 function quoted(text) {
   return '"' + (/^[=+\-@\t\r]/.test(text) ? "'" : '') + text.replace(/"/g, '""') + '"';
 }
 
-// A line per series, place and seed; all of them, whatever is switched off.
+// A row per series, point and seed, of all series, also of those switched off.
 function csvText(name) {
   const chart = data.charts[name], lines = [`method,seed,${axisOf(chart).name},${name}`];
   for (const line of linesOf(name))
