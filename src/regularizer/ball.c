@@ -1,5 +1,5 @@
-/* l2 ball: g is the indicator of {||x||_2 <= radius}, 0 inside and infinite outside. Its prox is the projection,
- * whatever eta is: x itself inside, radius x / ||x|| outside.
+/* l2 ball: g is the indicator of {||x||_2 <= radius}, 0 inside and infinite outside. Its prox is the projection for any
+ * eta: x itself inside, radius x / ||x|| outside.
  *
  * Parikh and Boyd: Proximal algorithms, 2014. */
 #include "regularizer/regularizer.h"

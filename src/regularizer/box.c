@@ -1,5 +1,5 @@
-/* Box: g is the indicator of {low <= x_i <= high}, 0 inside and infinite outside. Its prox is the projection, whatever
- * eta is; by coordinates, z_i = min(max(x_i, low), high).
+/* Box: g is the indicator of {low <= x_i <= high}, 0 inside and infinite outside. Its prox is the projection for any
+ * eta: z_i = min(max(x_i, low), high).
  *
  * Parikh and Boyd: Proximal algorithms, 2014. */
 #include "regularizer/regularizer.h"
@@ -32,7 +32,7 @@ static double value(const void *params_, size_t n, const double *x)
     return 0;
 }
 
-/* Not a number stays so: divergence shall show. */
+/* NaN stays NaN, so that divergence is detected. */
 static void prox(const void *params_, double eta, size_t n, double *x, double *work)
 {
     const params *p = params_;

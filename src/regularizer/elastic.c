@@ -18,7 +18,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* The weights are inside the sum, so that weight 0 gives 0 whatever x is. */
+/* The weights are inside the sum, so that weight 0 gives 0 for any x. */
 static double value(const void *params_, size_t n, const double *x)
 {
     const params *p = params_;

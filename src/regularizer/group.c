@@ -2,11 +2,11 @@
  *
  *     g(x) = weight sum_G ||x_G||_2,   prox: z_G = max(1 - eta weight / ||x_G||, 0) x_G.
  *
- * The groups are runs of `group` neighbouring entries; the last one is shorter where `group` does not divide n. Groups
- * have no factor sqrt(|G|): with equal sizes it would only rescale the weight.
+ * A group is a run of `group` neighbouring entries; the last one is shorter if `group` does not divide n. Groups have
+ * no factor sqrt(|G|): with equal sizes it would only rescale the weight.
  *
- * A group's z lies along x_G; for z != 0 the condition weight z/||z|| + (z - x)/eta = 0 gives ||z|| = ||x|| - eta
- * weight, and z = 0 is the answer where ||x|| <= eta weight.
+ * A group's z lies along x_G. For z != 0 the condition weight z/||z|| + (z - x)/eta = 0 gives ||z|| = ||x|| - eta
+ * weight; z = 0 is the minimiser if ||x|| <= eta weight.
  *
  * Yuan and Lin: Model selection and estimation in regression with grouped variables, JRSS B 2006. */
 #include "regularizer/regularizer.h"
@@ -22,7 +22,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* Entries in the group that starts at `i`. */
+/* Number of entries in the group that starts at `i`. */
 static size_t group_at(const params *p, size_t i, size_t n)
 {
     return n - i < (size_t)p->group ? n - i : (size_t)p->group;
@@ -40,7 +40,7 @@ static double value(const void *params_, size_t n, const double *x)
     return sum;
 }
 
-/* t / ||x_G|| is t / unit / norm: ||x_G|| itself may overflow. */
+/* t / ||x_G|| is computed as t / unit / norm, because ||x_G|| may overflow. */
 static void shrink_group(double t, size_t n, double *x)
 {
     double unit, norm = fli_norm_split(n, x, &unit);

@@ -2,7 +2,7 @@
  *
  *     g(x) = weight ||x||_1,   prox: z_i = sign(x_i) max(|x_i| - eta weight, 0).
  *
- * The problem splits into coordinates, and there 0 is in weight d|z| + (z - x)/eta: either z = x - eta weight sign(z),
+ * The problem splits into coordinates. In each, 0 is in weight d|z| + (z - x)/eta: either z = x - eta weight sign(z),
  * or z = 0 and |x| <= eta weight.
  *
  * Tibshirani: Regression shrinkage and selection via the lasso, JRSS B 1996; for the prox, Parikh and Boyd: Proximal
@@ -18,7 +18,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* The weight is inside the sum, so that weight 0 gives 0 whatever x is. */
+/* The weight is inside the sum, so that weight 0 gives 0 for any x. */
 static double value(const void *params_, size_t n, const double *x)
 {
     const params *p = params_;

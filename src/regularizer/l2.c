@@ -1,8 +1,8 @@
-/* Squared l2 norm, which shrinks all parameters alike:
+/* Squared l2 norm, which shrinks all parameters by the same factor:
  *
  *     g(x) = weight/2 ||x||^2,   prox: z = x / (1 + eta weight),
  *
- * as weight z + (z - x)/eta = 0 says.
+ * from weight z + (z - x)/eta = 0.
  *
  * Hoerl and Kennard: Ridge regression, Technometrics 1970. */
 #include "regularizer/regularizer.h"
@@ -16,7 +16,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* The weight is inside the sum, so that weight 0 gives 0 whatever x is. */
+/* The weight is inside the sum, so that weight 0 gives 0 for any x. */
 static double value(const void *params_, size_t n, const double *x)
 {
     const params *p = params_;

@@ -2,10 +2,10 @@
  *
  *     g(x) = weight max_i |x_i|,   prox: z_i = sign(x_i) min(|x_i|, tau),  tau with sum_i max(|x_i| - tau, 0) = t,
  *
- * t = eta weight, and z = 0 where ||x||_1 <= t. The conjugate of g is the indicator of the l1 ball of radius `weight`,
- * so by Moreau's identity z is x minus its projection onto the l1 ball of radius t. The projection takes tau from the
- * size of every entry, down to 0: the simplex's threshold for the sizes (simplex.c). What is left is the smaller of the
- * size and tau, which needs no difference of x and a point close to it.
+ * where t = eta weight, and z = 0 if ||x||_1 <= t. The conjugate of g is the indicator of the l1 ball of radius
+ * `weight`, so by Moreau's identity z is x minus its projection onto the l1 ball of radius t. The projection subtracts
+ * tau from every |x_i|, down to 0, where tau is the simplex's threshold for these sizes (simplex.c). The remainder is
+ * min(|x_i|, tau), which needs no difference of x and a point close to it.
  *
  * Parikh and Boyd: Proximal algorithms, 2014; Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the
  * l1-ball for learning in high dimensions, ICML 2008. */
@@ -31,8 +31,8 @@ static double value(const void *params_, size_t n, const double *x)
     return p->weight * top;
 }
 
-/* tau of above, at least 0; not a number if an entry is not finite. Sizes are taken as y_i = (|x_i| - max)/t, as in the
- * simplex: tau is then -1 or more, and no sum overflows. */
+/* tau as above, at least 0; NaN if an entry is not finite. Sizes are y_i = (|x_i| - max)/t, as in simplex.c: tau is
+ * then at least -1, and no sum overflows. */
 static double level(double t, size_t n, const double *x, double *work)
 {
     size_t candidates = 0;

@@ -1,7 +1,6 @@
 /* All regularisers. */
 #include "regularizer/regularizer.h"
 
-/* One per line. */
 /* clang-format off */
 const fli_regularizer *const fli_regularizer_list[] = {
     &fli_reg_none,

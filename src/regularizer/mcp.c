@@ -1,19 +1,20 @@
-/* Minimax concave penalty: an l1 norm that fades, so that large parameters are not made smaller. With the key `gamma`,
+/* Minimax concave penalty: near 0 an l1 norm, constant for large parameters, which it does not shrink. With key
+ * `gamma`,
  *
  *     g(x) = sum_i h(x_i),   h(t) = weight |t| - t^2/(2 gamma)   for |t| <= gamma weight,
  *                                   gamma weight^2 / 2           beyond.
  *
- * It is not convex: h'' = -1/gamma near 0, so that g + 1/(2 gamma) ||x||^2 is convex, and no less will do.
+ * It is not convex: h'' = -1/gamma near 0, so 1/gamma is the least m for which g + m/2 ||x||^2 is convex.
  *
  * The prox splits into coordinates. Let x >= 0; z is in [0, x]. For eta < gamma the coordinate's problem is strongly
  * convex, and where its derivative vanishes gives the firm threshold
  *
  *     z = 0 for x <= eta weight,   (x - eta weight)/(1 - eta/gamma) up to x = gamma weight,   x beyond.
  *
- * For eta >= gamma it is concave on [0, gamma weight], so that its minimiser is at an end of this piece or beyond it.
- * For x <= gamma weight the derivative at the upper end, (gamma weight - x)/eta, is not negative, so the problem
- * increases on the whole piece: z = 0. For larger x the candidates are 0, with x^2/(2 eta), and x itself, with
- * gamma weight^2/2: the hard threshold z = x for x > weight sqrt(eta gamma), else 0. At that x both are minimisers.
+ * For eta >= gamma it is concave on [0, gamma weight], so its minimiser is an end of this piece or lies beyond it. For
+ * x <= gamma weight the derivative at the upper end, (gamma weight - x)/eta, is not negative, so the problem increases
+ * on the whole piece: z = 0. For larger x the candidates are 0, with value x^2/(2 eta), and x itself, with value
+ * gamma weight^2/2: the hard threshold z = x for x > weight sqrt(eta gamma), else 0. At equality both are minimisers.
  *
  * Zhang: Nearly unbiased variable selection under minimax concave penalty, Annals of Statistics 2010. */
 #include "regularizer/regularizer.h"
@@ -47,7 +48,7 @@ static double value(const void *params_, size_t n, const double *x)
     return sum;
 }
 
-/* The prox for eta < gamma. Rounding may not make the result larger than x. */
+/* The prox for eta < gamma. The last line prevents a result larger than x by rounding. */
 static double firm_threshold(const params *p, double eta, double x)
 {
     if (fabs(x) > p->gamma * p->weight) return x;

@@ -1,5 +1,5 @@
-/* Non-negativity: g is the indicator of {x >= 0}, 0 inside and infinite outside. Its prox is the projection, whatever
- * eta is; by coordinates, z_i = max(x_i, 0).
+/* Non-negativity: g is the indicator of {x >= 0}, 0 inside and infinite outside. Its prox is the projection for any
+ * eta: z_i = max(x_i, 0).
  *
  * Parikh and Boyd: Proximal algorithms, 2014. */
 #include "regularizer/regularizer.h"
@@ -15,7 +15,7 @@ static double value(const void *params, size_t n, const double *x)
     return 0;
 }
 
-/* Not a number stays so: divergence shall show. */
+/* NaN stays NaN, so that divergence is detected. */
 static void prox(const void *params, double eta, size_t n, double *x, double *work)
 {
     (void)params, (void)eta, (void)work;

@@ -1,4 +1,4 @@
-/* What all regularisers have, and what several are made of. */
+/* What all regularisers have, and functions that several share. */
 #include "regularizer/regularizer.h"
 
 double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params)

@@ -14,15 +14,15 @@ typedef struct fli_regularizer {
     const char *name, *title, *citation;
     const fl_key *keys;
     size_t params_size;
-    /* How far g is from convex: the least m for which g(x) + m/2 ||x||^2 is convex; INFINITY: there is none. NULL: g is
-     * convex whatever the parameters are. */
+    /* The least m for which g(x) + m/2 ||x||^2 is convex; INFINITY if there is none. NULL: g is convex for all
+     * parameters. */
     double (*weak_convexity)(const void *params);
-    /* Refuses parameters no single row can refuse, for vectors of length n; NULL: nothing to refuse. */
+    /* FL_ECONFIG for parameters that no single row can refuse, for vectors of length n; NULL: all are valid. */
     fl_status (*validate)(fl_ctx *ctx, const void *params, size_t n);
     /* g(x); INFINITY outside the set of an indicator (up to rounding: a relative 1e-12). */
     double (*value)(const void *params, size_t n, const double *x);
-    /* x <- argmin_z g(z) + 1/(2 eta) ||z - x||^2: the global minimiser, where there are several local ones. `work` has
-     * room for n doubles. */
+    /* x <- argmin_z g(z) + 1/(2 eta) ||z - x||^2, the global minimiser even if there are local ones. `work` has room
+     * for n doubles. */
     void (*prox)(const void *params, double eta, size_t n, double *x, double *work);
 } fli_regularizer;
 
@@ -46,27 +46,26 @@ extern const fli_regularizer fli_reg_linf;
 
 /* ==== for the files of this folder ========================================================================== */
 
-/* What several regularisers are made of; models use fli_simplex_nearest, too. */
+/* Functions that several regularisers share; models use fli_simplex_nearest, too. */
 
-/* How far outside its set, relative to the size of the set, a point may be by rounding alone. */
+/* Distance from its set, relative to the size of the set, that rounding alone may cause. */
 #define FLI_REG_SLACK 1e-12
 
-/* Soft threshold argmin_z t|z| + 1/2 (z - x)^2 for t >= 0: x moved by t towards 0, and 0 within t of it. Not a number
- * stays so. */
+/* Soft threshold argmin_z t|z| + 1/2 (z - x)^2 for t >= 0: moves x by t towards 0, to 0 if |x| <= t. NaN stays NaN. */
 static inline double fli_soft(double x, double t) { return fabs(x) <= t ? 0 : x - copysign(t, x); }
 
-/* ||x||_2 = *unit * (returned value), *unit a power of two near max|x_i|: neither the squares nor a use that divides by
- * *unit overflow, even where the norm itself does. */
+/* ||x||_2 = *unit * (returned value), with *unit a power of two near max|x_i|. Neither the squares nor a division by
+ * *unit overflow, even if the norm itself does. */
 double fli_norm_split(size_t n, const double *x, double *unit);
 
-/* The largest entry; not a number if an entry is not finite. */
+/* The largest entry; NaN if an entry is not finite. */
 double fli_finite_max(size_t n, const double *x);
 
-/* tau with sum_i max(y_i - tau, 0) = 1, for entries y <= 0 of which one is 0; those of -1 and below may be left out.
- * Destroys them. */
+/* tau with sum_i max(y_i - tau, 0) = 1, for entries y <= 0, at least one of them 0. Entries of -1 and below may be left
+ * out. Destroys y. */
 double fli_simplex_threshold(size_t n, double *y);
 
-/* x <- the nearest point of {x >= 0, sum x = 1}; work: n */
+/* x <- the nearest point of {x >= 0, sum x = 1}; work: n doubles */
 void fli_simplex_nearest(size_t n, double *x, double *work);
 
 #endif

@@ -1,14 +1,14 @@
-/* Simplex: g is the indicator of {x >= 0, sum_i x_i = total}, 0 inside and infinite outside. Its prox is the
- * projection, whatever eta is: z_i = max(x_i - tau, 0) with the tau for which the sum is right.
+/* Simplex: g is the indicator of {x >= 0, sum_i x_i = total}, 0 inside and infinite outside. Its prox is the projection
+ * for any eta: z_i = max(x_i - tau, 0), where tau makes the sum `total`.
  *
  * The sum decreases in tau, so tau is unique. If the k largest entries are the positive ones, tau_k = (their sum -
- * total)/k; the next one u belongs to them just when u > tau_k. So entries are taken in descending order until one does
- * not belong. They come off a heap: n + k log n operations in `work`, and no sorting of what ends up at zero anyway
- * (fli_simplex_threshold).
+ * total)/k; the next one u is positive, too, if and only if u > tau_k. So entries are taken in descending order until
+ * one is not positive. They come from a heap in `work`: n + k log n operations, without sorting entries that become
+ * zero (fli_simplex_threshold).
  *
- * All of it works on y_i = (x_i - max x)/total, for which y <= 0 and tau is in [-1, 0): subtracting the maximum moves
- * tau and nothing else, and no sum overflows. Where 1e5 entries share a rounding error of tau the sum would be off by
- * as many: a last rescaling mends that.
+ * All of this uses y_i = (x_i - max x)/total, so that y <= 0 and tau is in [-1, 0): subtracting the maximum shifts tau
+ * alone, and no sum overflows. If 1e5 entries share a rounding error of tau, the sum is off by 1e5 times that error, so
+ * the result is rescaled at the end.
  *
  * Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the l1-ball for learning in high dimensions, ICML
  * 2008; the heap as in van den Berg and Friedlander: Probing the Pareto frontier for basis pursuit solutions, SIAM J.
@@ -24,7 +24,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* sum_i x_i / unit with a running correction: many small terms shall not look like a violation. */
+/* sum_i x_i / unit with a running correction, so that rounding of many small terms does not look like a violation. */
 static double kahan_sum(size_t n, const double *x, double unit)
 {
     double sum = 0, lost = 0;
@@ -52,7 +52,7 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     (void)eta;
     for (size_t i = 0; i < n; i++) {
         x[i] = (x[i] - top) / p->total;
-        if (x[i] > -1) work[candidates++] = x[i]; /* tau >= -1: the others end at 0 */
+        if (x[i] > -1) work[candidates++] = x[i]; /* tau >= -1, so the others become 0 */
     }
     double tau = fli_simplex_threshold(candidates, work);
     for (size_t i = 0; i < n; i++) x[i] = x[i] <= tau ? 0 : x[i] - tau;
