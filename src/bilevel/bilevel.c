@@ -1,10 +1,10 @@
-/* What all bilevel problems share: their blocks and the l2 term of the lower level. And the problem of a single
+/* What all bilevel problems share: the blocks and the l2 term of the lower level; and the problem with a single
  * level. */
 #include "bilevel/bilevel.h"
 
 /* ==== a single level ====================================================================================== */
 
-/* What every method but the bilevel ones is for. */
+/* For all methods but the bilevel ones. */
 
 const fli_bilevel_desc fli_bilevel_none = {
     .name = "none",

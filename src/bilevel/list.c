@@ -1,4 +1,4 @@
-/* Every bilevel problem a configuration can name. */
+/* All bilevel problems that a configuration can name. */
 #include "bilevel/bilevel.h"
 
 extern const fli_bilevel_desc fli_bilevel_none, fli_bilevel_representation, fli_bilevel_regularization;

@@ -3,9 +3,9 @@
  *     g = y'Ay/2 - y'(Bx + c),   f = ||y - t||^2/2 + rho/2 ||x - s||^2 + x'Ey
  *
  * with p upper and q lower parameters. A sample is one such problem: its features are A (q x q, symmetric), B (q x p),
- * c, t (q), s (p) and E (p x q), row-major, one after the other; a client's objective is the mean over its samples, so
- * that several samples make the gradients stochastic. Over a batch everything is linear in the features, which makes
- * the mean problem a problem of the same kind. */
+ * c, t (q), s (p) and E (p x q), row-major, concatenated. A client's objective is the mean over its samples, so several
+ * samples make the gradients stochastic. Up to constants, f and g are linear in the features, so the mean is a problem
+ * of the same kind. */
 #include "bilevel/bilevel.h"
 
 typedef struct {
@@ -20,7 +20,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* Where things are in the mean of the samples. */
+/* Pointers into the mean of the samples, and to x and y. */
 typedef struct {
     size_t p, q;
     double rho;
@@ -38,7 +38,7 @@ static size_t scratch_for(const fli_model *m, size_t n)
     return mean_reals(m) + fli_scratch_pad(m->features);
 }
 
-/* Averages the batch into scratch. */
+/* Averages the batch into scratch and returns the parts of the mean. */
 static parts mean_of(const fli_model *m, const void *z, const fli_batch *b, void *scratch)
 {
     const params *k = m->priv;
@@ -105,7 +105,7 @@ static void product(const fli_model *m, const void *z, const fli_batch *b, const
     r.ops->gemv(0, r.q, r.q, 1, r.a, r.q, w, 0, fli_at(r.ops, out, r.p));
 }
 
-/* The model below: all it has of its own are the parameters. Its loss is the upper objective's. */
+/* The model only provides the parameters; its loss is the upper objective. */
 static double model_grad(const fli_model *m, const void *z, const fli_batch *b, void *g, size_t *correct, void *scratch)
 {
     if (correct) *correct = 0;

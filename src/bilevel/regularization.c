@@ -1,4 +1,4 @@
-/* Regularisation tuning: how strongly each feature is regularised is the upper level, the model the lower one.
+/* Regularisation tuning: the upper level is the strength of regularisation of each feature, the lower level a model.
  *
  *     x_j = log of feature j's weight
  *     y = the parameters of a softmax, logistic or least squares model, W_cj those of feature j
@@ -8,7 +8,7 @@
  *
  *     g_xy v: exp(x_j) sum_c W_cj V_cj,   g_yy v: (Hessian of the loss) v + exp(x_j) V_cj
  *
- * The model is changed in place: x is put in front of its parameters, and its loss does not depend on x. */
+ * The model is changed in place: x is prepended to its parameters. Its loss does not depend on x. */
 #include "bilevel/bilevel.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* The model as it was. */
+/* The model before the change. */
 static const fli_model *inner(const fli_model *m) { return m->priv; }
 
 static const void *tail(const fli_model *m, const void *z) { return fli_cat(m->space.ops, z, m->features); }
@@ -53,7 +53,7 @@ static void init(const fli_model *m, fli_rng *r, double *z)
     if (inner(m)->desc->init) inner(m)->desc->init(inner(m), r, z + m->features);
 }
 
-/* A model of one weight per feature and output, row by row in front of everything else: what y has to be. */
+/* True for the supported models: one weight per feature and output, row by row, before all other parameters. */
 static int is_linear(const fli_model *m)
 {
     const fli_tensor *w = m->tensors;
@@ -73,7 +73,7 @@ static fl_status put_in_front(fli_model *m)
     was->arena = (fli_arena){0}; /* the memory belongs to m */
     *desc = *m->desc;
     desc->traits &= ~(unsigned)(FLI_MODEL_GLM | FLI_MODEL_QUADRATIC | FLI_MODEL_SOFTMAX);
-    desc->logits = NULL; /* the two halves know nothing of x */
+    desc->logits = NULL; /* the two halves do not know x */
     desc->pullback = NULL;
     desc->scratch = scratch_for;
     desc->init = init;
@@ -113,8 +113,8 @@ static double upper(const fli_model *m, const void *z, const fli_batch *b, void 
     return grad(m, z, b, d, NULL, scratch);
 }
 
-/* Walks the weights in runs of one output: out_j += exp(x_j) w_j for the lower block of `out`, and front_j += exp(x_j)
- * w_j u_j for its upper block, unless u is NULL. Returns sum exp(x_j) w_j^2. */
+/* Adds exp(x_j) w_j to the lower block of `out`, if not NULL, and sets its upper block to sum_c exp(x_j) w_cj u_cj, if
+ * u is not NULL. Processes up to 64 features at a time. Returns sum exp(x_j) w_j^2. */
 static double penalise(const fli_model *m, const void *z, const void *w, const void *u, void *out)
 {
     const fli_ops *ops = m->space.ops;

@@ -2,11 +2,11 @@
  *
  *     f = mean loss over validation samples,   g = mean loss over training samples + l2/2 ||last layer||^2
  *
- * Works with any model whose last layer is the tail of its parameter vector and that has an exact Hessian-vector
- * product; that is only ever needed along the last layer. */
+ * Works with any model that has an exact Hessian-vector product and whose last layer is the tail of its parameter
+ * vector. The product is only needed along the last layer. */
 #include "bilevel/bilevel.h"
 
-/* The last layer: the last matrix and what comes behind it. */
+/* The lower level is the last layer: the last matrix and all parameters behind it. */
 static fl_status setup(fl_ctx *ctx, fli_model *m, const void *params, fli_range *upper, fli_range *lower)
 {
     size_t at = 0;
@@ -28,7 +28,7 @@ static double loss(const fli_model *m, const void *z, const fli_batch *b, void *
     return m->desc->grad(m, z, b, d, NULL, scratch);
 }
 
-/* The Hessian times (0, v) is (g_xy v, g_yy v). */
+/* Because v is zero in the upper block, the Hessian times v is (g_xy v, g_yy v). */
 static void product(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
 {
     m->desc->hvp(m, z, b, v, out, scratch);
