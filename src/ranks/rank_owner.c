@@ -1,10 +1,10 @@
-/* Clients are dealt out in rows of as many neighbours as there are ranks. Each rank gets one client of a row; the rank
- * with the fewest samples so far gets the largest. So a difference between two ranks either shrinks, or it is the
- * difference between two clients of this row.
+/* Clients are dealt in rows of neighbours, one row per `ranks` clients. Each rank gets one client of a row, the largest
+ * going to the rank with the fewest samples so far. So the difference between two ranks either shrinks, or it is at
+ * most the difference between two clients of this row.
  *
- * A cohort, or the block of it that is at work, may consist of neighbours, or of every tenth client. Ranks work at
- * the same time only if it has clients of all of them. So among ranks with equally many samples a random number
- * decides, the same at all ranks. */
+ * A cohort, or the block of it that is being computed, may consist of neighbours, or of every tenth client. All ranks
+ * work at the same time only if each owns some of its clients. So a random number, the same at all ranks, decides among
+ * ranks with equally many samples. */
 #include "ranks/rank_owner.h"
 
 #include "base/rng.h"
@@ -27,7 +27,7 @@ static int fewer(const void *a, const void *b)
     return x->which < y->which ? -1 : x->which > y->which;
 }
 
-/* The clients of `row`, n of them, which come with their samples. `ranks` has room for all. */
+/* Deals the n clients of `row`, whose samples are set. `ranks` is room for one candidate per rank. */
 static void deal(fli_rank_owner *s, candidate *row, size_t n, candidate *ranks)
 {
     fli_rng tie_break;

@@ -1,5 +1,5 @@
-/* Which rank has which clients, where several processes make one run: parts of about the same number of training
- * samples, in which neighbours are not together. Every rank computes the same. */
+/* Assigns clients to ranks if several processes share a run: each rank gets about the same number of training samples,
+ * and neighbouring clients go to different ranks. Every rank computes the same assignment. */
 #ifndef FLI_RANKS_RANK_OWNER_H
 #define FLI_RANKS_RANK_OWNER_H
 
@@ -13,19 +13,19 @@ typedef struct {
 
 typedef struct fli_rank_owner {
     size_t ranks, clients;
-    fli_rank_clients *of; /* what each rank has */
-    uint32_t *owner;      /* the rank that has a client */
+    fli_rank_clients *of; /* per rank: its clients and their samples */
+    uint32_t *owner;      /* per client: its rank */
 } fli_rank_owner;
 
-/* Training samples of a client, which counts as one of at least 1. All of them together must fit a size_t. */
+/* Training samples of a client; 0 counts as 1. The sum over all clients must fit a size_t. */
 typedef size_t fli_rank_clients_size(const void *arg, size_t client);
 
-/* No two parts differ by more than the largest client. Calls `size` once for every client. */
+/* The samples of two ranks differ by at most the largest client. Calls `size` once per client. */
 fl_status fli_rank_owner_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_rank_clients_size *size, const void *arg,
                               fli_rank_owner *out);
 void fli_rank_owner_fini(fli_rank_owner *s);
 
-/* The clients of a rank, in ascending order; there is room for all of them. */
+/* out = the clients of a rank, ascending; it has room for all clients of the rank. */
 void fli_rank_owner_list(const fli_rank_owner *s, size_t rank, uint32_t *out);
 
 #endif

@@ -57,7 +57,7 @@ fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n)
     return s;
 }
 
-/* The lowest rank that failed is found as a maximum: each failed rank contributes count - rank. */
+/* The lowest failed rank is found as a maximum: each failed rank contributes count - rank. */
 fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s)
 {
     struct {
@@ -73,7 +73,7 @@ fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s)
     if (who == r->rank) memcpy(word.text, text, strnlen(text, sizeof word.text - 1));
     if ((status = fli_ranks_share(ctx, r, who, &word, sizeof word))) return status;
     if (who == r->rank) return s;
-    fli_clear(ctx); /* of a sentence of its own */
+    fli_clear(ctx); /* its own sentence, if it failed, too */
     return fli_fail(ctx, (fl_status)word.status, "%s", word.text);
 }
 

@@ -1,6 +1,6 @@
-/* What the ranks of a run do together, beyond the table of fedloom_ranks.h. In a single process (`r` NULL,
- * or a count of 0 or 1) the calls do nothing. Every rank makes these calls, in the same order. At the end: a table that
- * also measures how long a rank waits. */
+/* Operations of the ranks of a run, beyond the table of fedloom_ranks.h. All ranks make the same calls in the same
+ * order; share, most and agree do nothing in a single process (`r` NULL, or a count of 0 or 1). At the end: a table
+ * that also measures how long a rank waits. */
 #ifndef FLI_RANKS_RANKS_H
 #define FLI_RANKS_RANKS_H
 
@@ -8,11 +8,10 @@
 #include "fedloom_ranks.h"
 
 static inline int fli_ranked(const fl_ranks *r) { return r && r->count > 1; }
-/* Whether this process is the one that writes: the only one, or rank 0. */
+/* True for the process that writes results: the only one, or rank 0. */
 static inline int fli_ranks_first(const fl_ranks *r) { return !fli_ranked(r) || r->rank == 0; }
 
-/* The threads of this process, where `asked` is what the configuration says: unless it does, ranks of one machine share
- * its processors. */
+/* Number of threads of this process. `asked` is configured; 0: ranks of one machine share its processors. */
 size_t fli_ranks_threads(const fl_ranks *r, size_t asked);
 
 /* See fl_ranks.gather. */
@@ -21,21 +20,21 @@ fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size
 fl_status fli_ranks_add(fl_ctx *ctx, const fl_ranks *r, void *v, size_t n, size_t real);
 /* Copies the n bytes of rank `from` to all ranks. */
 fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *bytes, size_t n);
-/* The largest of each over the ranks. */
+/* v[i] = the largest v[i] of all ranks. */
 fl_status fli_ranks_most(fl_ctx *ctx, const fl_ranks *r, double *v, size_t n);
-/* One status for all: that of the lowest rank that failed, with its sentence. */
+/* Returns the same status at all ranks: that of the lowest rank that failed, with its sentence in the context. */
 fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s);
 
 /* ==== timing =============================================================================================== */
 
-/* How long a rank waits for the others: a table that passes every call on, and reads the clock around the calls that
- * may wait. */
+/* Measures how long a rank waits for others: a table that forwards every call, and takes the time of calls that may
+ * wait. */
 typedef struct {
     fl_ranks table;
     double seconds; /* waited so far */
 } fli_timed_ranks;
 
-/* *out is that table for these ranks. Borrows `t`. */
+/* *out = a table that forwards to `ranks` and measures. Borrows `t`. */
 void fli_timed_ranks_init(fli_timed_ranks *t, const fl_ranks *ranks, fl_ranks *out);
 
 #endif
