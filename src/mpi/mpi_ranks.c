@@ -1,5 +1,5 @@
-/* The table of fedloom_ranks.h by MPI: messages between ranks, collective operations, how many processors a rank may
- * take; then MPI's start and end, for programs that leave MPI to this library, and the table from a communicator. */
+/* The table of fedloom_ranks.h by MPI: messages, collective operations, the number of processors per rank; MPI's start
+ * and end, for programs that leave MPI to this library; and the table from a communicator. */
 #include "mpi/mpi_ranks.h"
 
 #include <limits.h>
@@ -12,13 +12,13 @@
 
 /* ==== errors ====================================================================================================== */
 
-/* One sentence about the last failure: functions of the table have no context to leave it in. */
+/* A sentence about the last failure, because functions of the table have no context for it. */
 
 static char last_error[1024];
 
 const char *fl_mpi_error(void) { return last_error; }
 
-/* Leaves a sentence for fl_mpi_error; returns the status. */
+/* Stores a sentence for fl_mpi_error; returns the status. */
 static fl_status fail(fl_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static fl_status fail(fl_status status, const char *fmt, ...)
 {
@@ -29,7 +29,7 @@ static fl_status fail(fl_status status, const char *fmt, ...)
     return status;
 }
 
-/* The same by what MPI says of a code; FL_OK for MPI_SUCCESS. */
+/* The same with MPI's text for a code; FL_OK for MPI_SUCCESS. */
 static fl_status check(int code, const char *what)
 {
     char said[MPI_MAX_ERROR_STRING] = "";
@@ -41,8 +41,8 @@ static fl_status check(int code, const char *what)
 
 /* ==== messages ==================================================================================================== */
 
-/* Messages under way. Requests stand in one array per direction, since that is how MPI looks at many of them at once;
- * one that is done leaves a hole, and holes are closed after every look. */
+/* The pending requests of each direction are in one array, because MPI tests many of them at once. A completed request
+ * leaves a hole; holes are closed after every test. */
 
 /* ---- the arrays ------------------------------------------------------------------------------------------- */
 
@@ -53,7 +53,7 @@ static int grow_one(void *array, size_t count, size_t size)
     return more != NULL;
 }
 
-/* Room for another one. */
+/* Makes room for one more request. */
 static fl_status reserve(fli_mpi_requests *q)
 {
     size_t more = q->capacity ? 2 * q->capacity : 64;
@@ -89,7 +89,7 @@ static void fini(fli_mpi_requests *q)
     memset(q, 0, sizeof *q);
 }
 
-/* Gives up what is under way. */
+/* Cancels expected messages and abandons sent ones. */
 static void drop_messages(fli_mpi *m)
 {
     for (size_t i = 0; i < m->expected.count; i++) {
@@ -101,9 +101,9 @@ static void drop_messages(fli_mpi *m)
     fini(&m->sent);
 }
 
-/* ---- beginning -------------------------------------------------------------------------------------------- */
+/* ---- starting messages ------------------------------------------------------------------------------------ */
 
-/* n bytes as a type of which there is one: pieces, and the rest. */
+/* *out = a type of n bytes, from pieces and a rest, so that one element of it is the message. */
 static int make_type(size_t n, size_t piece, MPI_Datatype *out)
 {
     MPI_Datatype whole, parts[2];
@@ -125,7 +125,7 @@ static fl_status check_message(const fli_mpi *m, const char *what, uint32_t rank
     return fail(FL_ESYSTEM, "%s: number is %u, and must be below %d", what, number, FLI_MPI_NUMBERS);
 }
 
-/* A type that is freed stays until what was begun with it is done. */
+/* A freed type stays valid until the operations that use it have completed. */
 static fl_status send_message(void *arg, uint32_t to, uint32_t number, const void *bytes, size_t n)
 {
     fli_mpi *m = arg;
@@ -162,9 +162,9 @@ static fl_status expect(void *arg, uint32_t from, uint32_t number, void *bytes, 
     return check(code, "MPI_Irecv");
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------------- */
+/* ---- completing messages ---------------------------------------------------------------------------------- */
 
-/* Why some of them failed, where MPI says that it has put that into the statuses. */
+/* Reports the first failed request, if MPI says that the statuses have the errors. */
 static fl_status check_done(int code, const char *what, int n, const MPI_Status *statuses)
 {
     int class = MPI_SUCCESS;
@@ -175,20 +175,20 @@ static fl_status check_done(int code, const char *what, int n, const MPI_Status 
     return check(code, what);
 }
 
-/* A message that is too short comes with its length. One that is too long is MPI's error, but Open MPI 4.1 notices
- * neither a few bytes of a rank to itself nor, over TCP, what is longer than it sends at once: the rest is
- * lost, or the receiver waits for ever. A probe before each receive would tell, and cost a look at every message; both
- * sides compute lengths from the same settings, so it is not made. */
+/* A message that is too short arrives with its length. One that is too long is an MPI error; but Open MPI 4.1 misses it
+ * for a few bytes that a rank sends to itself and, over TCP, for messages longer than TCP sends at once: the rest is
+ * lost, or the receiver waits for ever. Probing before each receive would detect this, but costs a call per message.
+ * Both sides compute lengths from the same settings, so there is no probe. */
 static fl_status check_length(MPI_Status *status, size_t wanted)
 {
     MPI_Count n = 0;
     fl_status s = check(MPI_Get_elements_x(status, MPI_BYTE, &n), "MPI_Get_elements_x");
     if (s || (size_t)n == wanted) return s;
-    return fail(FL_ESYSTEM, "a message of %zu bytes was expected from rank %d, and %lld came", wanted,
+    return fail(FL_ESYSTEM, "a message of %zu bytes was expected from rank %d, but has %lld", wanted,
                 status->MPI_SOURCE, (long long)n);
 }
 
-/* Finds those that are there. */
+/* Collects the marks of completed messages. */
 static fl_status look(fli_mpi_requests *q, int wait)
 {
     int n = 0, code = wait ? MPI_Waitsome((int)q->count, q->requests, &n, q->done, q->statuses)
@@ -226,7 +226,7 @@ static fl_status flush(void *arg)
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Counts and places of parts, in int. */
+/* Sizes fit into int: one call for all parts. */
 static fl_status gather_at_once(fli_mpi *m, void *all, const size_t *at)
 {
     int *counts = malloc(2 * m->count * sizeof *counts), *places = counts + m->count;
@@ -240,7 +240,7 @@ static fl_status gather_at_once(fli_mpi *m, void *all, const size_t *at)
     return check(code, "MPI_Allgatherv");
 }
 
-/* Larger than int: every rank's part, piece by piece. */
+/* Sizes exceed int: broadcasts every rank's part piece by piece. */
 static fl_status gather_in_pieces(fli_mpi *m, char *all, const size_t *at)
 {
     fl_status s = FL_OK;
@@ -259,7 +259,7 @@ static fl_status gather(void *arg, void *all, const size_t *at)
     return at[m->count] <= m->piece ? gather_at_once(m, all, at) : gather_in_pieces(m, all, at);
 }
 
-/* MPI requires that all ranks receive the same result of MPI_Allreduce, bit by bit. */
+/* MPI requires that MPI_Allreduce gives all ranks the same bits. */
 static fl_status add(void *arg, void *v, size_t n, size_t real)
 {
     fli_mpi *m = arg;
@@ -276,8 +276,8 @@ static fl_status add(void *arg, void *v, size_t n, size_t real)
 
 /* ==== processors ================================================================================================== */
 
-/* Launchers bind ranks to processors, each to its own, or several to the same (a socket), or none at all. So a rank
- * takes its part of what it may use: divided by how many of its neighbours may use some of it, too. */
+/* Launchers bind each rank to processors of its own, or several ranks to the same ones (a socket), or none at all. So a
+ * rank takes its share: its processors divided by the number of ranks on the machine that may use some of them. */
 
 static int overlap(const cpu_set_t *a, const cpu_set_t *b)
 {
@@ -291,7 +291,7 @@ fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out)
     int rank, count, sharing = 0;
     cpu_set_t own;
     CPU_ZERO(&own);
-    if (sched_getaffinity(0, sizeof own, &own)) CPU_ZERO(&own); /* more processors than the set has room for */
+    if (sched_getaffinity(0, sizeof own, &own)) CPU_ZERO(&own); /* more processors than cpu_set_t can hold */
     MPI_Comm_rank(machine, &rank);
     MPI_Comm_size(machine, &count);
     cpu_set_t *all = malloc((size_t)count * sizeof *all);
@@ -307,8 +307,8 @@ fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out)
 
 /* ==== MPI's start and end ========================================================================================= */
 
-/* Calls that wait for messages have no communicator, so their errors go to one of these: which, depends on MPI's
- * version. Left alone, they end the program. */
+/* Calls that wait for messages have no communicator. MPI reports their errors to one of these two, depending on its
+ * version; by default an error ends the program. */
 static fl_status return_errors(void)
 {
     fl_status s = check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -338,8 +338,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* One reduction tells both: the least is the largest of the negatives. Its request is left alone when time is up, since
- * what was begun together cannot be taken back, and so is its memory. */
+/* One reduction finds both: the least is the negative of the largest negative. A collective operation cannot be
+ * cancelled, so after a timeout its request stays pending, and its buffers are static. */
 fl_status fl_mpi_meet(const fl_ranks *ranks, int brought, double seconds, int *least, int *most)
 {
     static int mine[2], found[2];
@@ -354,7 +354,7 @@ fl_status fl_mpi_meet(const fl_ranks *ranks, int brought, double seconds, int *l
     while (!s && !done) {
         s = check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (s || done) break;
-        if (seconds >= 0 && now() > until) return fail(FL_EBUSY, "not all ranks were there within %.0f s", seconds);
+        if (seconds >= 0 && now() > until) return fail(FL_EBUSY, "not all ranks arrived within %.0f s", seconds);
         nanosleep(&moment, NULL);
     }
     *least = -found[0];
@@ -374,11 +374,11 @@ static fl_status check_started(void)
     if (!started || ended) return fail(FL_ECONFIG, "MPI is not started, or has ended");
     MPI_Query_thread(&threads);
     if (threads >= MPI_THREAD_SERIALIZED) return FL_OK;
-    return fail(FL_ECONFIG, "MPI was started with less than MPI_THREAD_SERIALIZED: threads could not take "
-                            "turns with it");
+    return fail(FL_ECONFIG, "MPI was started with less than MPI_THREAD_SERIALIZED, but several threads call it "
+                            "in turn");
 }
 
-/* Errors come back as codes, of communicators that are made from this one as well. */
+/* Errors are returned as codes, also on communicators made from this one. */
 static fl_status duplicate(fli_mpi *m, MPI_Comm from)
 {
     int rank = 0, count = 0;
@@ -395,7 +395,7 @@ static fl_status duplicate(fli_mpi *m, MPI_Comm from)
     return s;
 }
 
-/* The first rank of a machine has the memory, the others see it. */
+/* The machine's first rank allocates the memory; the others map it. */
 static fl_status make_common(fli_mpi *m, int local)
 {
     MPI_Aint size;

@@ -1,4 +1,4 @@
-/* What stands behind an fl_ranks by MPI: for mpi_ranks.c and its test. */
+/* The state behind an fl_ranks by MPI: for mpi_ranks.c and its test. */
 #ifndef FLI_MPI_MPI_RANKS_H
 #define FLI_MPI_MPI_RANKS_H
 
@@ -6,33 +6,33 @@
 
 #include <mpi.h>
 
-/* Requests under way, and what is to be known of each when it is done. A hole is MPI_REQUEST_NULL. */
+/* Pending requests, and data about each for its completion. MPI_REQUEST_NULL is a hole. */
 typedef struct {
     size_t count, capacity;
     MPI_Request *requests;
-    size_t *marks; /* of what is received */
+    size_t *marks; /* of expected messages */
     size_t *bytes;
-    /* of those that are done: */
-    int *done; /* places and statuses, as MPI returns them, */
+    /* completed requests: */
+    int *done; /* indices and statuses, as MPI returns them */
     MPI_Status *statuses;
-    size_t *found; /* and `waiting` marks that were not asked for yet */
+    size_t *found; /* `waiting` marks of messages that `arrived` has not returned yet */
     size_t waiting;
 } fli_mpi_requests;
 
 typedef struct {
-    MPI_Comm all;  /* for what the ranks do together, and for messages */
-    MPI_Comm meet; /* for fl_mpi_meet alone: others may be in the middle of something */
+    MPI_Comm all;  /* for collective operations and messages */
+    MPI_Comm meet; /* for fl_mpi_meet alone: other ranks may be in an operation on `all` */
     MPI_Comm machine;
     MPI_Win common;
-    void *memory; /* of that */
+    void *memory; /* of the window `common` */
     uint32_t rank, count;
-    size_t piece; /* bytes of one transfer at most: MPI counts in int. Tests have small ones */
+    size_t piece; /* most bytes of one transfer, because MPI counts in int; tests set it lower */
     fli_mpi_requests sent, expected;
 } fli_mpi;
 
-enum { FLI_MPI_COMMON = 64, FLI_MPI_NUMBERS = 32768 }; /* MPI promises that many tags */
+enum { FLI_MPI_COMMON = 64, FLI_MPI_NUMBERS = 32768 }; /* FLI_MPI_NUMBERS: MPI guarantees this many tags */
 
-/* How many of the machine's processors this rank may take. All ranks of the machine call it together. */
+/* *out = number of processors that this rank should use; 0: unknown. All ranks of the machine call it together. */
 fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out);
 
 #endif
