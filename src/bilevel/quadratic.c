@@ -4,8 +4,8 @@
  *
  * with p upper and q lower parameters. A sample is one such problem: its features are A (q x q, symmetric), B (q x p),
  * c, t (q), s (p) and E (p x q), row-major, concatenated. A client's objective is the mean over its samples, so several
- * samples make the gradients stochastic. The objective is linear in the features, so the mean is a problem of the same
- * kind. */
+ * samples make the gradients stochastic. Up to constants, f and g are linear in the features, so the mean is a problem
+ * of the same kind. */
 #include "bilevel/bilevel.h"
 
 typedef struct {

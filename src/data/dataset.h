@@ -80,7 +80,7 @@ static inline uint32_t fli_dataset_number(const fli_dataset *ds, uint32_t i)
  * mapped file is copied and unmapped. Not for borrowed sets. After a failure the set can only be freed. */
 fl_status fli_dataset_keep(fl_ctx *ctx, fli_dataset *ds, const uint32_t *samples, size_t n);
 
-/* out = the largest magnitude of a normalised feature. */
+/* *out = the largest magnitude of a normalised feature. */
 fl_status fli_dataset_magnitude(fl_ctx *ctx, const fli_dataset *ds, double *out);
 
 /* Turns a sparse set into a dense one of the same precision, in place. For sets as loaded: checked, not scaled. */

@@ -224,7 +224,7 @@ fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const 
 {
     const fli_crop_sizes z = sizes(ds);
     size_t bytes = fli_dataset_length(ds) * fli_xkind_size(ds->kind);
-    fli_rng before; /* the stream before round 0 of no client */
+    fli_rng before; /* a stream of no client's turn */
     if (ds->scale && ds->segments > ds->shape[0])
         return fli_fail(ctx, FL_ECONFIG,
                         "data.augment_once moves pixels, but data.normalize has %zu scales for %zu channels; use one "

@@ -23,7 +23,7 @@ fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stre
 fl_status fli_load_open_npy(fl_ctx *ctx, const char *name, fli_stream **out);  /* the same for NPY files */
 fl_status fli_load_open_text(fl_ctx *ctx, const char *name, fli_stream **out); /* the same; skips a byte order mark */
 
-/* values = the product of `count` sizes from a header. FL_EFORMAT for a zero size, more samples (the first size) than
+/* *values = the product of `count` sizes from a header. FL_EFORMAT for a zero size, more samples (the first size) than
  * can be indexed, or more than 64 GiB of `element`-byte values. */
 fl_status fli_load_volume(fl_ctx *ctx, const char *path, const uint64_t *size, size_t count, size_t element,
                           size_t *values);

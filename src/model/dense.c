@@ -208,8 +208,7 @@ static fli_sgd_step step_from(const fli_ops *ops, const fli_sgd_step *step, size
     return s;
 }
 
-/* From the top layer down: the error passes through the weights before they change. Each layer's gradient is applied as
- * soon as it is computed. */
+/* From the top layer down: the error passes through weights before they change. Each gradient is applied at once. */
 static void backward_step(const fli_model *m, const fli_batch *b, const sweep *s, const fli_sgd_step *step, void *g,
                           void *z)
 {

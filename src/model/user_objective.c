@@ -271,7 +271,7 @@ static fl_status take_texts(objective *o)
         if (!(names[i] = fli_arena_strdup(&o->arena, o->is.metrics[i]))) return FL_ENOMEM;
     o->is.metrics = n ? names : NULL;
     o->is.name = fli_arena_strdup(&o->arena, o->is.name);
-    o->is.title = fli_arena_strdup(&o->arena, o->is.title ? o->is.title : "an objective of one's own");
+    o->is.title = fli_arena_strdup(&o->arena, o->is.title ? o->is.title : "a user's objective");
     return o->is.name && o->is.title ? FL_OK : FL_ENOMEM;
 }
 
@@ -298,7 +298,7 @@ fl_status fli_user_objective_check(fl_ctx *ctx, const fl_objective *o)
         return fli_fail(ctx, FL_ECONFIG, "objective %s has %s", o->name,
                         metrics ? "metrics, but no function measure" : "a function measure, but no metrics");
     if (metrics > FLI_USER_METRICS)
-        return fli_fail(ctx, FL_ECONFIG, "objective %s has %zu metrics, but %d are the most", o->name, metrics,
+        return fli_fail(ctx, FL_ECONFIG, "objective %s has %zu metrics, but at most %d are allowed", o->name, metrics,
                         FLI_USER_METRICS);
     return o->tensors ? check_tensors(ctx, o) : FL_OK;
 }

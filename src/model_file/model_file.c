@@ -128,7 +128,7 @@ static const char *note(const loader *l, const char *key) { return fli_safetenso
 
 static fl_status wrong(const loader *l, const char *key)
 {
-    return fli_fail(l->ctx, FL_EFORMAT, "%s: the metadata %s is not what a run writes", l->name, key);
+    return fli_fail(l->ctx, FL_EFORMAT, "%s: the value of %s is not what a run writes", l->name, key);
 }
 
 /* Reads a whole number from 0 to INT32_MAX; absent: `otherwise`. */
@@ -378,8 +378,8 @@ static fl_status read_all(const loader *l)
     m->info.kind = note(l, "model");
     if (!format || strcmp(format, "fedloom") || !m->info.kind || !note(l, "shape"))
         return fli_fail(l->ctx, FL_EFORMAT,
-                        "%s: is not a model that a run has written: it does not say of what kind it is, and of what "
-                        "shape its samples are",
+                        "%s: is not a model that a run has written: its metadata lack the kind of model or the "
+                        "shape of samples",
                         l->name);
     fl_status s = read_samples(l);
     if (!s) s = read_classes(l);

@@ -103,7 +103,7 @@ static void drop_messages(fli_mpi *m)
 
 /* ---- starting messages ------------------------------------------------------------------------------------ */
 
-/* out = a type of n bytes, from pieces and a rest, so that one element of it is the message. */
+/* *out = a type of n bytes, from pieces and a rest, so that one element of it is the message. */
 static int make_type(size_t n, size_t piece, MPI_Datatype *out)
 {
     MPI_Datatype whole, parts[2];
@@ -184,7 +184,7 @@ static fl_status check_length(MPI_Status *status, size_t wanted)
     MPI_Count n = 0;
     fl_status s = check(MPI_Get_elements_x(status, MPI_BYTE, &n), "MPI_Get_elements_x");
     if (s || (size_t)n == wanted) return s;
-    return fail(FL_ESYSTEM, "a message of %zu bytes was expected from rank %d, and %lld came", wanted,
+    return fail(FL_ESYSTEM, "a message of %zu bytes was expected from rank %d, but has %lld", wanted,
                 status->MPI_SOURCE, (long long)n);
 }
 
@@ -354,7 +354,7 @@ fl_status fl_mpi_meet(const fl_ranks *ranks, int brought, double seconds, int *l
     while (!s && !done) {
         s = check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (s || done) break;
-        if (seconds >= 0 && now() > until) return fail(FL_EBUSY, "not all ranks were there within %.0f s", seconds);
+        if (seconds >= 0 && now() > until) return fail(FL_EBUSY, "not all ranks arrived within %.0f s", seconds);
         nanosleep(&moment, NULL);
     }
     *least = -found[0];
@@ -374,8 +374,8 @@ static fl_status check_started(void)
     if (!started || ended) return fail(FL_ECONFIG, "MPI is not started, or has ended");
     MPI_Query_thread(&threads);
     if (threads >= MPI_THREAD_SERIALIZED) return FL_OK;
-    return fail(FL_ECONFIG, "MPI was started with less than MPI_THREAD_SERIALIZED: threads could not take "
-                            "turns with it");
+    return fail(FL_ECONFIG, "MPI was started with less than MPI_THREAD_SERIALIZED, but several threads call it "
+                            "in turn");
 }
 
 /* Errors are returned as codes, also on communicators made from this one. */

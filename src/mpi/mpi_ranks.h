@@ -32,7 +32,7 @@ typedef struct {
 
 enum { FLI_MPI_COMMON = 64, FLI_MPI_NUMBERS = 32768 }; /* FLI_MPI_NUMBERS: MPI guarantees this many tags */
 
-/* out = number of processors that this rank should use; 0: unknown. All ranks of the machine call it together. */
+/* *out = number of processors that this rank should use; 0: unknown. All ranks of the machine call it together. */
 fl_status fli_mpi_processors(MPI_Comm machine, uint32_t *out);
 
 #endif

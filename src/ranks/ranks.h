@@ -34,7 +34,7 @@ typedef struct {
     double seconds; /* waited so far */
 } fli_timed_ranks;
 
-/* out = a table that forwards to `ranks` and measures. Borrows `t`. */
+/* *out = a table that forwards to `ranks` and measures. Borrows `t`. */
 void fli_timed_ranks_init(fli_timed_ranks *t, const fl_ranks *ranks, fl_ranks *out);
 
 #endif

@@ -856,7 +856,7 @@ static void draw_panels_legend(fli_text *t, const fli_panels *p)
         x = panels_legend_entry(t, x, words);
     }
     cross(t, x, y);
-    panels_legend_entry(t, x, "diverged, or never there");
+    panels_legend_entry(t, x, "diverged or not reached");
 }
 
 fl_status fli_panels_svg(fli_text *t, const fli_panels *p)

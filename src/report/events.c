@@ -5,14 +5,12 @@
  *   length (8 bytes) | masked CRC-32C of the length (4) | message | masked CRC-32C of the message (4)
  *
  * and every message is a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row,
- * with a value for every quantity that is finite in it. Scalars are floats in this format: byte counts have seven
- * digits.
+ * with the finite quantities of the row. Scalars are floats in this format: byte counts have seven digits.
  *
  * step is the round. wall_time is the run's start plus the seconds of the row, and never decreases. If the curve has no
  * start, it is assumed to end now, which is true of a run that has just finished; if the folder already has the same
- * events, they keep their times. The number in the file's name, by convention the start time, is always 0, so that a
- * new file replaces the old one. Each run has its own folder: TensorBoard merges all event files of a folder into one
- * run. */
+ * events, they keep their times. The number in the file's name, by convention the start time, is always 0: a new
+ * file replaces the old one. Each run has its own folder: TensorBoard merges all event files of a folder. */
 #include "report/report.h"
 
 #include "base/digest.h"
@@ -187,7 +185,7 @@ static double ending_now(const fli_curve *curve)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - spent;
 }
 
-/* same: the file with these events already exists; it keeps its times. */
+/* *same: the file with these events already exists; it keeps its times. */
 static fl_status make_events(fl_ctx *ctx, const char *folder, const fli_curve *curve, parts *p, fli_text *file,
                              int *same)
 {

@@ -119,7 +119,7 @@ typedef struct fli_live fli_live;
 fl_status fli_live_new(fl_ctx *ctx, uint16_t port, fli_live **out);
 void fli_live_free(fli_live *l);
 uint16_t fli_live_port(const fli_live *l);
-/* Replaces the page by a copy of `html`. Any thread may call it while readers are served. */
+/* Replaces the page by a copy of `html`, also while readers are served. */
 fl_status fli_live_publish(fli_live *l, const char *html);
 
 #endif

@@ -90,8 +90,8 @@ static void warn_of_other_library(fl_ctx *ctx)
     const char *path = other_library_path();
     if (path)
         fli_log(ctx, FL_LOG_WARNING,
-                "matrices are multiplied by %s, which came before OpenBLAS in this process: last digits differ, and "
-                "nothing is known of its threads",
+                "matrices are multiplied by %s, which was loaded before OpenBLAS: last digits differ, and its number "
+                "of threads is unknown",
                 path);
 }
 

@@ -23,7 +23,7 @@ const char *fli_kernels_all(void);
 /* FL_ECONFIG if FEDLOOM_KERNELS names an unknown level or one that cannot run here, FL_ESYSTEM if none can run. */
 fl_status fli_kernels_check(fl_ctx *ctx);
 
-/* out = the level that a value of FEDLOOM_KERNELS means; FL_ECONFIG if it cannot be used. Short words are legal: v3 for
+/* *out = the level that a value of FEDLOOM_KERNELS means; FL_ECONFIG if it cannot be used. Words may be short: v3 for
  * x86-64-v3. */
 fl_status fli_kernels_find(fl_ctx *ctx, const char *word, const fli_kernels **out);
 

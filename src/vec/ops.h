@@ -43,9 +43,8 @@ typedef struct fli_image_ops {
     /* Pools of n images: windows with stride = kernel and no pad. which[i] = position of the largest value in the
      * window of y's value i: the first one on ties; of NaNs, which count as largest, the last one. */
     void (*max_pool)(const fli_window *w, size_t n, const void *x, uint8_t *which, void *y);
-    void (*max_pick)(const fli_window *w, size_t n, const void *x, const uint8_t *which,
-                     void *y);                                                                    /* y = x at `which` */
-    void (*max_put)(const fli_window *w, size_t n, const void *y, const uint8_t *which, void *x); /* its adjoint */
+    void (*max_pick)(const fli_window *w, size_t n, const void *x, const uint8_t *which, void *y); /* y = x[which] */
+    void (*max_put)(const fli_window *w, size_t n, const void *y, const uint8_t *which, void *x);  /* its adjoint */
     void (*mean_pool)(const fli_window *w, size_t n, const void *x, void *y);
     void (*mean_put)(const fli_window *w, size_t n, const void *y, void *x); /* its adjoint */
     /* One image with channels first, in place: mirrored left to right if `mirror`, then moved by (down, right). A value

@@ -565,8 +565,7 @@ fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view
     if (!fed->train) return view_make(ctx, fed, client, v);
     size_t place = fli_fed_place(fed, client);
     if (place >= fed->here)
-        return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are not here, and something here needs them",
-                        client);
+        return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are needed, but are not here", client);
     size_t start = list_start(fed, place);
     view_set(v, fed->train, fed->part.index + start, list_start(fed, place + 1) - start,
              fli_fed_unlabelled(fed, client), fli_fed_tests(fed, client));

@@ -277,7 +277,7 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
 
 const fli_partitioner fli_partitioner_holding = {
     .name = "fl_holding",
-    .title = "who holds which samples, as a program says",
+    .title = "holders of the samples that a program names",
     .keys = no_keys,
     .sets_clients = 1,
     .assign = assign,

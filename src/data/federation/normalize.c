@@ -33,8 +33,7 @@ static fl_status would_fill(fl_ctx *ctx, const char *how)
                     how);
 }
 
-/* ---- unit and columns
- * ---------------------------------------------------------------------------------------------- */
+/* ---- unit and columns ------------------------------------------------------------------------------------- */
 
 /* Folds one more value of a feature into its divisor. The divisor starts at 0, and a zero value does not change it. */
 typedef double measure(double so_far, double value);

@@ -38,12 +38,12 @@ static fl_status load(fl_ctx *ctx, const fli_source_request *request, fli_datase
     (void)request;
     *train = *test = NULL;
     return fli_fail(ctx, FL_ECONFIG,
-                    "data.kind is joined: the samples are where the clients are, which join a server (fl_server_new)");
+                    "data.kind is joined: the samples are at the clients, which join a server (fl_server_new)");
 }
 
 const fli_source fli_source_joined = {
     .name = "joined",
-    .title = "samples that are at the clients, who join a server",
+    .title = "samples at the clients, which join a server",
     .needs = "a program that is the server, by fl_server_new",
     .keys = keys,
     .params_size = sizeof(joined_params),
@@ -61,7 +61,7 @@ static fl_status check_spec(fl_ctx *ctx, const fli_fed_spec *spec)
     int how = spec->normalize;
     if (how == FLI_NORM_UNIT || how == FLI_NORM_STANDARD || how == FLI_NORM_COLUMNS)
         return fli_fail(ctx, FL_ECONFIG,
-                        "data.normalize is %s, which goes by the samples of all clients, and the server has none; use "
+                        "data.normalize is %s, which needs the samples of all clients, but the server has none; use "
                         "given with mean and std, or auto, none or image",
                         ways[how]);
     if (spec->on_demand)
@@ -343,7 +343,7 @@ static fl_status fit_to_federation(fl_ctx *ctx, const fli_common *all, fli_datas
     const char *wrong = fli_joined_wrong(&theirs, NULL, &own);
     if (wrong)
         return fli_fail(ctx, FL_EMISMATCH,
-                        "this client does not suit the federation: %s (%zu x %zu x %zu and %zu classes here, %zu x %zu "
+                        "this client does not fit the federation: %s (%zu x %zu x %zu and %zu classes here, %zu x %zu "
                         "x %zu and %zu there)",
                         wrong, own.shape[0], own.shape[1], own.shape[2], own.classes, all->shape[0], all->shape[1],
                         all->shape[2], all->classes);

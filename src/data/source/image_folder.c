@@ -188,7 +188,7 @@ static fl_status load_part(reader *r, const char *path, fli_dataset **out)
     (*out)->kind = FLI_X_U8;
     s = walk(r, path, r->p->layout == BY_CLASS ? 1 : 2, (image){0});
     if (!s && r->odds)
-        fli_log(r->ctx, FL_LOG_INFO, "%s: left out what is no image by its place and name: %s%s", path, r->odd,
+        fli_log(r->ctx, FL_LOG_INFO, "%s: skipped what is no image by place and name: %s%s", path, r->odd,
                 r->odds > 1 ? " and others" : "");
     if (!s) s = fli_load_origin(r->ctx, path, *out);
     if (!s) s = number_images(r, *out);
@@ -237,8 +237,7 @@ static const fl_key keys[] = {
      "size",
      offsetof(params, resize)},
     FLI_KEY_CHOICE(params, channels, "auto", "auto|1|3",
-                   "1: grey, 3: colour, whatever the images are; auto: as the first one, which all others must be "
-                   "like"),
+                   "1: convert all images to grey, 3: to colour; auto: all must be like the first one"),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_END,
 };
@@ -246,8 +245,9 @@ static const fl_key keys[] = {
 const fli_source fli_source_image_folder = {
     .name = "image_folder",
     .title = "images in a folder per class: PNG and JPEG",
-    .needs = "folders train/CLASS/ with *.png, *.jpg and *.jpeg, which are read in name order; what is in a file is "
-             "known by its first bytes",
+    .needs =
+        "folders train/CLASS/ with *.png, *.jpg and *.jpeg, which are read in name order; the first bytes of a file "
+        "decide its format",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

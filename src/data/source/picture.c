@@ -112,7 +112,7 @@ static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, si
     r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning);
     r.info = r.png ? png_create_info_struct(r.png) : NULL;
     if (!r.info)
-        s = fli_fail(ctx, FL_ENOMEM, "%s: out of memory: libpng cannot begin", path);
+        s = fli_fail(ctx, FL_ENOMEM, "%s: out of memory: libpng cannot start", path);
     else if (!read_png_head(&r, out))
         s = png_damaged(ctx, path, &r);
     if (!s) s = fli_picture_make(ctx, path, most, out);
@@ -123,7 +123,7 @@ static fl_status decode_png(fl_ctx *ctx, const char *path, const void *bytes, si
 
 /* ---- JPEG ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_SCANS = 500 }; /* of a progressive image, each of which decodes all of it */
+enum { MOST_SCANS = 500 }; /* of a progressive image; each scan passes over all of it */
 
 typedef struct {
     struct jpeg_decompress_struct jpeg;

@@ -389,7 +389,7 @@ static void refused(void **state)
     WITH((bad.batch = NULL, bad.client = near_own_number), "client counts no hits");
     WITH(bad.traits = 1024, "is not known");
     WITH(bad.measure = own_measure, "a function measure, but no metrics");
-    WITH((bad.measure = own_measure, bad.metrics = nine), "has 9 metrics, but 8 are the most");
+    WITH((bad.measure = own_measure, bad.metrics = nine), "has 9 metrics, but at most 8 are allowed");
     WITH(bad.tensors = gap, "without gaps");
     WITH((bad.tensors = few, bad.tensor_count = 1), "tensors cover 4 of 15 parameters");
     WITH((bad.tensors = none, bad.tensor_count = 1), "none of them 0");
