@@ -25,8 +25,6 @@ typedef struct fli_executor {
     /* What a client said of itself when it joined: available at any time. Only the digest of its samples can fail; it
      * takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
-    /* Which rank will take which turn of a list that is about to be run: said in the exchanges. NULL: this one all. */
-    void (*assign)(void *executor, fli_exchange *const *list, size_t n);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
      * and must not matter. `filled` is told of each; NULL: no one is told. */
     void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled);

@@ -398,11 +398,6 @@ static fl_status take_list(ranks_executor *s, fli_exchange *const *list, size_t 
     return FL_OK;
 }
 
-static void assign(void *executor, fli_exchange *const *list, size_t n)
-{
-    if (n) (void)take_list(executor, list, n); /* where that fails, running does, and says so */
-}
-
 /* ---- batches --------------------------------------------------------------------------------------------- */
 
 /* What a rank wants of vectors. */
@@ -765,7 +760,6 @@ const fli_executor fli_executor_ranks = {
     .title = "clients at several processes, each of which takes the turns of its own on its threads",
     .open = open_ranks,
     .join = join,
-    .assign = assign,
     .run = run,
     .send = send_one,
     .await = await,

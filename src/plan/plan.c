@@ -276,7 +276,6 @@ static fl_status set_exec_spec(fli_plan *p, const fl_config *cfg)
         .executor = p->setup.remote_queue   ? &fli_executor_remote
                     : fli_ranked(&p->ranks) ? &fli_executor_ranks
                                             : s->executor.item.desc,
-        .inexact = !s->top.exact,
     };
     p->setup.settings = client_settings(p);
     return p->exec.folder && p->setup.settings ? FL_OK : FL_ENOMEM;

@@ -154,19 +154,6 @@ static void warn_of_real_clock(const fli_plan *p)
                 every);
 }
 
-/* Whether ranks add up sums of their own: see fli_exec_spec. */
-static void warn_of_exactness(const fli_plan *p)
-{
-    if (p->settings.top.exact || !fli_ranked(&p->ranks)) return;
-    if (fli_algo_is_async(p->setup.algo))
-        fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
-                p->setup.algo->name);
-    else if (!(p->setup.algo->traits & FL_METHOD_ADDS))
-        fli_log(p->ctx, FL_LOG_WARNING,
-                "exact is false, but %s does more with uploads than to add them: the run is exact",
-                p->setup.algo->name);
-}
-
 fl_status fli_plan_warn(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -188,6 +175,5 @@ fl_status fli_plan_warn(const fli_plan *p)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
     if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);
-    warn_of_exactness(p);
     return status;
 }

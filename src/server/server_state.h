@@ -32,7 +32,6 @@ typedef struct {
      * server's is its own as well, for that of the clients here is not known to the others. Each of these has the whole
      * server, and a part of its slices. */
     fli_user_failure *user_failure;
-    int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
 } fli_server_state_spec;
 
 fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out);
