@@ -242,19 +242,19 @@ static int not_at_work(const fli_rule_facts *k)
 
 static int never_waits(const fli_rule_facts *k) { return !in_rounds(k) && drops(k); }
 
-static int not_concurrent(const fli_rule_facts *k)
+static int real_here(const fli_rule_facts *k)
 {
-    return real_clock(k) && !((const fli_executor *)k->settings->executor.item.desc)->one;
+    return real_clock(k) && !in_rounds(k) && !is(&k->settings->source, "joined");
 }
 
-static int real_and_simulated(const fli_rule_facts *k) { return real_clock(k) && k->settings->stop.simulated > 0; }
+static int real_and_simulated(const fli_rule_facts *k)
+{
+    return real_clock(k) && is(&k->settings->source, "joined") && k->settings->stop.simulated > 0;
+}
+
 static int saved_nowhere(const fli_rule_facts *k)
 {
     return k->settings->top.checkpoint_every && !*k->settings->top.output;
-}
-static int saved_in_real_time(const fli_rule_facts *k)
-{
-    return k->settings->top.checkpoint_every && real_clock(k) && !is(&k->settings->source, "joined");
 }
 
 /* ---- a server whose clients are elsewhere ----------------------------------------------------------------- */
@@ -279,7 +279,6 @@ static int coarse_here(const fli_rule_facts *k)
     return k->settings->top.precision == FLI_PRECISION_TF32 && !on_device(k);
 }
 static int carried_there(const fli_rule_facts *k) { return on_device(k) && !is(&k->settings->executor, "threads"); }
-static int real_there(const fli_rule_facts *k) { return on_device(k) && real_clock(k); }
 static int made_there(const fli_rule_facts *k) { return on_device(k) && k->settings->data.on_demand; }
 static int touches_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FL_METHOD_TOUCHES); }
 static int levels_there(const fli_rule_facts *k) { return on_device(k) && has_trait(k, FL_METHOD_BILEVEL); }
@@ -293,8 +292,6 @@ const fli_rule fli_settings_rules[] = {
     {"device executor.kind", carried_there,
      "device is {device}, where all clients are together, so executor must be threads, not {executor.kind}",
      "device: twin\nexecutor: loopback", NULL},
-    {"device clock", real_there, "device is {device}, but with clock {clock} clients are threads of the cpu; leave one",
-     "device: twin\nclock: real\nalgorithm: fedasync", NULL},
     {"device data.on_demand", made_there,
      "device is {device}, which must hold all samples, so data.on_demand must be false",
      "device: twin\ndata: {on_demand: true}\npartition: natural", NULL},
@@ -378,9 +375,6 @@ const fli_rule fli_settings_rules[] = {
      "stop: {diverged: 0.5}", NULL},
     {"checkpoint_every output", saved_nowhere, "checkpoint_every needs output: checkpoints are kept beside it",
      "checkpoint_every: 3", NULL},
-    {"checkpoint_every clock", saved_in_real_time,
-     "clock is {clock}: such a run cannot be repeated, so checkpoint_every must be 0",
-     "clock: real\nalgorithm: fedasync\ncheckpoint_every: 3\noutput: somewhere", NULL},
     {"server.quorum server.wait_for", never_enough,
      "server.quorum is {server.quorum}, but a round waits for a share of {server.wait_for} alone (server.wait_for)",
      "server: {quorum: 0.6, wait_for: 0.5}", NULL},
@@ -452,8 +446,7 @@ const fli_rule fli_settings_rules[] = {
      "stop: {simulated: 5}", NULL},
     {"algorithm.kind system.kind clock", arrives_untimed,
      "algorithm {algorithm.kind} depends on which client finishes first, but system.kind is {system.kind}; set it, for "
-     "instance "
-     "to lognormal, or clock to real",
+     "instance to lognormal",
      "algorithm: fedasync", NULL},
     {"clock algorithm.kind", rounds_in_real_time,
      "clock is {clock}, but algorithm {algorithm.kind} works in rounds; leave clock virtual", "clock: real", NULL},
@@ -470,11 +463,14 @@ const fli_rule fli_settings_rules[] = {
     {"system.deadline system.wait_for algorithm.kind", everyone_late,
      "algorithm {algorithm.kind} needs every client in every round, so system.deadline must be 0 and system.wait_for 1",
      "algorithm: fedpd\nsystem: {kind: constant, deadline: 3}", NULL},
-    {"executor.kind clock", not_concurrent,
-     "clock is {clock}: its clients are threads, so executor must be threads, not {executor.kind}",
-     "clock: real\nalgorithm: fedasync\nexecutor: loopback", NULL},
+    {"clock", real_here,
+     "clock is {clock}, which is for clients in other programs (`fedloom serve`); leave clock virtual, and set "
+     "system.kind",
+     "clock: real\nalgorithm: fedasync", NULL},
     {"stop.simulated clock", real_and_simulated,
      "clock is {clock}, so there are no simulated seconds; set stop.seconds instead of stop.simulated",
-     "clock: real\nalgorithm: fedasync\nsystem: constant\nstop: {simulated: 3}", NULL},
+     "clock: real\nalgorithm: fedasync\nsystem: constant\nstop: {simulated: 3}\n"
+     "data: {kind: joined, shape: [4], classes: 2}",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -22,14 +22,14 @@ static const fl_key top_keys[] = {
                    "behind the point"),
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
                 "threads, of each process if several make the run; 0: one per processor, shared by those of a machine; "
-                "results depend on it only with clock: real; a device needs one"),
+                "results do not depend on it; a device needs one"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
                    "client weights w_i: n_i/n, or 1/N; auto: those that come with data in memory, else what the "
                    "method needs, else samples"),
     FLI_KEY_CHOICE(
         fli_top_settings, clock, "virtual", "virtual|real",
-        "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
-        "thread, and wait for each other only when metrics are measured"),
+        "virtual: simulated seconds, reproducible; real: of a server whose clients are other programs, with an "
+        "asynchronous method: answers are taken as they come"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_BOOL(fli_top_settings, output_model, "true",
                  "the model is part of the result; false keeps the folders of many runs small"),

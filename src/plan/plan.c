@@ -92,15 +92,6 @@ double fli_plan_weight(const fli_plan *p, size_t client)
     return (double)fli_fed_size(p->fed, client) / (double)p->fed->samples;
 }
 
-/* Known before anything that one rank alone may fail at: it is found together. */
-static fl_status count_threads(fli_plan *p)
-{
-    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads);
-    fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
-    p->threads = (size_t)threads;
-    return s;
-}
-
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
@@ -108,7 +99,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     fli_timed_ranks_init(&p->timed_ranks, &cfg->ranks, &p->ranks);
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
-    if (s || (s = count_threads(p))) return s;
+    if (s) return s;
     const fli_memory *m =
         cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
     if (m) s = check_holding(cfg, &p->settings, &m->who);
@@ -154,15 +145,12 @@ static fl_status make_system(fli_plan *p)
                           &p->system);
 }
 
-/* How fast an asynchronous method goes. On the real clock a client at work is a thread of any rank, unless
- * clients are other programs. */
+/* How fast an asynchronous method goes. */
 static void resolve_pace(fli_plan *p)
 {
     if (!fli_algo_is_async(p->setup.algo)) return;
     p->pace = fli_algo_pace(p->setup.algo, p->settings.algorithm.params);
     p->at_work = p->participation->largest;
-    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->setup.remote_queue;
-    if (here && p->at_work > p->threads) p->at_work = p->threads;
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */

@@ -139,21 +139,6 @@ static fl_status warn_of_theory(const fli_plan *p)
     return status;
 }
 
-/* On the real clock the threads are the devices, and they meet for every measurement. */
-static void warn_of_real_clock(const fli_plan *p)
-{
-    size_t wanted = p->participation->largest, every = (size_t)p->settings.metrics.every;
-    if (p->at_work < wanted)
-        fli_log(p->ctx, FL_LOG_WARNING,
-                "clock is real: %zu clients are at work at the same time, one per thread, not %zu", p->at_work, wanted);
-    if (p->system) fli_log(p->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
-    if (p->at_work > 1 && every * p->pace.buffer < 10 * p->at_work)
-        fli_log(p->ctx, FL_LOG_WARNING,
-                "clock is real: the threads wait for each other at every measurement; a larger metrics.every than %zu "
-                "lets them run",
-                every);
-}
-
 fl_status fli_plan_warn(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -174,6 +159,7 @@ fl_status fli_plan_warn(const fli_plan *p)
     if (!status && s->local.momentum > 0 && p->setup.algo->traits & FL_METHOD_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
-    if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);
+    if (!status && s->top.clock == FLI_CLOCK_REAL && p->system)
+        fli_log(p->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
     return status;
 }

@@ -395,13 +395,6 @@ static int user_failed(const fli_server_state *c)
            (c->spec.user_failure && fli_user_failure_there(c->spec.user_failure));
 }
 
-fl_status fli_server_state_agree(const fli_server_state *c)
-{
-    fl_status s = fli_server_state_status(c);
-    if (!s && user_failed(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.user_failure->first.text);
-    return fli_ranks_agree(c->ctx, c->setup->ranks, s);
-}
-
 /* Once, before the first turn of anybody. */
 static void start(fli_server_state *c)
 {

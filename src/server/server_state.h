@@ -91,8 +91,6 @@ void fli_server_state_count(fli_server_state *c, const fli_exchange *x);
 /* FL_ECALLBACK, with the sentence, once a function of a user's method has failed in starting, beginning or absorbing:
  * nothing more of it is called. FL_OK for all others. */
 fl_status fli_server_state_status(const fli_server_state *c);
-/* The same over all ranks, whose clients' functions count as well: every rank calls it. */
-fl_status fli_server_state_agree(const fli_server_state *c);
 /* The status of an exchange that failed, with a sentence for a person. */
 fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange *x);
 
