@@ -86,7 +86,6 @@ bench-net: build
 # APPFL=DIR: a virtual environment that has appfl and mpi4py from PyPI; without it, that comparison is left out.
 bench-mpi: build
 	@bench/mpi.sh $(BUILD)
-	@bench/mpi_exact.sh $(BUILD)
 	@bench/mpi_state.sh $(BUILD)
 	@bench/mpi_appfl.sh $(BUILD) $(APPFL)
 

@@ -220,10 +220,9 @@ typedef void fl_observer_fn(void *arg, const fl_run *run, const fl_row *row, int
  * number is no longer finite; the metrics of a run that was prepared for saving are then in a file that the error
  * names. */
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg);
-/* One round, or server step of an asynchronous method (with `clock: real` those until the next measurement), and what
- * belongs to it: measuring, checkpoints, stop rules. The first call measures the start as fl_run_go does. *more:
- * whether there is another; 0 once a stop rule holds. A run may be stepped for a while and then go; both give the same
- * bits. What has failed cannot go on. `more` may be NULL. */
+/* One round, or server step of an asynchronous method, and what belongs to it: measuring, checkpoints, stop rules. The
+ * first call measures the start as fl_run_go does. *more: whether there is another; 0 once a stop rule holds. A run may
+ * be stepped for a while and then go; both give the same bits. What has failed cannot go on. `more` may be NULL. */
 fl_status fl_run_step(fl_run *run, int *more);
 /* Ends the run after the round under way. Safe in a signal handler. */
 void fl_run_stop(fl_run *run);
@@ -251,7 +250,7 @@ fl_status fl_run_save_model(fl_run *run, const char *path);
  *     fl_config_resume(cfg, "results/first") || fl_run_resume(cfg, &run) || fl_run_go(run, NULL, NULL) ||
  *         fl_run_save(run)
  *
- * fl_run_checkpoint writes one whenever no fl_run_go is under way. Not for `clock: real`. */
+ * fl_run_checkpoint writes one whenever no fl_run_go is under way. */
 fl_status fl_run_checkpoint(fl_run *run);
 /* A checkpoint that was written, or could not be. */
 typedef struct {

@@ -68,10 +68,6 @@ enum {
     /* made for objectives with a second block y_i, such as pseudo labels; works without, as another method */
     FL_METHOD_BLOCKS = 2048,
     FL_METHOD_BILEVEL = 4096, /* for two-level problems, and only for them */
-    /* absorb only adds to the sums, and what it adds is a function of the upload and the step: partial sums may be
-     * added up instead, in any grouping. It neither reads sums, nor changes vectors or scalars. Asynchronous methods,
-     * which take uploads one by one, have no use for it. */
-    FL_METHOD_ADDS = 8192,
     /* its clients read their weight, which tells them how many samples all of them have; others are not told it. What
      * is registered has it. */
     FL_METHOD_TELLS_WEIGHT = 16384,

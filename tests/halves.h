@@ -149,6 +149,7 @@ UNUSED static void like_simulated(fixture *f, const char *assignments, halves *h
 {
     fl_config *cfg = configure(f, assignments);
     *h = (halves){.f = f};
+    assert_ok(f->ctx, fl_config_set(cfg, "clock=virtual"));
     assert_ok(f->ctx, fl_run_new(cfg, &h->like));
     fl_config_free(cfg);
     h->clients = fl_run_clients(h->like);

@@ -57,7 +57,7 @@ const fl_method fli_algo_apfl = {
     .name = "apfl",
     .title = "personalised federated averaging, on labelled samples",
     .citation = "Deng, Kamani, Mahdavi, Adaptive personalized federated learning, 2020",
-    .traits = FL_METHOD_LABELLED | FL_METHOD_ADDS,
+    .traits = FL_METHOD_LABELLED,
     PARTS,
 };
 
@@ -65,6 +65,6 @@ const fl_method fli_algo_apsfl = {
     .name = "apsfl",
     .title = "personalised federated averaging, on labelled and unlabelled samples",
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",
-    .traits = FL_METHOD_BLOCKS | FL_METHOD_ADDS,
+    .traits = FL_METHOD_BLOCKS,
     PARTS,
 };

@@ -26,7 +26,7 @@ const fl_method fli_algo_fedavg = {
     .name = "fedavg",
     .title = "federated averaging: local SGD, then the average",
     .citation = "McMahan et al., AISTATS 2017",
-    .traits = FL_METHOD_COMPOSITE | FL_METHOD_ADDS,
+    .traits = FL_METHOD_COMPOSITE,
     .keys = keys,
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,

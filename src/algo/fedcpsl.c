@@ -165,7 +165,7 @@ const fl_method fli_algo_fedcpsl = {
     .name = "fedcpsl",
     .title = "personalised and semi-supervised, with momentum and variance reduction",
     .citation = "Wang et al., Towards fast personalized semi-supervised federated learning in edge networks",
-    .traits = FL_METHOD_BLOCKS | FL_METHOD_ADDS,
+    .traits = FL_METHOD_BLOCKS,
     .keys = keys,
     .params_size = sizeof(params),
     FLI_CONTROL_PARTS,

@@ -161,7 +161,7 @@ const fl_method fli_algo_feddr = {
     .name = "feddr",
     .title = "Douglas-Rachford splitting for composite problems, with sampling",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
-    .traits = FL_METHOD_UNIFORM | FL_METHOD_COMPOSITE | FL_METHOD_ADDS,
+    .traits = FL_METHOD_UNIFORM | FL_METHOD_COMPOSITE,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

@@ -100,7 +100,6 @@ const fl_method fli_algo_fedlin = {
     .name = "fedlin",
     .title = "local steps along the federation's gradient; two exchanges per round",
     .citation = "Mitra et al., NeurIPS 2021",
-    .traits = FL_METHOD_ADDS,
     .server = server,
     .down = down,
     .client = client,

@@ -97,9 +97,8 @@ static const fl_tune_range tune[] = {
 
 #define PARTS                                                                                                          \
     .citation = "Reddi et al., ICLR 2021", .remedy = "a smaller algorithm.server_lr or local.lr", .tune = tune,        \
-    .traits = FL_METHOD_ADDS, .params_size = sizeof(params), .server = server, .down = fli_average_down,               \
-    .up = fli_average_up, .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer,        \
-    .absorb = fli_average_sum
+    .params_size = sizeof(params), .server = server, .down = fli_average_down, .up = fli_average_up,                   \
+    .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer, .absorb = fli_average_sum
 
 const fl_method fli_algo_fedadam = {
     .name = "fedadam",

@@ -63,13 +63,13 @@ static int advance(const fl_coordinator *s)
 const fl_method fli_algo_fedshvr = {
     .name = "fedshvr",
     .title = "semi-supervised with variance reduction; everyone takes part",
-    .traits = FL_METHOD_EVERYONE | FL_METHOD_PLAIN_SGD | FL_METHOD_BLOCKS | FL_METHOD_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_PLAIN_SGD | FL_METHOD_BLOCKS,
     PARTS,
 };
 
 const fl_method fli_algo_fedshvrp = {
     .name = "fedshvrp",
     .title = "semi-supervised with variance reduction; a sample of the clients takes part",
-    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_BLOCKS | FL_METHOD_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_BLOCKS,
     PARTS,
 };

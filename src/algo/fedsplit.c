@@ -48,7 +48,7 @@ const fl_method fli_algo_fedsplit = {
     .name = "fedsplit",
     .title = "Peaceman-Rachford splitting with everyone taking part",
     .citation = "Pathak and Wainwright, NeurIPS 2020",
-    .traits = FL_METHOD_EVERYONE | FL_METHOD_UNIFORM | FL_METHOD_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_UNIFORM,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

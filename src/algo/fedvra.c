@@ -450,7 +450,7 @@ static void warn_u(const void *params_, const fl_facts *f, fli_text *out)
 const fl_method fli_algo_fedvra = {
     .name = "fedvra",
     .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova, FedDyn and ADMM",
-    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD,
     PARTS,
     .theory.check = check,
     .theory.check_all = check_all,
@@ -468,7 +468,7 @@ const fl_method fli_algo_fedvra = {
 const fl_method fli_algo_fedvra_u = {
     .name = "fedvra-u",
     .title = "FedVRA for problems with a second block on the clients: pseudo labels, clusters",
-    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_COMPOSITE | FL_METHOD_BLOCKS | FL_METHOD_ADDS,
+    .traits = FL_METHOD_PLAIN_SGD | FL_METHOD_COMPOSITE | FL_METHOD_BLOCKS,
     PARTS,
     .theory.check = check_u,
     .theory.check_all = check_all_u,

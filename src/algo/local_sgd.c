@@ -21,7 +21,7 @@ const fl_method fli_algo_local_sgd = {
     .name = "local-sgd",
     .title = "FedAvg with everyone taking part",
     .citation = "Stich, ICLR 2019",
-    .traits = FL_METHOD_EVERYONE | FL_METHOD_COMPOSITE | FL_METHOD_ADDS,
+    .traits = FL_METHOD_EVERYONE | FL_METHOD_COMPOSITE,
     .keys = keys,
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,

@@ -78,7 +78,6 @@ const fl_method fli_algo_mime_lite = {
     .name = "mime-lite",
     .title = "momentum of the server in every local step; two vectors up",
     .citation = "Karimireddy et al., NeurIPS 2021",
-    .traits = FL_METHOD_ADDS,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),

@@ -479,8 +479,8 @@ static fl_status check_shape(fl_ctx *ctx, const fl_method *m)
 {
     unsigned known = FL_SERIAL | FL_METHOD_EVERYONE | FL_METHOD_UNIFORM | FL_METHOD_EQUAL_LR | FL_METHOD_PLAIN_SGD |
                      FL_METHOD_COMPOSITE | FL_METHOD_WHOLE | FL_METHOD_TOUCHES | FL_METHOD_BYSTANDERS |
-                     FL_METHOD_LABELLED | FL_METHOD_BLOCKS | FL_METHOD_BILEVEL | FL_METHOD_ADDS |
-                     FL_METHOD_TELLS_WEIGHT | FL_METHOD_NORMALISES;
+                     FL_METHOD_LABELLED | FL_METHOD_BLOCKS | FL_METHOD_BILEVEL | FL_METHOD_TELLS_WEIGHT |
+                     FL_METHOD_NORMALISES;
     if (m->traits & ~known)
         return fli_fail(ctx, FL_ECONFIG, "method '%s': its traits have 0x%x, which this version does not know", m->name,
                         m->traits & ~known);

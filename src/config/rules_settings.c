@@ -73,11 +73,6 @@ static int steps_differ(const fli_rule_facts *k)
 static int users_model(const fli_rule_facts *k) { return k->settings->objective.item.by_user; }
 static int drops_by_time(const fli_rule_facts *k) { return drops(k) || k->settings->stop.simulated > 0; }
 static int never_enough(const fli_rule_facts *k) { return k->settings->server.quorum > k->settings->server.wait_for; }
-static int not_concurrent(const fli_rule_facts *k)
-{
-    return !((const fli_executor *)k->settings->executor.item.desc)->one;
-}
-
 static int counts_no_clients(const fli_rule_facts *k)
 {
     return !((const fli_partitioner *)k->settings->partitioner.item.desc)->sets_clients;
@@ -122,9 +117,6 @@ const fli_rule fli_settings_rules[] = {
     {"device!=cpu executor.kind!=threads", NULL,
      "device is {device}, where all clients are together, so executor must be threads, not {executor.kind}",
      "device: twin\nexecutor: loopback", NULL},
-    {"device!=cpu clock=real", NULL,
-     "device is {device}, but with clock {clock} clients are threads of the cpu; leave one",
-     "device: twin\nclock: real\nalgorithm: fedasync", NULL},
     {"device!=cpu data.on_demand=true", NULL,
      "device is {device}, which must hold all samples, so data.on_demand must be false",
      "device: twin\ndata: {on_demand: true}\npartition: natural", NULL},
@@ -208,9 +200,6 @@ const fli_rule fli_settings_rules[] = {
      "stop: {diverged: 0.5}", NULL},
     {"checkpoint_every>0 output=''", NULL, "checkpoint_every needs output: checkpoints are kept beside it",
      "checkpoint_every: 3", NULL},
-    {"checkpoint_every>0 clock=real data.kind!=joined", NULL,
-     "clock is {clock}: such a run cannot be repeated, so checkpoint_every must be 0",
-     "clock: real\nalgorithm: fedasync\ncheckpoint_every: 3\noutput: somewhere", NULL},
     {"server.quorum server.wait_for", never_enough,
      "server.quorum is {server.quorum}, but a round waits for a share of {server.wait_for} alone (server.wait_for)",
      "server: {quorum: 0.6, wait_for: 0.5}", NULL},
@@ -282,8 +271,7 @@ const fli_rule fli_settings_rules[] = {
      "stop: {simulated: 5}", NULL},
     {"algorithm.kind system.kind=none clock!=real", asynchronous,
      "algorithm {algorithm.kind} depends on which client finishes first, but system.kind is {system.kind}; set it, for "
-     "instance "
-     "to lognormal, or clock to real",
+     "instance to lognormal",
      "algorithm: fedasync", NULL},
     {"clock=real algorithm.kind", in_rounds,
      "clock is {clock}, but algorithm {algorithm.kind} works in rounds; leave clock virtual", "clock: real", NULL},
@@ -300,11 +288,14 @@ const fli_rule fli_settings_rules[] = {
     {"system.deadline system.wait_for algorithm.kind", everyone_late,
      "algorithm {algorithm.kind} needs every client in every round, so system.deadline must be 0 and system.wait_for 1",
      "algorithm: fedpd\nsystem: {kind: constant, deadline: 3}", NULL},
-    {"executor.kind clock=real", not_concurrent,
-     "clock is {clock}: its clients are threads, so executor must be threads, not {executor.kind}",
-     "clock: real\nalgorithm: fedasync\nexecutor: loopback", NULL},
-    {"stop.simulated>0 clock=real", NULL,
+    {"clock=real data.kind!=joined algorithm.kind", asynchronous,
+     "clock is {clock}, which is for clients in other programs (`fedloom serve`); leave clock virtual, and set "
+     "system.kind",
+     "clock: real\nalgorithm: fedasync", NULL},
+    {"stop.simulated>0 clock=real data.kind=joined", NULL,
      "clock is {clock}, so there are no simulated seconds; set stop.seconds instead of stop.simulated",
-     "clock: real\nalgorithm: fedasync\nsystem: constant\nstop: {simulated: 3}", NULL},
+     "clock: real\nalgorithm: fedasync\nsystem: constant\nstop: {simulated: 3}\n"
+     "data: {kind: joined, shape: [4], classes: 2}",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -22,19 +22,14 @@ static const fl_key top_keys[] = {
                    "behind the point"),
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
                 "threads, of each process if several make the run; 0: one per processor, shared by those of a machine; "
-                "results depend on it only with clock: real; a device needs one"),
+                "results do not depend on it; a device needs one"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
                    "client weights w_i: n_i/n, or 1/N; auto: those that come with data in memory, else what the "
                    "method needs, else samples"),
     FLI_KEY_CHOICE(
         fli_top_settings, clock, "virtual", "virtual|real",
-        "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
-        "thread, and wait for each other only when metrics are measured"),
-    FLI_KEY_BOOL(
-        fli_top_settings, exact, "true",
-        "a run by several processes (mpirun) has the bits of one process; false: where a method only adds uploads "
-        "up, every process adds up those of its own clients, and the sums travel instead of the uploads: less to send, "
-        "and another rounding for another number of processes. In one process it changes nothing"),
+        "virtual: simulated seconds, reproducible; real: of a server whose clients are other programs, with an "
+        "asynchronous method: answers are taken as they come"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_BOOL(fli_top_settings, output_model, "true",
                  "the model is part of the result; false keeps the folders of many runs small"),
@@ -398,6 +393,7 @@ const char *fli_settings_nearest_section(const char *name) { return fl_nearest(n
 static const char *top_meant(const char *key, char out[FLI_MEANT_LEN])
 {
     char full[128];
+    if (!strcmp(key, "exact")) return " any more: a run always has the bits of one process";
     for (size_t i = 0; i < SECTIONS; i++)
         for (const fl_key *row = sections[i].keys; row && row->name; row++)
             if (!strcmp(row->name, key)) {
@@ -466,6 +462,8 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
                 fli_node_put(own, copy);
                 known = 1;
             }
+        /* what servers and results of earlier versions say */
+        if (!strcmp(n->key, "exact") && n->type == FLI_NODE_SCALAR && !strcmp(n->text, "true")) continue;
         if (known) continue;
         if (fli_is_experiment_key(n->key)) {
             status = fli_fail_also(

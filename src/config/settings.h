@@ -14,7 +14,7 @@
 
 typedef struct {
     char *name, *output, *device;
-    int output_model, exact;
+    int output_model;
     int64_t seed, rounds, threads;
     int precision, weights, clock;
     int64_t memory, checkpoint_every;

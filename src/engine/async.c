@@ -1,97 +1,22 @@
-/* The clocks of asynchronous runs: an event queue on a virtual clock, threads on the real one, or remote clients on the
- * real one, which one thread serves. All share the same bookkeeping: a turn under way is a `flight`, and the models
- * that went out are shared by the flights that started from them. */
+/* The clocks of asynchronous runs: an event queue on a virtual clock, or remote clients on the real one, which one
+ * thread serves. Both share the same bookkeeping: a turn under way is a `flight`, and the models that went out are
+ * shared by the flights that started from them. */
 #include "engine/async.h"
 
 #include "base/os.h"
 #include "message/exchange.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-/* ==== the newest model ===================================================================================== */
-
-typedef struct {
-    atomic_size_t readers; /* at it, or about to find out that it is no longer the newest */
-    size_t version;
-    char *contents;
-} model_copy;
-
-struct fli_latest {
-    size_t bytes, count;
-    atomic_size_t newest; /* index of the copy to read */
-    char *memory;
-    model_copy copies_of_model[];
-};
-
-fl_status fli_latest_new(fl_ctx *ctx, size_t bytes, size_t readers, fli_latest **out)
-{
-    size_t count = readers + 2, stride = (bytes + 63) / 64 * 64;
-    fli_latest *l = fli_alloc(ctx, 1, sizeof *l + count * sizeof *l->copies_of_model);
-    if (!l) return FL_ENOMEM;
-    l->bytes = bytes;
-    l->count = count;
-    l->memory = fli_alloc(ctx, count, stride);
-    if (!l->memory) {
-        fli_free(l);
-        return FL_ENOMEM;
-    }
-    atomic_init(&l->newest, 0);
-    for (size_t i = 0; i < count; i++) {
-        atomic_init(&l->copies_of_model[i].readers, 0);
-        l->copies_of_model[i].contents = l->memory + i * stride;
-    }
-    *out = l;
-    return FL_OK;
-}
-
-void fli_latest_free(fli_latest *l)
-{
-    if (!l) return;
-    fli_free(l->memory);
-    fli_free(l);
-}
-
-/* Every reader holds at most one copy, and one is the newest: of count = readers + 2 at least one is free. A reader
- * that comes to the free copy late, having looked for the newest long ago, sees that it is not the newest and leaves
- * without reading. */
-static size_t free_copy(fli_latest *l)
-{
-    size_t newest = atomic_load(&l->newest);
-    for (size_t i = 0;; i = (i + 1) % l->count)
-        if (i != newest && !atomic_load(&l->copies_of_model[i].readers)) return i;
-}
-
-void fli_latest_write(fli_latest *l, const void *contents, size_t version)
-{
-    size_t i = free_copy(l);
-    memcpy(l->copies_of_model[i].contents, contents, l->bytes);
-    l->copies_of_model[i].version = version;
-    atomic_store(&l->newest, i);
-}
-
-size_t fli_latest_read(fli_latest *l, void *contents)
-{
-    for (;;) {
-        size_t i = atomic_load(&l->newest);
-        model_copy *s = &l->copies_of_model[i];
-        atomic_fetch_add(&s->readers, 1);
-        if (atomic_load(&l->newest) == i) {
-            memcpy(contents, s->contents, l->bytes);
-            size_t version = s->version;
-            atomic_fetch_sub(&s->readers, 1);
-            return version;
-        }
-        atomic_fetch_sub(&s->readers, 1);
-    }
-}
-
 /* ==== clients at work ====================================================================================== */
 
-/* A model that went out. Clients that were sent the same one share it. */
+/* A model that went out. Clients that were sent the same one share it. It does not change while one of them is at work:
+ * they read it, on whatever thread, while the server writes the next one. The dual-memory server of [DR] B.1 has one
+ * copy to read and one to write; here there are as many as models are out, so that a slow reader neither holds the
+ * server up nor sees half a model. */
 typedef struct sent_model {
     struct sent_model *next; /* of the unused ones */
     size_t users, version;
@@ -102,14 +27,13 @@ typedef struct sent_model {
 typedef struct flight {
     fli_exchange x;
     struct flight *before, *after; /* in the order in which they were sent out */
-    size_t version;                /* server steps when it was sent out, */
-    size_t read;                   /* and of the model it got: on the real clock that may be newer */
+    size_t version;                /* server steps when it was sent out */
     size_t number;                 /* which one it is, of all that were ever sent out */
     double arrival;                /* virtual clock */
     size_t place;                  /* in the queue */
     sent_model *from;
     int worked;
-    int taken; /* real clock: a thread works on it; remote clients: it was sent */
+    int taken; /* real clock: it was sent */
 } flight;
 
 /* On the virtual clock: when answers arrive. */
@@ -120,17 +44,11 @@ typedef struct {
     fli_exchange **todo;
 } virtual_clock;
 
-/* On the real clock: what its threads share, or where answers of remote clients come in. */
+/* On the real clock: how long a run goes on, and who has failed. */
 typedef struct {
-    pthread_mutex_t lock;
-    pthread_cond_t moved; /* the server, or the end of the run */
-    int lockable;
-    fli_latest *latest;
     size_t until;
-    size_t lost;         /* remote clients: turns in a row that have failed */
-    size_t since_agreed; /* ranks: answers since they last looked at each other */
-    double idle;         /* see fli_async_idle */
-    double end;          /* of fli_clock_now() */
+    size_t lost; /* turns in a row that have failed */
+    double end;  /* of fli_clock_now() */
     const atomic_int *stop_requested;
 } real_clock;
 
@@ -190,7 +108,7 @@ static uint32_t next_client(const fli_async *a, const flight *back)
 static void begin(fli_async *a, flight *f, uint32_t client)
 {
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
-    f->version = f->read = a->version;
+    f->version = a->version;
     f->number = a->sent++;
     f->x.ask = (fl_ask){
         .round = a->version,
@@ -255,7 +173,7 @@ static fl_status absorb_answer(fli_async *a, flight *f)
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
     fl_status s = f->x.status;
     if (s) return fli_server_state_failed(server, &f->x);
-    size_t staleness = a->version - f->read;
+    size_t staleness = a->version - f->version;
     a->count.arrived++;
     a->count.steps += (double)f->x.spent;
     a->count.staleness += (double)staleness;
@@ -403,58 +321,6 @@ static int goes_on(const fli_async *a)
     return !a->status && a->version < a->real.until && !*a->real.stop_requested && fli_clock_now() < a->real.end;
 }
 
-/* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
-static flight *flight_for(fli_async *a)
-{
-    for (flight *f = a->oldest; f; f = f->after)
-        if (f->worked && !f->taken) return f;
-    flight *f = a->flights;
-    while (f->taken) f++;
-    begin(a, f, next_client(a, NULL));
-    return f;
-}
-
-/* fli_pool_fn: one of the threads that take the clients' part. Only the bookkeeping and the server's step are behind
- * the lock. */
-static void real_client(void *arg, size_t item, size_t worker)
-{
-    fli_async *a = arg;
-    (void)item;
-    pthread_mutex_lock(&a->real.lock);
-    while (goes_on(a)) {
-        flight *f = flight_for(a);
-        f->taken = 1;
-        if (!f->worked) {
-            pthread_mutex_unlock(&a->real.lock);
-            f->read = fli_latest_read(a->real.latest, f->from->model.vec[0]);
-            a->by.executor->one(a->by.self, &f->x, worker);
-            pthread_mutex_lock(&a->real.lock);
-            f->worked = 1;
-        }
-        while (goes_on(a) && !may_absorb(a, f)) pthread_cond_wait(&a->real.moved, &a->real.lock);
-        size_t before = a->version;
-        if (goes_on(a)) {
-            a->status = absorb_answer(a, f);
-            if (a->version > before) fli_latest_write(a->real.latest, fli_exec_server(a->spec.exec)[0], a->version);
-        }
-        f->taken = 0;
-        pthread_cond_broadcast(&a->real.moved);
-    }
-    pthread_mutex_unlock(&a->real.lock);
-}
-
-static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_requested)
-{
-    a->real.until = steps;
-    a->real.stop_requested = stop_requested;
-    fli_pool_run(fli_exec_workers(a->spec.exec)->pool, a->spec.at_work, real_client, a);
-    /* the thread that ended it may only have seen that a function of the user failed on another one */
-    fl_status s = fli_server_state_status(fli_exec_server_state(a->spec.exec));
-    return s ? s : a->status;
-}
-
-/* ---- the real clock, remote clients ------------------------------------------------------------------ */
-
 /* Sends the turns that have begun and were not sent yet. */
 static fl_status send_out(fli_async *a)
 {
@@ -492,24 +358,10 @@ static fl_status take_answer(fli_async *a, flight *f)
 {
     f->taken = 0;
     f->worked = !f->x.status;
-    if (f->x.status && !a->by.executor->gather) return absorb_answer(a, f); /* which names it */
     if (f->x.status) return drop_client(a, f);
     note_answer(a, f);
     a->real.lost = 0;
     return fli_message_own(a->ctx, &a->space, &f->x.up); /* a checkpoint has all vectors */
-}
-
-/* Ranks go on, or end, together. They look at each other when nothing has come, or so much that all had a turn. */
-static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
-{
-    const fl_ranks *r = fli_exec_setup(a->spec.exec)->ranks;
-    *on = fli_ranked(r) ? a->version < a->real.until : goes_on(a);
-    if (!*on || !fli_ranked(r) || (came && ++a->real.since_agreed < a->spec.at_work)) return FL_OK;
-    a->real.since_agreed = 0;
-    double end = *a->real.stop_requested || (fli_ranks_first(r) && fli_clock_now() >= a->real.end);
-    fl_status s = fli_ranks_most(a->ctx, r, &end, 1);
-    *on = end == 0;
-    return s;
 }
 
 /* Takes in what waits to be absorbed, in the order in which it was sent out. */
@@ -527,22 +379,19 @@ static fl_status take_in(fli_async *a, size_t steps)
 }
 
 /* A model goes out as soon as an answer has come in. Those at work stay so when this returns. */
-static fl_status run_remote(fli_async *a, size_t steps, const atomic_int *stop_requested)
+static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     const double patience = 0.1; /* to notice a request to end */
     fli_exchange *x = NULL;
-    int on;
+    fl_status s = FL_OK;
     a->real.until = steps;
     a->real.stop_requested = stop_requested;
-    fl_status s = go_on(a, x, &on);
-    while (!s && on) {
+    while (!s && goes_on(a)) {
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
         s = a->by.executor->await(a->by.self, patience, &x);
         if (!s && x) s = take_answer(a, (flight *)((char *)x - offsetof(flight, x)));
-        if (!s) s = go_on(a, x, &on);
     }
-    a->real.idle = a->by.executor->rest ? a->by.executor->rest(a->by.self) : 0;
-    return s ? s : fli_server_state_agree(fli_exec_server_state(a->spec.exec));
+    return s ? s : fli_server_state_status(fli_exec_server_state(a->spec.exec));
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -563,23 +412,10 @@ static fl_status copies_new(fli_async *a)
 static fl_status clock_new(fli_async *a)
 {
     size_t m = a->spec.at_work;
-    if (is_remote(a)) return FL_OK;
-    if (!a->spec.real) {
-        a->arrivals.queue = fli_alloc(a->ctx, m, sizeof *a->arrivals.queue);
-        a->arrivals.todo = fli_alloc(a->ctx, m, sizeof *a->arrivals.todo);
-        return a->arrivals.queue && a->arrivals.todo ? FL_OK : FL_ENOMEM;
-    }
-    for (size_t i = 0; i < m; i++) {
-        a->flights[i].from = &a->copies[i];
-        a->flights[i].x.down = &a->copies[i].model;
-    }
-    if (pthread_mutex_init(&a->real.lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be created");
-    if (pthread_cond_init(&a->real.moved, NULL)) {
-        pthread_mutex_destroy(&a->real.lock);
-        return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be created");
-    }
-    a->real.lockable = 1;
-    return fli_latest_new(a->ctx, a->bytes, m, &a->real.latest);
+    if (a->spec.real) return FL_OK;
+    a->arrivals.queue = fli_alloc(a->ctx, m, sizeof *a->arrivals.queue);
+    a->arrivals.todo = fli_alloc(a->ctx, m, sizeof *a->arrivals.todo);
+    return a->arrivals.queue && a->arrivals.todo ? FL_OK : FL_ENOMEM;
 }
 
 fl_status fli_pace_check(fl_ctx *ctx, const fl_pace *pace, size_t at_work)
@@ -606,8 +442,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
     a->bytes = fli_server_state_broadcast_bytes(fli_exec_server_state(spec->exec));
-    size_t threads = fli_exec_workers(spec->exec)->threads, m = spec->at_work;
-    if (spec->real && !is_remote(a) && m > threads) m = a->spec.at_work = threads;
+    size_t m = spec->at_work;
     s = fli_pace_check(ctx, &spec->pace, m);
     a->flights = fli_alloc(ctx, m, sizeof *a->flights);
     a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
@@ -626,14 +461,9 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a)
 {
     if (!a) return;
-    if (is_remote(a)) a->by.executor->withdraw(a->by.self);
+    if (a->spec.real) a->by.executor->withdraw(a->by.self);
     for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
     for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
-    if (a->real.lockable) {
-        pthread_mutex_destroy(&a->real.lock);
-        pthread_cond_destroy(&a->real.moved);
-    }
-    fli_latest_free(a->real.latest);
     fli_free(a->flights);
     fli_free(a->busy);
     fli_free(a->answered);
@@ -648,11 +478,6 @@ static void send_first_models(fli_async *a)
 {
     fli_step step = step_of(a);
     fli_server_state_begin(fli_exec_server_state(a->spec.exec), &step);
-    if (a->real.latest) {
-        fli_latest_write(a->real.latest, fli_exec_server(a->spec.exec)[0], 0);
-        for (size_t i = 0; i < a->copy_count; i++) copy_scalars(a, &a->copies[i]);
-        return;
-    }
     for (size_t i = 0; i < a->spec.at_work; i++) {
         uint32_t client = a->spec.at_work == a->spec.clients ? (uint32_t)i : next_client(a, NULL);
         if (a->spec.real)
@@ -667,9 +492,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_reque
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) send_first_models(a);
     if ((a->status = fli_server_state_status(fli_exec_server_state(a->spec.exec)))) return a->status;
-    a->status = is_remote(a)   ? run_remote(a, steps, stop_requested)
-                : a->spec.real ? run_real(a, steps, stop_requested)
-                               : run_virtual(a, steps, stop_requested);
+    a->status = a->spec.real ? run_real(a, steps, stop_requested) : run_virtual(a, steps, stop_requested);
     fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
     return site ? a->status = site : a->status;
 }
@@ -678,7 +501,6 @@ void fli_async_begin_at(fli_async *a, double seconds) { a->arrivals.clock = seco
 void fli_async_limit(fli_async *a, double end) { a->real.end = end; }
 size_t fli_async_steps(const fli_async *a) { return a->version; }
 double fli_async_clock(const fli_async *a) { return a->arrivals.clock; }
-double fli_async_idle(const fli_async *a) { return a->real.idle; }
 
 int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn)
 {
@@ -767,7 +589,7 @@ static int exchange_load(fl_ctx *ctx, const fl_space *s, const fl_method *a, siz
 static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
     f->worked = exchange_load(a->ctx, &a->space, a->algo, a->spec.clients, &f->x, in);
-    f->version = f->read = (size_t)fli_load_count(in, a->version);
+    f->version = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);
     f->from = &a->copies[fli_load_count(in, a->copy_count - 1)];

@@ -2,10 +2,9 @@
  * was last given; whenever one comes back its upload is absorbed, and the newest model goes out to the next client.
  *
  * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same
- * seed, same order, same bits, whatever the number of threads. On the real clock the threads are the clients at work:
- * they read the newest model (fli_latest) while the server writes the next one, and answers come as they come.
- * Where clients are elsewhere, one thread sends to them and takes what arrives; a client that is lost is left out, and
- * another one takes its place. Checkpoints hold the clients at work and the models that they started from. */
+ * seed, same order, same bits, whatever the number of threads. On the real clock clients are elsewhere: one thread
+ * sends to them and takes what arrives, as it arrives; a client that is lost is left out, and another one takes its
+ * place. Checkpoints hold the clients at work and the models that they started from. */
 #ifndef FLI_ENGINE_ASYNC_H
 #define FLI_ENGINE_ASYNC_H
 
@@ -21,9 +20,9 @@ typedef struct {
     fli_exec *exec; /* borrowed, with a method that has a pace */
     fl_pace pace;
     size_t clients;
-    size_t at_work; /* clients at work at the same time; on the real clock at most one per thread, if they are here */
+    size_t at_work; /* clients at work at the same time */
     uint64_t seed;  /* of cohorts */
-    int real;       /* the real clock */
+    int real;       /* the real clock, of an executor that sends */
     /* Fills steps, lr and probability of a turn that begins after `round` server steps. */
     void (*ask)(void *arg, fl_ask *ask);
     /* How many simulated seconds it lasts. */
@@ -55,37 +54,15 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_reque
 void fli_async_limit(fli_async *a, double end);
 size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
-/* On the real clock over several ranks: seconds that a thread of this rank had no turn to take, mean over them. */
-double fli_async_idle(const fli_async *a);
 fli_async_count fli_async_count_take(fli_async *a);
 /* Between runs: whether the client has begun a turn whose answer has not been absorbed, and its number
  * (fl_ask.stream); where the client has worked it is ahead of the server. */
 int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn);
 
-/* On the virtual clock or where clients are elsewhere, between two runs or from `save`: who is at work, from which
- * model and until when, and the uploads that are there. The federation is saved and loaded separately, and before.
+/* Between two runs or from `save`: who is at work, from which model and until when, and the uploads that are there. The
+ * federation is saved and loaded separately, and before.
  * Loading is for one that has not run; who was at work then is sent out again. */
 void fli_async_save(fli_async *a, fli_saver *out);
 fl_status fli_async_load(fli_async *a, fli_loader *in);
-
-/* ==== the newest model ===================================================================================== */
-
-/* The newest model, for one writer and many readers at the same time: the server's memory in asynchronous runs.
- *
- * The dual-memory server of [DR] B.1 keeps two copies: users read one while the server writes the other, then the two
- * change places. That is torn as soon as a slow reader of the old copy is still at it when the server writes the model
- * after the next. Here there are two copies more than readers, so that the writer always finds one that nobody reads:
- * readers never block the writer nor each other, and never see half a model. */
-
-typedef struct fli_latest fli_latest;
-
-/* Room for `bytes` at a time; at most `readers` threads read at the same moment. */
-fl_status fli_latest_new(fl_ctx *ctx, size_t bytes, size_t readers, fli_latest **out);
-void fli_latest_free(fli_latest *l);
-
-/* Makes new contents the newest. One thread at a time. */
-void fli_latest_write(fli_latest *l, const void *contents, size_t version);
-/* Copies the newest complete contents; returns their version. Something must have been written before. */
-size_t fli_latest_read(fli_latest *l, void *contents);
 
 #endif

@@ -25,9 +25,6 @@ struct fli_exec {
     size_t rooms;                  /* those that have memory */
     fli_intake *intake;            /* where their uploads go */
     fli_entries *ranges;           /* of the server's entries, one per rank; NULL: there is one process */
-    int partial;                   /* no rank wants entries of others' uploads: their sums are added up */
-    fli_exchange **mine;           /* then: those of the block whose turns this rank takes, */
-    size_t *place;                 /* and where in these an exchange of the block is */
     fli_spent spent;               /* by the last round */
     fli_user_failure user_failure; /* on either side */
 };
@@ -73,7 +70,6 @@ static fl_status server_new(fli_exec *e)
         .slice = s->slice,
         .after_absorb = s->after_absorb,
         .user_failure = &e->user_failure,
-        .partial = e->partial,
     };
     if (s->setup->algo->traits & FL_METHOD_BYSTANDERS &&
         !(e->places = fli_alloc(e->ctx, s->setup->fed->clients, sizeof *e->places)))
@@ -123,7 +119,6 @@ static fl_status ranges_new(fli_exec *e)
     const fl_ranks *r = e->setup->ranks;
     if (!fli_ranked(r)) return FL_OK;
     if (!(e->ranges = fli_alloc(e->ctx, r->count, sizeof *e->ranges))) return FL_ENOMEM;
-    if (e->partial) return FL_OK; /* nothing of anything */
     for (uint32_t i = 0; i < r->count; i++) e->ranges[i] = fli_server_state_range(e->server, i);
     return FL_OK;
 }
@@ -198,7 +193,6 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
     e->space = spec->setup->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
-    e->partial = spec->inexact && fli_ranked(spec->setup->ranks) && spec->setup->algo->traits & FL_METHOD_ADDS;
     fl_status s = fli_ranks_agree(ctx, spec->setup->ranks, sides_new(e)); /* from here on they do things together */
     if (s || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
@@ -220,8 +214,6 @@ void fli_exec_free(fli_exec *e)
     workers_fini(&e->workers);
     fli_free(e->places);
     fli_free(e->ranges);
-    fli_free(e->mine);
-    fli_free(e->place);
     if (e->mirror) fli_free(e->mirror[0]);
     fli_free(e->mirror);
     fli_free(e);
@@ -331,8 +323,6 @@ static fl_status make_room(fli_exec *e, size_t count)
     if (count > e->room) {
         fl_status s = fli_grow(e->ctx, (void **)&e->exchanges, e->room, count, sizeof *e->exchanges);
         if (!s) s = fli_grow(e->ctx, (void **)&e->list, e->room, count, sizeof *e->list);
-        if (!s && e->partial) s = fli_grow(e->ctx, (void **)&e->mine, e->room, count, sizeof *e->mine);
-        if (!s && e->partial) s = fli_grow(e->ctx, (void **)&e->place, e->room, count, sizeof *e->place);
         if (s) return s;
         e->room = count;
     }
@@ -397,37 +387,14 @@ static void note_turn(fli_exec *e, const fli_exchange *x)
     if (x->ask.flags & FLI_ASK_REPLY) fli_server_state_count(e->server, x);
 }
 
-/* The block's uploads are on their way into the server: all of them, or those of this rank's clients. */
-static void open_intake(fli_exec *e, size_t count)
-{
-    size_t mine = 0;
-    if (e->partial) {
-        e->executor->assign(e->clients, e->list, count);
-        for (size_t i = 0; i < count; i++) {
-            e->place[i] = mine;
-            if (e->list[i]->rank == e->setup->ranks->rank) e->mine[mine++] = e->list[i];
-        }
-    }
-    fli_intake_open(e->intake, e->partial ? e->mine : e->list, e->partial ? mine : count);
-}
-
-/* fli_on_filled.tell */
-static void filled(void *exec, size_t i)
-{
-    fli_exec *e = exec;
-    if (!e->partial)
-        fli_intake_filled(e->intake, i);
-    else if (e->list[i]->rank == e->setup->ranks->rank)
-        fli_intake_filled(e->intake, e->place[i]);
-}
-
 /* Of several clients that fail the first in the cohort is named, not the first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
     ask_block(e, r, phase, first, count);
-    open_intake(e, count);
-    e->executor->run(e->clients, e->list, count, reply ? &(fli_on_filled){filled, e, e->ranges} : NULL);
+    fli_intake_open(e->intake, e->list, count);
+    e->executor->run(e->clients, e->list, count,
+                     reply ? &(fli_on_filled){fli_intake_filled, e->intake, e->ranges} : NULL);
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_server_state_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->workers.pool);

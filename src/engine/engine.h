@@ -19,7 +19,6 @@ typedef struct {
     fli_after_absorb after_absorb; /* see fli_server_state_spec */
     const fli_executor *executor;  /* NULL: threads */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
-    int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FL_METHOD_ADDS */
 } fli_exec_spec;
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);

@@ -25,8 +25,6 @@ typedef struct fli_executor {
     /* What a client said of itself when it joined: available at any time. Only the digest of its samples can fail; it
      * takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
-    /* Which rank will take which turn of a list that is about to be run: said in the exchanges. NULL: this one all. */
-    void (*assign)(void *executor, fli_exchange *const *list, size_t n);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
      * and must not matter. `filled` is told of each; NULL: no one is told. */
     void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_on_filled *filled);
@@ -34,19 +32,12 @@ typedef struct fli_executor {
      * turn failed, and what it did does not count. Returns what ends the run, as the first exchange with that status
      * says; FL_OK, also if nobody has come: it goes on. NULL: everybody always comes. */
     fl_status (*gather)(void *executor, fli_exchange *const *list, size_t n);
-    /* One exchange on the calling thread, `worker` naming a thread of `workers`: for the real clock, whose clients
-     * are threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so no cache is needed. */
-    void (*one)(void *executor, fli_exchange *x, size_t worker);
-    /* Instead, for the real clock of clients that are elsewhere: `send` lets a client begin, `await` hands out the next
-     * exchange that is filled or has failed, NULL if there is none in that time. FL_EDONE: there will be none any more.
-     * `withdraw` forgets those that are under way. All or none of them. */
+    /* For the real clock: `send` lets a client begin, `await` hands out the next exchange that is filled or has failed,
+     * NULL if there is none in that time. FL_EDONE: there will be none any more. `withdraw` forgets those that are
+     * under way. All or none of them. */
     fl_status (*send)(void *executor, fli_exchange *x);
     fl_status (*await)(void *executor, double seconds, fli_exchange **out);
     void (*withdraw)(void *executor);
-    /* Returns when none of them is under way in this process, whose threads are then free for other things; those that
-     * have not begun wait for the next `await`. Says for how many seconds a thread has had nothing to do so far. NULL:
-     * they never are in this process. */
-    double (*rest)(void *executor);
     /* How long an ask takes, up to a factor. NULL: not known. */
     double (*effort)(const void *executor, const fl_ask *ask);
     /* Bytes of client state in memory here, and in a file. */

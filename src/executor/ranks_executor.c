@@ -2,236 +2,14 @@
  * makes the same run. A rank takes the turns of its own clients on its threads, as `threads` does, and sends what came
  * out to the others while they are at work: how turns went, the numbers of their uploads, and of the vectors what is
  * needed there. After a list has been run, every rank knows what it needs of every exchange, and goes on as if it had
- * taken all turns itself. On the real clock turns have no common list: that is the first part of this file. */
+ * taken all turns itself. */
 #include "base/number.h"
-#include "base/os.h"
-#include "base/pool.h"
 #include "executor/executor.h"
-#include "executor/rank_async.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ==== asynchronous turns over ranks ======================================================================== */
-
-/* All ranks exchange notices again and again: each says which of its turns are done, and then these come in at all of
- * them. A rank with a finished turn sends its notice at once, the others after a millisecond at the latest. */
-
-enum { AT_ONCE = 8 };
-static const double poll_seconds = 0.001;
-
-/* The turns that a rank has finished. */
-typedef struct {
-    uint32_t over; /* by the clock of the first rank the wait is over */
-    uint32_t count, slot[AT_ONCE];
-} notice;
-
-struct fli_rank_async {
-    fl_ctx *ctx;
-    fli_rank_async_spec spec;
-    fli_async_pool *pool;
-    /* turns under way, at the same places everywhere; NULL: a place is free */
-    fli_exchange **slots;
-    size_t room;
-    notice *notices; /* of each rank, */
-    size_t *where;   /* where they lie, */
-    size_t *at;      /* and where its uploads do */
-    unsigned char *bytes;
-    size_t bytes_room;
-    fli_exchange **ready; /* that have come in */
-    size_t first, count;
-};
-
-/* fli_async_pool_fn */
-static void work(void *rank_async, void *exchange, size_t worker)
-{
-    const fli_rank_async *f = rank_async;
-    f->spec.work(f->spec.arg, exchange, worker);
-}
-
-static void rank_async_free(fli_rank_async *f)
-{
-    if (!f) return;
-    fli_async_pool_free(f->pool);
-    fli_free(f->slots);
-    fli_free(f->notices);
-    fli_free(f->where);
-    fli_free(f->at);
-    fli_free(f->bytes);
-    fli_free(f->ready);
-    fli_free(f);
-}
-
-static fl_status rank_async_new(fl_ctx *ctx, const fli_rank_async_spec *spec, fli_rank_async **out)
-{
-    size_t ranks = spec->setup->ranks->count;
-    fli_rank_async *f = fli_alloc(ctx, 1, sizeof *f);
-    if (!f) return FL_ENOMEM;
-    f->ctx = ctx;
-    f->spec = *spec;
-    f->notices = fli_alloc(ctx, ranks, sizeof *f->notices);
-    f->where = fli_alloc(ctx, ranks + 1, sizeof *f->where);
-    f->at = fli_alloc(ctx, ranks + 1, sizeof *f->at);
-    f->ready = fli_alloc(ctx, ranks, AT_ONCE * sizeof *f->ready);
-    fl_status s = f->notices && f->where && f->at && f->ready ? FL_OK : FL_ENOMEM;
-    for (size_t i = 0; !s && i <= ranks; i++) f->where[i] = i * sizeof *f->notices;
-    if (!s) s = fli_async_pool_new(ctx, spec->threads, work, f, &f->pool);
-    if (s)
-        rank_async_free(f);
-    else
-        *out = f;
-    return s;
-}
-
-static void rank_async_rest(fli_rank_async *f) { fli_async_pool_rest(f->pool); }
-/* Returns when no turn is under way at this rank; those that have not begun wait for the next await. */
-static double rank_async_idle(fli_rank_async *f) { return fli_async_pool_idle(f->pool); }
-
-/* ---- out ------------------------------------------------------------------------------------------------- */
-
-/* The rank with the fewest turns under way. */
-static uint32_t least_busy_rank(const fli_rank_async *f)
-{
-    uint32_t best = 0;
-    size_t least = SIZE_MAX;
-    for (uint32_t r = 0; r < f->spec.setup->ranks->count; r++) {
-        size_t n = 0;
-        for (size_t i = 0; i < f->room; i++) n += f->slots[i] && f->slots[i]->rank == r;
-        if (n < least) best = r, least = n;
-    }
-    return best;
-}
-
-/* The place of an exchange; of NULL: the first that is free, or the end. */
-static size_t slot_of(const fli_rank_async *f, const fli_exchange *x)
-{
-    size_t i = 0;
-    while (i < f->room && f->slots[i] != x) i++;
-    return i;
-}
-
-static fl_status rank_async_send(fli_rank_async *f, fli_exchange *x)
-{
-    size_t slot = slot_of(f, NULL), more = 2 * f->room + 8;
-    if (slot == f->room) {
-        fl_status s = fli_grow(f->ctx, (void **)&f->slots, f->room, more, sizeof *f->slots);
-        if (s) return s;
-        f->room = more;
-    }
-    f->slots[slot] = x;
-    return x->rank == f->spec.setup->ranks->rank ? fli_async_pool_give(f->pool, x) : FL_OK;
-}
-
-/* ---- in -------------------------------------------------------------------------------------------------- */
-
-static size_t up_bytes(const fli_rank_async *f, const fli_exchange *x, fli_wire *w)
-{
-    fli_wire_of(f->spec.setup, &x->ask, w);
-    return fli_wire_bytes(w->up, w->moment, f->spec.setup->model);
-}
-
-static fl_status room_for_uploads(fli_rank_async *f)
-{
-    fli_wire w;
-    size_t ranks = f->spec.setup->ranks->count;
-    f->at[0] = 0;
-    for (size_t r = 0; r < ranks; r++) {
-        f->at[r + 1] = f->at[r];
-        for (size_t i = 0; i < f->notices[r].count; i++)
-            f->at[r + 1] += FLI_OUTCOME_BYTES + up_bytes(f, f->slots[f->notices[r].slot[i]], &w);
-    }
-    if (f->at[ranks] <= f->bytes_room) return FL_OK;
-    fl_status s = fli_grow(f->ctx, (void **)&f->bytes, 0, f->at[ranks], 1);
-    f->bytes_room = s ? 0 : f->at[ranks];
-    return s;
-}
-
-static unsigned char *write_upload(const fli_rank_async *f, const fli_exchange *x, unsigned char *out)
-{
-    fli_wire w;
-    size_t bytes = up_bytes(f, x, &w);
-    fli_outcome_write(x, out);
-    if (!x->status) fli_wire_write(w.up, w.moment, f->spec.setup->model, &x->up, out + FLI_OUTCOME_BYTES);
-    return out + FLI_OUTCOME_BYTES + bytes;
-}
-
-static fl_status read_upload(const fli_rank_async *f, fli_exchange *x, const unsigned char *in, size_t *bytes)
-{
-    fli_wire w;
-    *bytes = FLI_OUTCOME_BYTES + up_bytes(f, x, &w);
-    x->why.text[0] = 0;
-    fl_status s = fli_outcome_read(in, x);
-    if (s || x->status) return s;
-    return fli_wire_read(f->ctx, w.up, w.moment, f->spec.setup->model, in + FLI_OUTCOME_BYTES,
-                         *bytes - FLI_OUTCOME_BYTES, &x->up, NULL);
-}
-
-/* Gives the sentence of a failed turn, which x->rank has in x or in its context, to all ranks. */
-static fl_status share_sentence(fl_ctx *ctx, const fl_ranks *r, fli_exchange *x)
-{
-    if (x->rank == r->rank && !fli_has_failed(&x->why))
-        memcpy(x->why.text, fl_ctx_error(ctx), strnlen(fl_ctx_error(ctx), sizeof x->why.text - 1));
-    return fli_ranks_share(ctx, r, x->rank, &x->why, sizeof x->why);
-}
-
-/* What a rank has said is done comes in. */
-static fl_status come_in(fli_rank_async *f, uint32_t rank)
-{
-    const notice *n = &f->notices[rank];
-    const unsigned char *in = f->bytes + f->at[rank];
-    fl_status s = FL_OK;
-    for (size_t i = 0; !s && i < n->count; i++) {
-        fli_exchange *x = f->slots[n->slot[i]];
-        size_t bytes = 0;
-        if (rank != f->spec.setup->ranks->rank) s = read_upload(f, x, in, &bytes);
-        in += bytes;
-        if (!s && x->status) s = share_sentence(f->ctx, f->spec.setup->ranks, x);
-        f->slots[n->slot[i]] = NULL;
-        f->ready[f->count++] = x;
-    }
-    return s;
-}
-
-static void write_own(fli_rank_async *f)
-{
-    uint32_t own = f->spec.setup->ranks->rank;
-    unsigned char *out = f->bytes + f->at[own];
-    for (size_t i = 0; i < f->notices[own].count; i++) out = write_upload(f, f->slots[f->notices[own].slot[i]], out);
-}
-
-static fl_status poll_ranks(fli_rank_async *f, double until)
-{
-    const fl_ranks *r = f->spec.setup->ranks;
-    void *done[AT_ONCE];
-    notice *own = &f->notices[r->rank];
-    own->count = (uint32_t)fli_async_pool_take(f->pool, fmin(poll_seconds, until - fli_clock_now()), done, AT_ONCE);
-    for (size_t i = 0; i < own->count; i++) own->slot[i] = (uint32_t)slot_of(f, done[i]);
-    own->over = fli_clock_now() >= until;
-    fl_status s = fli_ranks_gather(f->ctx, r, f->notices, f->where);
-    if (!s) s = room_for_uploads(f);
-    if (s || !f->at[r->count]) return s;
-    write_own(f);
-    s = fli_ranks_gather(f->ctx, r, f->bytes, f->at);
-    f->first = f->count = 0;
-    for (uint32_t i = 0; !s && i < r->count; i++) s = come_in(f, i);
-    return s;
-}
-
-/* On every rank: x->rank is to take this turn. And the next that has come, see fli_executor. */
-static fl_status rank_async_await(fli_rank_async *f, double seconds, fli_exchange **out)
-{
-    double until = fli_clock_now() + seconds;
-    fl_status s = FL_OK;
-    *out = NULL;
-    for (int over = 0; !s && !over && f->first == f->count; over = f->notices[0].over != 0) s = poll_ranks(f, until);
-    if (!s && f->first < f->count) *out = f->ready[f->first++];
-    return s;
-}
-
-/* ==== the executor ========================================================================================= */
 
 /* Small uploads travel in batches of about this many bytes. Vectors of which a rank gets LONG_BYTES or more travel
  * apart, from their place at one rank to that at the other, without a copy in between. Numbers of batches start
@@ -263,11 +41,9 @@ typedef struct {
     fl_ctx *ctx;
     const fli_setup *setup;
     int moves, at_site;
-    void *here;                 /* the executor of this rank's clients */
-    pthread_mutex_t lock;       /* of the table's functions, of `broken` and of `coming` */
-    fl_status broken;           /* the other ranks cannot be reached */
-    fli_rank_async *rank_async; /* turns on the real clock; NULL: there has been none */
-    size_t threads;
+    void *here;           /* the executor of this rank's clients */
+    pthread_mutex_t lock; /* of the table's functions, of `broken` and of `coming` */
+    fl_status broken;     /* the other ranks cannot be reached */
     /* the list under way */
     fli_exchange *const *list;
     size_t n;
@@ -291,7 +67,6 @@ static void close_ranks(void *executor)
 {
     ranks_executor *s = executor;
     if (!s) return;
-    rank_async_free(s->rank_async);
     if (s->here) local->close(s->here);
     pthread_mutex_destroy(&s->lock);
     fli_free(s->turns);
@@ -322,7 +97,6 @@ static fl_status open_ranks(fl_ctx *ctx, const fli_clients_spec *spec, fli_worke
     s->setup = spec->setup;
     s->moves = may_move(spec);
     s->at_site = spec->site != NULL;
-    s->threads = workers->threads;
     s->whole = (fli_entries){0, spec->setup->model->space.n};
     pthread_mutex_init(&s->lock, NULL);
     fl_status status = local->open(ctx, spec, workers, &s->here);
@@ -396,11 +170,6 @@ static fl_status take_list(ranks_executor *s, fli_exchange *const *list, size_t 
         if (t->rank == s->setup->ranks->rank) s->mine[s->mine_count++] = list[t->place];
     }
     return FL_OK;
-}
-
-static void assign(void *executor, fli_exchange *const *list, size_t n)
-{
-    if (n) (void)take_list(executor, list, n); /* where that fails, running does, and says so */
 }
 
 /* ---- batches --------------------------------------------------------------------------------------------- */
@@ -649,12 +418,17 @@ static void turn_taken(void *executor, size_t place)
 
 /* ---- a list ---------------------------------------------------------------------------------------------- */
 
-/* All ranks know by now which turns failed; the rank that has a sentence shares it. */
+/* All ranks know by now which turns failed. The sentence of one is in the exchange, or in the context, of the rank that
+ * took the turn; it gives it to all. */
 static void share_sentences(ranks_executor *s)
 {
+    const fl_ranks *r = s->setup->ranks;
     for (size_t i = 0; !s->broken && i < s->n; i++) {
         fli_exchange *x = s->list[i];
-        if (x->status) note(s, share_sentence(s->ctx, s->setup->ranks, x));
+        if (!x->status) continue;
+        if (x->rank == r->rank && !fli_has_failed(&x->why))
+            memcpy(x->why.text, fl_ctx_error(s->ctx), strnlen(fl_ctx_error(s->ctx), sizeof x->why.text - 1));
+        note(s, fli_ranks_share(s->ctx, r, x->rank, &x->why, sizeof x->why));
     }
 }
 
@@ -687,44 +461,6 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
             fli_snprintf(list[i]->why.text, sizeof list[i]->why.text,
                          "the other processes of this run cannot be reached");
     }
-}
-
-/* ---- the real clock -------------------------------------------------------------------------------------- */
-
-/* fli_rank_async_spec.work */
-static void one(void *executor, fli_exchange *x, size_t worker)
-{
-    local->one(((ranks_executor *)executor)->here, x, worker);
-}
-
-static fl_status send_one(void *executor, fli_exchange *x)
-{
-    ranks_executor *s = executor;
-    fli_rank_async_spec spec = {.setup = s->setup, .threads = s->threads, .work = one, .arg = s};
-    fl_status status = s->rank_async ? FL_OK : rank_async_new(s->ctx, &spec, &s->rank_async);
-    if (status) return status;
-    x->rank = s->moves ? least_busy_rank(s->rank_async) : s->setup->rank_owner->owner[x->ask.client];
-    return rank_async_send(s->rank_async, x);
-}
-
-static fl_status await(void *executor, double seconds, fli_exchange **out)
-{
-    return rank_async_await(((ranks_executor *)executor)->rank_async, seconds, out);
-}
-
-static void withdraw(void *executor)
-{
-    ranks_executor *s = executor;
-    rank_async_free(s->rank_async);
-    s->rank_async = NULL;
-}
-
-static double rest(void *executor)
-{
-    ranks_executor *s = executor;
-    if (!s->rank_async) return 0;
-    rank_async_rest(s->rank_async);
-    return rank_async_idle(s->rank_async);
 }
 
 /* ---- what clients keep ------------------------------------------------------------------------------------ */
@@ -760,12 +496,7 @@ const fli_executor fli_executor_ranks = {
     .title = "clients at several processes, each of which takes the turns of its own on its threads",
     .open = open_ranks,
     .join = join,
-    .assign = assign,
     .run = run,
-    .send = send_one,
-    .await = await,
-    .withdraw = withdraw,
-    .rest = rest,
     .state = state,
     .save = save,
     .load = load,

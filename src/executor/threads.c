@@ -132,13 +132,6 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
     }
 }
 
-static void one(void *executor, fli_exchange *x, size_t worker)
-{
-    threads *t = executor;
-    fli_clients_work(t->clients, &x, 1, worker);
-    fli_clients_settle(t->clients, worker);
-}
-
 static double effort(const void *executor, const fl_ask *ask)
 {
     return fli_clients_effort(((const threads *)executor)->clients, ask);
@@ -163,7 +156,6 @@ const fli_executor fli_executor_threads = {
     .open = open_threads,
     .join = join,
     .run = run,
-    .one = one,
     .effort = effort,
     .state = state,
     .save = save,

@@ -127,8 +127,7 @@ const fli_metric fli_metric_idle = {
     .is = {.name = "idle",
            .title = "time that processes wait for each other, mean",
            .help = "of a run by several processes: the share of the time in rounds since the last line that a process "
-                   "waited for the others (with clock: real, that a thread of it had no turn to take), mean over "
-                   "processes,",
+                   "waited for the others, mean over processes,",
            .unit = FL_UNIT_SHARE,
            .shown = {[FL_VIEW_EVENTS] = {"work/idle"}}},
     .count = FLI_COUNTED(idle),

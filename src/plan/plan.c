@@ -92,15 +92,6 @@ double fli_plan_weight(const fli_plan *p, size_t client)
     return (double)fli_fed_size(p->fed, client) / (double)p->fed->samples;
 }
 
-/* Known before anything that one rank alone may fail at: it is found together. */
-static fl_status count_threads(fli_plan *p)
-{
-    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings->top.threads);
-    fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
-    p->threads = (size_t)threads;
-    return s;
-}
-
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
@@ -110,7 +101,6 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     fl_status s = fli_config_hold(cfg, &p->bound);
     if (s) return s;
     p->settings = &p->bound->settings;
-    if ((s = count_threads(p))) return s;
     const fli_memory *m =
         cfg->memory.train.size && !strcmp(p->settings->source.item.name, "memory") ? &cfg->memory : NULL;
     if (m) s = check_holding(cfg, p->settings, &m->who);
@@ -156,15 +146,12 @@ static fl_status make_system(fli_plan *p)
                           &p->system);
 }
 
-/* How fast an asynchronous method goes. On the real clock a client at work is a thread of any rank, unless
- * clients are other programs. */
+/* How fast an asynchronous method goes. */
 static void resolve_pace(fli_plan *p)
 {
     if (!fli_algo_is_async(p->setup.algo)) return;
     p->pace = fli_algo_pace(p->setup.algo, p->settings->algorithm.params);
     p->at_work = p->participation->largest;
-    int here = p->settings->top.clock == FLI_CLOCK_REAL && !p->setup.remote_queue;
-    if (here && p->at_work > p->threads) p->at_work = p->threads;
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */
@@ -278,7 +265,6 @@ static fl_status set_exec_spec(fli_plan *p, const fl_config *cfg)
         .executor = p->setup.remote_queue   ? &fli_executor_remote
                     : fli_ranked(&p->ranks) ? &fli_executor_ranks
                                             : s->executor.item.desc,
-        .inexact = !s->top.exact,
     };
     p->setup.settings = client_settings(p);
     return p->exec.folder && p->setup.settings ? FL_OK : FL_ENOMEM;

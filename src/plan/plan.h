@@ -24,7 +24,6 @@ typedef struct {
     int borrowed;                /* the data belong to another plan */
     fl_ranks ranks;              /* that make the run together; count 0: this process alone */
     fli_timed_ranks timed_ranks; /* for the others, by that table */
-    size_t threads;              /* of all of them */
     fli_rank_owner rank_owner;   /* which of them has which clients */
     /* known when the plan is finished */
     fli_digest data; /* of all that is read: the samples, traces, a start model */

@@ -140,34 +140,6 @@ static fl_status warn_of_theory(const fli_plan *p)
     return status;
 }
 
-/* On the real clock the threads are the devices, and they meet for every measurement. */
-static void warn_of_real_clock(const fli_plan *p)
-{
-    size_t wanted = p->participation->largest, every = (size_t)p->settings->metrics.every;
-    if (p->at_work < wanted)
-        fli_log(p->ctx, FL_LOG_WARNING,
-                "clock is real: %zu clients are at work at the same time, one per thread, not %zu", p->at_work, wanted);
-    if (p->system) fli_log(p->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
-    if (p->at_work > 1 && every * p->pace.buffer < 10 * p->at_work)
-        fli_log(p->ctx, FL_LOG_WARNING,
-                "clock is real: the threads wait for each other at every measurement; a larger metrics.every than %zu "
-                "lets them run",
-                every);
-}
-
-/* Whether ranks add up sums of their own: see fli_exec_spec. */
-static void warn_of_exactness(const fli_plan *p)
-{
-    if (p->settings->top.exact || !fli_ranked(&p->ranks)) return;
-    if (fli_algo_is_async(p->setup.algo))
-        fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
-                p->setup.algo->name);
-    else if (!(p->setup.algo->traits & FL_METHOD_ADDS))
-        fli_log(p->ctx, FL_LOG_WARNING,
-                "exact is false, but %s does more with uploads than to add them: the run is exact",
-                p->setup.algo->name);
-}
-
 fl_status fli_plan_warn(const fli_plan *p)
 {
     const fli_settings *s = p->settings;
@@ -188,7 +160,7 @@ fl_status fli_plan_warn(const fli_plan *p)
     if (!status && s->local.momentum > 0 && p->setup.algo->traits & FL_METHOD_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
-    if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);
-    warn_of_exactness(p);
+    if (!status && s->top.clock == FLI_CLOCK_REAL && p->system)
+        fli_log(p->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
     return status;
 }

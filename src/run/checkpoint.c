@@ -333,8 +333,6 @@ static fl_status name_folder(fl_run *run)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints.folder) return FL_OK;
-    if (run->plan.settings->top.clock == FLI_CLOCK_REAL && !run->plan.setup.remote_queue)
-        return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
     run->checkpoints.folder = checkpoint_folder(run->ctx, output);
     return run->checkpoints.folder ? FL_OK : FL_ENOMEM;

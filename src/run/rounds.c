@@ -314,21 +314,17 @@ static void count_arrivals(fl_run *run, double seconds)
     run->counts.staleness_max = run->arrivals.count > 0 ? run->arrivals.oldest : NAN;
 }
 
-/* On the real clock as many server steps as until the next measurement, else one. */
+/* One server step. */
 static fl_status run_arrivals(fl_run *run)
 {
     double begin = fli_clock_now();
     const fli_settings *s = run->plan.settings;
-    size_t every = (size_t)s->metrics.every, until = run->round + 1;
     int real = s->top.clock == FLI_CLOCK_REAL;
-    /* Stopping the threads after every server step would make them wait for each other. */
-    if (real && !run->plan.setup.remote_queue) until = (run->round / every + 1) * every;
-    if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
     static const atomic_int never = 0;
     int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks stop together as well */
-    fl_status status = fli_async_run(run->async, until, whole ? &never : &run->stop.requested);
+    fl_status status = fli_async_run(run->async, run->round + 1, whole ? &never : &run->stop.requested);
     if (status) return status;
     count_arrivals(run, fli_clock_now() - begin);
     size_t before = run->round;
@@ -493,29 +489,22 @@ static fl_status gap_begin(fl_run *run)
     return s;
 }
 
-/* ==== waiting ranks and threads ============================================================================= */
+/* ==== waiting ranks ========================================================================================= */
 
 /* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. With
  * one process there are none of these. */
 
-/* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
-static double waited(const fl_run *run)
-{
-    int real = run->async && run->plan.settings->top.clock == FLI_CLOCK_REAL;
-    return real ? fli_async_idle(run->async) : run->plan.timed_ranks.seconds;
-}
-
 static void idle_begin(fl_run *run)
 {
     run->rank_times.own.seconds -= fli_clock_now();
-    run->rank_times.own.waited -= waited(run);
+    run->rank_times.own.waited -= run->plan.timed_ranks.seconds;
 }
 
 /* Before the run goes forward, and after. */
 static void idle_end(fl_run *run)
 {
     run->rank_times.own.seconds += fli_clock_now();
-    run->rank_times.own.waited += waited(run);
+    run->rank_times.own.waited += run->plan.timed_ranks.seconds;
 }
 
 static double idle_share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }

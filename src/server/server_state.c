@@ -121,8 +121,8 @@ static size_t first_slice(const fli_server_state *c, uint32_t rank)
 static void own_slices(const fli_server_state *c, size_t *from, size_t *to)
 {
     uint32_t rank = fli_ranked(c->setup->ranks) ? c->setup->ranks->rank : 0;
-    *from = c->spec.partial ? 0 : first_slice(c, rank);
-    *to = c->spec.partial ? c->count : first_slice(c, rank + 1);
+    *from = first_slice(c, rank);
+    *to = first_slice(c, rank + 1);
 }
 
 static size_t entry_of(const fli_server_state *c, size_t number)
@@ -164,25 +164,6 @@ static fl_status share_scalars(fli_server_state *c)
     if ((s = fli_ranks_agree(c->ctx, c->setup->ranks, s))) return s;
     s = fli_ranks_share(c->ctx, c->setup->ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
     return s ? s : fli_ranks_share(c->ctx, c->setup->ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
-}
-
-/* The ranks' partial sums become those of all uploads, everywhere. */
-static fl_status add_vector(fli_server_state *c, void *v)
-{
-    const fl_ranks *r = c->setup->ranks;
-    if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), v, c->passed);
-    fl_status s = fli_ranks_add(c->ctx, r, c->passed ? c->passed : v, c->space.n, c->space.ops->size);
-    if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, v);
-    return s;
-}
-
-static fl_status add_sums(fli_server_state *c)
-{
-    const fl_method *a = c->setup->algo;
-    fl_status s = fli_ranks_agree(c->ctx, c->setup->ranks, fli_server_state_status(c));
-    for (size_t i = 0; !s && i < fli_names_count(a->sums); i++) s = add_vector(c, c->sums.vec[i]);
-    if (!s) s = fli_ranks_add(c->ctx, c->setup->ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
-    return s;
 }
 
 size_t fli_server_state_remembers(const fl_method *a, const void *params, int measure_potential)
@@ -415,13 +396,6 @@ static int user_failed(const fli_server_state *c)
            (c->spec.user_failure && fli_user_failure_there(c->spec.user_failure));
 }
 
-fl_status fli_server_state_agree(const fli_server_state *c)
-{
-    fl_status s = fli_server_state_status(c);
-    if (!s && user_failed(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.user_failure->first.text);
-    return fli_ranks_agree(c->ctx, c->setup->ranks, s);
-}
-
 /* Once, before the first turn of anybody. */
 static void start(fli_server_state *c)
 {
@@ -549,16 +523,15 @@ static fl_status advance_over_ranks(fli_server_state *c, fli_pool *pool)
 
 static fl_status advance(fli_server_state *c, fli_pool *pool)
 {
-    int adds = c->step.spread && c->spec.partial, gathers = c->step.spread && !adds;
-    fl_status s = adds ? add_sums(c) : gathers ? advance_over_ranks(c, pool) : fli_server_state_status(c);
+    int spread = c->step.spread;
+    fl_status s = spread ? advance_over_ranks(c, pool) : fli_server_state_status(c);
     if (s) return s;
-    if (adds) set_slices(c); /* each has scalar sums of its own */
-    if (!gathers && whole(c))
+    if (!spread && whole(c))
         advance_whole(c);
-    else if (!gathers)
+    else if (!spread)
         advance_slices(c, pool);
     int finite = 1;
-    if (gathers || whole(c))
+    if (spread || whole(c))
         finite = fli_finite(&c->space, c->own.vec[0]);
     else
         for (size_t i = 0; i < c->count; i++) finite = finite && c->slices[i].finite;

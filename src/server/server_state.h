@@ -32,7 +32,6 @@ typedef struct {
      * server's is its own as well, for that of the clients here is not known to the others. Each of these has the whole
      * server, and a part of its slices. */
     fli_user_failure *user_failure;
-    int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
 } fli_server_state_spec;
 
 fl_status fli_server_state_new(fl_ctx *ctx, const fli_server_state_spec *spec, fli_server_state **out);
@@ -92,8 +91,6 @@ void fli_server_state_count(fli_server_state *c, const fli_exchange *x);
 /* FL_ECALLBACK, with the sentence, once a function of a user's method has failed in starting, beginning or absorbing:
  * nothing more of it is called. FL_OK for all others. */
 fl_status fli_server_state_status(const fli_server_state *c);
-/* The same over all ranks, whose clients' functions count as well: every rank calls it. */
-fl_status fli_server_state_agree(const fli_server_state *c);
 /* The status of an exchange that failed, with a sentence for a person. */
 fl_status fli_server_state_failed(const fli_server_state *c, const fli_exchange *x);
 

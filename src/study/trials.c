@@ -260,8 +260,6 @@ static size_t prepare(fl_study *s)
         }
         if (o->state != FLI_TRIAL_OPEN) continue;
         open++;
-        /* threads are the devices of a run on the real clock: it has them to itself */
-        if (!s->options.jobs && !strcmp(fl_config_get(s->x.trials[i].cfg, "clock"), "real")) jobs = 1;
         s->rounds_planned += s->x.trials[i].rounds;
         s->shared[o->data].users++;
     }

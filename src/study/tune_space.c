@@ -85,8 +85,8 @@ static fl_status ranges_of_file(fl_tune *t, const fli_node *tune, int is_method,
 static int is_out_of_bounds(const char *key)
 {
     static const char *const keys[] = {"rounds",           "threads",      "memory", "executor", "device",
-                                       "checkpoint_every", "output_model", "clock",  "exact",    "data",
-                                       "partition",        "metrics",      "stop",   "server"};
+                                       "checkpoint_every", "output_model", "clock",  "data",     "partition",
+                                       "metrics",          "stop",         "server"};
     size_t n = strcspn(key, ".");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strlen(keys[i]) == n && !strncmp(keys[i], key, n)) return 1;

@@ -88,8 +88,6 @@ static void check_parts(const fl_method *a)
     }
     assert_true(!fli_algo_is_async(a) ||
                 (!a->rounds.phases && a->phases <= 1 && !a->rounds.steps && !a->rounds.exchanges));
-    if (fli_algo_is_async(a))
-        assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
     for (const fl_part *p = a->up; p->name; p++) {
         assert_true(*p->name && (p->use == FL_PART_VALUE || p->use == FL_PART_CHANGE) && p->what != FL_PART_START);
         if (p->use == FL_PART_CHANGE) assert_true(p->what != FL_PART_NUMBER);

@@ -451,17 +451,6 @@ static void wide_data(void **state)
     assert_true(loss[0] == loss[1]);
 }
 
-static void real_clock(void **state)
-{
-    fixture *f = *state;
-    fl_run *run = NULL;
-    fl_config *cfg = fixture_config(f, "clock: real\nexecutor: loopback\nalgorithm: fedasync\nmodel: softmax\n"
-                                       "data: {kind: blobs, classes: 3, features: 4, samples: 60}\n"
-                                       "partition: {kind: iid, clients: 4}\n");
-    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "executor must be threads");
-    fl_config_free(cfg);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,7 +468,6 @@ int main(void)
         FIXTURE_TEST(damaged_terms),
         FIXTURE_TEST(counted_is_carried),
         FIXTURE_TEST(wide_data),
-        FIXTURE_TEST(real_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* How fast ranks go together: who waits for whom, the real clock, and how a run ends. */
+/* How fast ranks go together: who waits for whom, and how a run ends. */
 #include "ranked.h"
 
 #include "ranks/ranks.h"
@@ -129,58 +129,6 @@ static void idle_time(void **state)
     }
 }
 
-/* ---- the real clock ---------------------------------------------------------------------------------------- */
-
-#define REAL "clock=real;system=none;threads=2;"
-
-/* Answers come as they come, but at every rank alike; run_like holds all of them to the same bits. */
-static void real_arrivals(void **state)
-{
-    static const char *const methods[] = {"asyncfeddr", "{kind: asyncfeddr, eta: 0.5, solver: accurate, relative: 0.1}",
-                                          "fedasync", "{kind: fedasync, tau: 3}", "{kind: fedbuff, buffer: 3}"};
-    (void)state;
-    for (size_t k = 0; k < sizeof methods / sizeof *methods; k++)
-        for (uint32_t ranks = 2; ranks <= 3; ranks++) {
-            char text[512];
-            snprintf(text, sizeof text,
-                     REAL "algorithm=%s;model=softmax;participation={kind: uniform, count: %u};rounds=120;"
-                          "metrics.every=40%s",
-                     methods[k], k == 3 ? 4 : 12, k % 2 ? ";precision=f64" : "");
-            task t = run_of(text, ranks, 0);
-            if (t.status) fail_msg("%s: %u ranks: %s", text, ranks, t.why);
-            assert_int_equal(t.stopped, FL_STOP_ROUNDS);
-            assert_int_equal(t.out.count, 4);
-            const fl_row *last = &t.out.rows[3];
-            double began = fl_row_get(&t.out.rows[0], "train_loss"), loss = fl_row_get(last, "train_loss");
-            if (!(loss < 0.8 * began)) fail_msg("%s: %u ranks: from %g to %g", text, ranks, began, loss);
-            assert_true(fl_row_get(last, "staleness") > 0);
-            assert_true(fl_row_get(last, "staleness_max") >= fl_row_get(last, "staleness"));
-            if (k == 3) assert_true(fl_row_get(last, "staleness_max") <= 3);
-            outcome_free(&t.out);
-        }
-}
-
-/* Turns that may be taken anywhere: no rank has the samples. */
-static void real_arrivals_anywhere(void **state)
-{
-    (void)state;
-    task t = run_of(REAL "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=fedasync;"
-                         "participation={kind: uniform, count: 6};rounds=60;metrics={every: 30}",
-                    3, 0);
-    if (t.status) fail_msg("%s", t.why);
-    assert_int_equal(t.out.count, 3);
-    outcome_free(&t.out);
-}
-
-static void real_failures(void **state)
-{
-    (void)state;
-    task t = run_of(REAL "algorithm=fedasync;model={kind: mlp, hidden: [5]};local.lr=1e30;rounds=100;metrics.every=50",
-                    3, 0);
-    assert_int_equal(t.status, FL_EDIVERGED);
-    assert_non_null(strstr(t.why, "no longer finite"));
-}
-
 /* ---- what they compute with -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -254,8 +202,7 @@ static void ask_rank_1(fl_run *run, const fl_ranks *ranks)
 /* However long it would go on, and whichever rank is asked. */
 static void all_end_together(void **state)
 {
-    static const char *const ways[] = {"algorithm=scaffold", "algorithm=fedasync", REAL "algorithm=fedasync",
-                                       REAL "algorithm={kind: fedbuff, buffer: 2}"};
+    static const char *const ways[] = {"algorithm=scaffold", "algorithm=fedasync"};
     (void)state;
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
         char text[512];
@@ -277,9 +224,8 @@ static void all_end_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_counted),      FIXTURE_TEST(idle_time),           cmocka_unit_test(real_arrivals),
-        cmocka_unit_test(real_arrivals_anywhere), cmocka_unit_test(real_failures),   cmocka_unit_test(all_end_together),
-        cmocka_unit_test(other_kernels),          cmocka_unit_test(devices_in_turn),
+        cmocka_unit_test(waits_are_counted), FIXTURE_TEST(idle_time),           cmocka_unit_test(all_end_together),
+        cmocka_unit_test(other_kernels),     cmocka_unit_test(devices_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

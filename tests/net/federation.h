@@ -71,6 +71,10 @@ UNUSED static void federation_init(federation *t, fixture *f, const char *settin
     fl_config *cfg = federation_config(t, federation_yaml, settings);
     fl_samples all = samples_of(t, 0, CLIENTS);
     assert_ok(f->ctx, fl_config_data(cfg, &all, NULL, &who));
+    if (!strcmp(fl_config_get(cfg, "clock"), "real")) { /* a simulation has the other clock, and needs devices for it */
+        assert_ok(f->ctx, fl_config_set(cfg, "clock=virtual"));
+        assert_ok(f->ctx, fl_config_set(cfg, "system=constant"));
+    }
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     t->parameters = fl_run_model(run, t->want, 2000);

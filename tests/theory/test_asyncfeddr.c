@@ -352,7 +352,7 @@ static double same_duration(void *arg, const fl_ask *what)
 }
 
 static fli_async *begin_async(engine *e, const char *params, size_t at_work,
-                              double (*duration)(void *arg, const fl_ask *what), int real)
+                              double (*duration)(void *arg, const fl_ask *what))
 {
     fli_async *a = NULL;
     fli_async_spec spec = {
@@ -361,7 +361,6 @@ static fli_async *begin_async(engine *e, const char *params, size_t at_work,
         .clients = N,
         .at_work = at_work,
         .seed = 3,
-        .real = real,
         .ask = ask,
         .duration = duration,
     };
@@ -369,15 +368,15 @@ static fli_async *begin_async(engine *e, const char *params, size_t at_work,
     return a;
 }
 
-static void reaches(fixture *f, const char *params, const term *g, size_t at_work, int real, double tolerance)
+static void reaches(fixture *f, const char *params, const term *g, size_t at_work, double tolerance)
 {
     engine e;
     quadratics p;
     double want[DIM];
     atomic_int asked = 0;
-    start(&e, f, "asyncfeddr", params, g, NULL, real ? 3 : 1, &p);
+    start(&e, f, "asyncfeddr", params, g, NULL, 1, &p);
     optimum(&p, g, want);
-    fli_async *a = begin_async(&e, params, at_work, random_duration, real);
+    fli_async *a = begin_async(&e, params, at_work, random_duration);
     assert_ok(f->ctx, fli_async_run(a, 6000, &asked));
     const double *x = server(&e, 0);
     double mapping = gradient_mapping(&p, g, 0.1, x), d = distance(DIM, x, want);
@@ -387,7 +386,7 @@ static void reaches(fixture *f, const char *params, const term *g, size_t at_wor
         if (g == &l1) assert_int_equal(x[k] == 0, want[k] == 0);
         if (g == &box) assert_int_equal(x[k] == g->a || x[k] == g->b, want[k] == g->a || want[k] == g->b);
     }
-    if (!real) assert_true(fli_async_count_take(a).staleness_max >= (at_work > 1 ? at_work - 1 : 0));
+    assert_true(fli_async_count_take(a).staleness_max >= (at_work > 1 ? at_work - 1 : 0));
     fli_async_free(a);
     engine_fini(&e);
 }
@@ -396,12 +395,12 @@ static void composite_optimum(void **state)
 {
     static const term *const terms[] = {&none, &l1, &box, &ball};
     for (size_t k = 0; k < sizeof terms / sizeof *terms; k++) {
-        reaches(*state, "eta=0.2;alpha=0.9;tau=8;solver=exact", terms[k], N, 0, 1e-8);
-        reaches(*state, "eta=0.2;alpha=1;solver=exact", terms[k], N, 0, 1e-8); /* no bound: the default */
-        reaches(*state, "eta=0.2;alpha=0.9;solver=exact", terms[k], 3, 0, 1e-8);
-        reaches(*state, "eta=0.2;alpha=0.9;solver=exact", terms[k], 1, 0, 1e-8);
-        reaches(*state, "eta=0.2;alpha=0.9;tau=2;solver=exact", terms[k], N, 1, 1e-8); /* three threads */
-        reaches(*state, "eta=0.2;alpha=0.9;solver=sgd", terms[k], N, 0, 1e-6);
+        reaches(*state, "eta=0.2;alpha=0.9;tau=8;solver=exact", terms[k], N, 1e-8);
+        reaches(*state, "eta=0.2;alpha=1;solver=exact", terms[k], N, 1e-8); /* no bound: the default */
+        reaches(*state, "eta=0.2;alpha=0.9;solver=exact", terms[k], 3, 1e-8);
+        reaches(*state, "eta=0.2;alpha=0.9;solver=exact", terms[k], 1, 1e-8);
+        reaches(*state, "eta=0.2;alpha=0.9;tau=2;solver=exact", terms[k], 3, 1e-8);
+        reaches(*state, "eta=0.2;alpha=0.9;solver=sgd", terms[k], N, 1e-6);
     }
 }
 
@@ -438,7 +437,7 @@ static void like_feddr(void **state)
     memcpy(x, seen_x, sizeof x);
     engine_fini(&e);
     start(&e, f, "asyncfeddr", "eta=0.2;alpha=0.9;solver=exact", &l1, NULL, 1, &p);
-    fli_async *a = begin_async(&e, "", N, same_duration, 0);
+    fli_async *a = begin_async(&e, "", N, same_duration);
     /* the first n answers are FedDR's first round: all from x0, absorbed one by one */
     assert_ok(f->ctx, fli_async_run(a, N, &asked));
     assert_true(fli_async_clock(a) == 1);
@@ -465,7 +464,7 @@ static void first_round(void **state)
     memcpy(xt, server(&e, 1), sizeof xt);
     engine_fini(&e);
     start(&e, f, "asyncfeddr", "eta=0.2;alpha=0.9;solver=exact", &none, NULL, 1, &p);
-    fli_async *a = begin_async(&e, "", N, same_duration, 0);
+    fli_async *a = begin_async(&e, "", N, same_duration);
     assert_ok(f->ctx, fli_async_run(a, N, &asked));
     for (size_t k = 0; k < DIM; k++) assert_near(server(&e, 1)[k], xt[k], 1e-14);
     assert_true(distance(DIM, xt, (double[DIM]){0}) > 0.01);

@@ -486,12 +486,11 @@ static void failures(void **state)
     fails(f, &m, "threads=1", "failed in absorb, client 0, round 1: fl_prox is for");
 }
 
-/* The same of asynchronous methods, on both clocks. */
+/* The same of asynchronous methods. */
 static void asynchronous_failures(void **state)
 {
     fixture *f = *state;
-    static const char *const ways[] = {"threads=1;rounds=900", "clock=real;threads=4;rounds=900",
-                                       "executor=loopback;rounds=900"};
+    static const char *const ways[] = {"threads=1;rounds=900", "threads=4;rounds=900", "executor=loopback;rounds=900"};
     static const char *const calls[] = {"start", "pose", "absorb"};
     for (size_t c = 0; c < 3; c++)
         for (size_t w = 0; w < 3; w++) {

@@ -253,6 +253,16 @@ static void mistakes(void **state)
     refused(f, LEAST "threads: 100000\n", "threads is 100000");
 }
 
+/* Results and servers of earlier versions say that it is true. */
+static void exact_is_no_key_any_more(void **state)
+{
+    fixture *f = *state;
+    fl_config *cfg = fixture_config(f, LEAST "exact: true\n");
+    assert_ok(f->ctx, fl_config_check(cfg));
+    fl_config_free(cfg);
+    refused(f, LEAST "exact: false\n", "exact is not a key any more: a run always has the bits of one process");
+}
+
 static void mistakes_between_keys(void **state)
 {
     fixture *f = *state;
@@ -490,6 +500,7 @@ int main(void)
         FIXTURE_TEST(round_trip_of_every_kind),
         FIXTURE_TEST(values_survive),
         FIXTURE_TEST(mistakes),
+        FIXTURE_TEST(exact_is_no_key_any_more),
         FIXTURE_TEST(mistakes_between_keys),
         FIXTURE_TEST(all_mistakes_at_once),
         FIXTURE_TEST(very_many_mistakes),

@@ -1,5 +1,5 @@
-/* The asynchronous executor. On the virtual clock: the order of events by hand, models by a simulation of its own, the
- * bound on ages, stopping, failing, threads. On the real clock: what must hold whatever order the threads come in. */
+/* Asynchronous runs on the virtual clock: the order of events by hand, models by a simulation of its own, the bound on
+ * ages, stopping, failing, threads. tests/unit/half and tests/unit/server have the real clock. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -50,7 +50,6 @@ static int spy_absorb(const fl_coordinator *s, const fl_upload *t)
 typedef struct {
     size_t clients, at_work, dim, threads, steps;
     double lr;
-    int real;
     const char *method, *params;
     const fli_ops *ops;
     fli_sgd_spec sgd;
@@ -124,7 +123,6 @@ static void rig_prepare(rig *r, fl_ctx *ctx, plan p)
         .clients = p.clients,
         .at_work = p.at_work,
         .seed = 5,
-        .real = p.real,
         .ask = rig_ask,
         .duration = rig_duration,
         .arg = r,
@@ -494,30 +492,26 @@ static void loose_bound(void **state)
 static void stopping(void **state)
 {
     fixture *f = *state;
-    for (int real = 0; real < 2; real++) {
-        rig r;
-        rig_init(&r, f->ctx,
-                 (plan){.clients = 5, .method = "fedasync", .params = "", .duration = uneven, .real = real});
-        r.asked = 1;
-        assert_ok(f->ctx, fli_async_run(r.async, 10, &r.asked)); /* asked before it began */
-        assert_int_equal(fli_async_steps(r.async), 0);
-        assert_int_equal(arrived, 0);
-        r.asked = 0;
-        r.stop_at = 12; /* in the middle */
-        assert_ok(f->ctx, fli_async_run(r.async, 100, &r.asked));
-        assert_int_equal(fli_async_steps(r.async), real ? 11 : 7);
-        assert_int_equal(arrived, fli_async_steps(r.async));
-        r.asked = 0;
-        rig_run(&r, 40); /* and on */
-        double stopped = *(double *)fli_exec_server(r.engine.exec)[0];
-        assert_int_equal(arrived, 40);
-        rig_fini(&r);
-        rig_init(&r, f->ctx,
-                 (plan){.clients = 5, .method = "fedasync", .params = "", .duration = uneven, .real = real});
-        rig_run(&r, 40);
-        assert_true(stopped == *(double *)fli_exec_server(r.engine.exec)[0]); /* as if nobody had asked */
-        rig_fini(&r);
-    }
+    rig r;
+    rig_init(&r, f->ctx, (plan){.clients = 5, .method = "fedasync", .params = "", .duration = uneven});
+    r.asked = 1;
+    assert_ok(f->ctx, fli_async_run(r.async, 10, &r.asked)); /* asked before it began */
+    assert_int_equal(fli_async_steps(r.async), 0);
+    assert_int_equal(arrived, 0);
+    r.asked = 0;
+    r.stop_at = 12; /* in the middle */
+    assert_ok(f->ctx, fli_async_run(r.async, 100, &r.asked));
+    assert_int_equal(fli_async_steps(r.async), 7);
+    assert_int_equal(arrived, fli_async_steps(r.async));
+    r.asked = 0;
+    rig_run(&r, 40); /* and on */
+    double stopped = *(double *)fli_exec_server(r.engine.exec)[0];
+    assert_int_equal(arrived, 40);
+    rig_fini(&r);
+    rig_init(&r, f->ctx, (plan){.clients = 5, .method = "fedasync", .params = "", .duration = uneven});
+    rig_run(&r, 40);
+    assert_true(stopped == *(double *)fli_exec_server(r.engine.exec)[0]); /* as if nobody had asked */
+    rig_fini(&r);
 }
 
 /* A client that diverges fails when its answer is due, not before: the same sentence for any number of threads, the
@@ -525,34 +519,20 @@ static void stopping(void **state)
 static void diverging(void **state)
 {
     fixture *f = *state;
-    for (int real = 0; real < 2; real++)
-        for (size_t threads = 1; threads <= 3; threads++) {
-            rig r;
-            char first[256];
-            rig_init(&r, f->ctx,
-                     (plan){.clients = 3,
-                            .method = "fedasync",
-                            .params = "",
-                            .seconds = by_hand,
-                            .threads = threads,
-                            .real = real});
-            r.diverges = 2;
-            /* on the real clock the others may take any number of steps before client 2's thread has even begun */
-            assert_int_equal(fli_async_run(r.async, real ? 1000000000 : 20, &r.asked), FL_EDIVERGED);
-            snprintf(first, sizeof first, "%s", fl_ctx_error(f->ctx));
-            if (!real) {
-                assert_int_equal(fli_async_steps(r.async), 4); /* client 2 is the fifth to arrive */
-                assert_true(fli_async_clock(r.async) == 4);
-                assert_string_equal(first, "round 1, client 2: the local model is no longer finite after 2 steps of "
-                                           "size 1e+200; try a smaller local.lr or algorithm.rho");
-            }
-            assert_non_null(strstr(first, "client 2: the local model is no longer finite"));
-            size_t steps = fli_async_steps(r.async);
-            fli_clear(f->ctx);
-            assert_fails(f->ctx, fli_async_run(r.async, 20, &r.asked), FL_EDIVERGED, "failed already");
-            assert_int_equal(fli_async_steps(r.async), steps);
-            rig_fini(&r);
-        }
+    for (size_t threads = 1; threads <= 3; threads++) {
+        rig r;
+        rig_init(&r, f->ctx,
+                 (plan){.clients = 3, .method = "fedasync", .params = "", .seconds = by_hand, .threads = threads});
+        r.diverges = 2;
+        assert_fails(f->ctx, fli_async_run(r.async, 20, &r.asked), FL_EDIVERGED,
+                     "round 1, client 2: the local model is no longer finite after 2 steps of size 1e+200; try a "
+                     "smaller local.lr or algorithm.rho");
+        assert_int_equal(fli_async_steps(r.async), 4); /* client 2 is the fifth to arrive */
+        assert_true(fli_async_clock(r.async) == 4);
+        assert_fails(f->ctx, fli_async_run(r.async, 20, &r.asked), FL_EDIVERGED, "failed already");
+        assert_int_equal(fli_async_steps(r.async), 4);
+        rig_fini(&r);
+    }
 }
 
 /* One at work, and the global model is what diverges: nothing is left in the queue. */
@@ -612,171 +592,43 @@ static void threads_agree(void **state)
         }
 }
 
-/* Every allocation fails in turn, on both clocks: always FL_ENOMEM, or an answer that was never needed. */
+/* Every allocation fails in turn: always FL_ENOMEM, or an answer that was never needed. */
 static void memory_may_run_out(void **state)
 {
     fixture *f = *state;
-    for (int real = 0; real < 2; real++) {
-        size_t failures = 0;
-        for (size_t k = 1; k < 80; k++) {
-            rig r;
-            rig_prepare(&r, f->ctx,
-                        (plan){.clients = 4,
-                               .dim = 2,
-                               .method = "asyncfeddr",
-                               .params = "solver=exact",
-                               .duration = uneven,
-                               .real = real,
-                               .threads = 1 + k % 2});
-            fli_ctx_fail_alloc(f->ctx, k);
-            fl_status s = fli_async_new(f->ctx, &r.spec, &r.async);
-            if (!s) s = fli_async_run(r.async, 12, &r.asked);
-            fli_ctx_fail_alloc(f->ctx, 0);
-            if (s) {
-                failures++;
-                assert_int_equal(s, FL_ENOMEM);
-                assert_non_null(strstr(fl_ctx_error(f->ctx), "out of memory"));
-            }
-            fli_clear(f->ctx);
-            rig_fini(&r);
+    size_t failures = 0;
+    for (size_t k = 1; k < 80; k++) {
+        rig r;
+        rig_prepare(&r, f->ctx,
+                    (plan){.clients = 4,
+                           .dim = 2,
+                           .method = "asyncfeddr",
+                           .params = "solver=exact",
+                           .duration = uneven,
+                           .threads = 1 + k % 2});
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status s = fli_async_new(f->ctx, &r.spec, &r.async);
+        if (!s) s = fli_async_run(r.async, 12, &r.asked);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        if (s) {
+            failures++;
+            assert_int_equal(s, FL_ENOMEM);
+            assert_non_null(strstr(fl_ctx_error(f->ctx), "out of memory"));
         }
-        assert_true(failures > 10 && failures < 79);
+        fli_clear(f->ctx);
+        rig_fini(&r);
     }
-}
-
-/* ---- the real clock -------------------------------------------------------------------------------------- */
-
-/* One thread is one client at work: nothing is ever old, whatever number is asked for. */
-static void real_alone(void **state)
-{
-    fixture *f = *state;
-    rig r;
-    rig_init(&r, f->ctx, (plan){.clients = 6, .dim = DIM, .method = "fedasync", .params = "tau=1", .real = 1});
-    for (size_t k = 1; k <= 60; k++) rig_run(&r, k);
-    fli_async_count c = fli_async_count_take(r.async);
-    assert_int_equal(c.arrived, 60);
-    assert_int_equal(c.sent, 60);
-    assert_int_equal(c.staleness_max, 0);
-    assert_true(fli_async_clock(r.async) == 0);
-    for (size_t i = 0; i < 6; i++) assert_true(r.turns[i] > 0);
-    double x[DIM] = {0}, z[DIM];
-    for (size_t k = 0; k < 60; k++) { /* the order is the draw's; the models follow from it */
-        descend(f, r.engine.fed, r.begun[k], 0.005, 0.1, x, z);
-        assert_int_equal(arrivals[k].client, r.begun[k]);
-        for (size_t i = 0; i < DIM; i++) x[i] += 0.6 * (z[i] - x[i]);
-    }
-    const double *have = fli_exec_server(r.engine.exec)[0];
-    for (size_t i = 0; i < DIM; i++) assert_near(have[i], x[i], 1e-12);
-    rig_fini(&r);
-}
-
-/* Bursts of all sizes reach exactly the steps asked for; counters add up; nobody is at work twice; nobody is left out;
- * ages. */
-static void real_bursts(fixture *f, const char *method, const char *params, size_t at_work, size_t tau, size_t buffer)
-{
-    enum { CLIENTS = 9, THREADS = 4 };
-    static const size_t bursts[] = {1, 2, 3, 10, 11, 12, 60, 61, 200, 400};
-    size_t sent = 0, total = 0, m = at_work < THREADS ? at_work : THREADS;
-    rig r;
-    rig_init(&r, f->ctx,
-             (plan){.clients = CLIENTS,
-                    .at_work = at_work,
-                    .dim = DIM,
-                    .method = method,
-                    .params = params,
-                    .real = 1,
-                    .threads = THREADS,
-                    .steps = 20});
-    for (size_t b = 0; b < sizeof bursts / sizeof *bursts; b++) {
-        rig_run(&r, bursts[b]);
-        fli_async_count c = fli_async_count_take(r.async);
-        sent += c.sent;
-        total += c.arrived;
-        assert_int_equal(total, bursts[b] * buffer);
-        assert_int_equal(arrived, total);
-        assert_true(sent >= total && sent <= total + m);
-        assert_int_equal(sent, r.count);
-        assert_true(c.staleness_max <= (tau ? tau : bursts[b] - 1));
-        assert_true(c.staleness <= (double)c.staleness_max * (double)c.arrived);
-        for (size_t i = 0; i < CLIENTS; i++) assert_int_equal(working[i], 0); /* all threads are back */
-    }
-    assert_int_equal(twice, 0);
-    for (size_t i = 0; i < CLIENTS; i++) assert_true(r.turns[i] > 0);
-    for (size_t k = 0; k < total && k < EVENTS; k++) assert_true(arrivals[k].age <= (tau ? tau : k / buffer));
-    rig_fini(&r);
-}
-
-static void real_threads(void **state)
-{
-    real_bursts(*state, "fedasync", "", 9, 0, 1);
-    real_bursts(*state, "fedasync", "tau=3", 9, 3, 1); /* four threads: the smallest that can be kept */
-    real_bursts(*state, "fedasync", "tau=1", 2, 1, 1);
-    real_bursts(*state, "fedasync", "", 1, 0, 1);
-    real_bursts(*state, "fedbuff", "buffer=3;tau=1", 4, 1, 3);
-    real_bursts(*state, "fedbuff", "buffer=3", 9, 0, 3);
-    real_bursts(*state, "asyncfeddr", "eta=0.3;tau=3;solver=exact", 9, 3, 1);
-}
-
-/* Everyone at work with as many threads as clients: a thread that is done gives its client back before another can be
- * drawn. */
-static void real_everyone(void **state)
-{
-    fixture *f = *state;
-    rig r;
-    rig_init(&r, f->ctx,
-             (plan){.clients = 4, .method = "fedasync", .params = "tau=3", .real = 1, .threads = 4, .steps = 5});
-    for (size_t k = 100; k <= 500; k += 100) rig_run(&r, k);
-    assert_int_equal(twice, 0);
-    assert_true(fli_async_count_take(r.async).staleness_max <= 3);
-    rig_fini(&r);
-}
-
-static void real_tau_refused(void **state)
-{
-    fixture *f = *state;
-    rig r;
-    rig_prepare(&r, f->ctx, (plan){.clients = 9, .method = "fedasync", .params = "tau=2", .real = 1, .threads = 4});
-    assert_fails(f->ctx, fli_async_new(f->ctx, &r.spec, &r.async), FL_ECONFIG, "with 4 clients at work");
-    rig_fini(&r);
-}
-
-/* asyncFedDR goes to the minimiser of the mean of the f_i, in whatever order answers come. */
-static void real_convergence(void **state)
-{
-    fixture *f = *state;
-    enum { CLIENTS = 6 };
-    double h[DIM * DIM] = {0}, q[DIM] = {0}, one[DIM * DIM], own[DIM];
-    rig r;
-    rig_init(&r, f->ctx,
-             (plan){.clients = CLIENTS,
-                    .dim = DIM,
-                    .method = "asyncfeddr",
-                    .params = "eta=0.5;tau=3;solver=exact",
-                    .real = 1,
-                    .threads = 4});
-    for (size_t i = 0; i < CLIENTS; i++) {
-        client_quadratic(f->ctx, r.engine.fed, i, 0.01, one, own);
-        for (size_t k = 0; k < DIM * DIM; k++) h[k] += one[k];
-        for (size_t k = 0; k < DIM; k++) q[k] += own[k];
-    }
-    solve_linear(DIM, h, q);
-    rig_run(&r, 4000);
-    const double *x = fli_exec_server(r.engine.exec)[0];
-    assert_true(distance(DIM, q, (double[DIM]){0}) > 0.1);
-    for (size_t k = 0; k < DIM; k++) assert_near(x[k], q[k], 1e-9);
-    rig_fini(&r);
+    assert_true(failures > 10 && failures < 79);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(order_by_hand),        FIXTURE_TEST(buffer_by_hand),   FIXTURE_TEST(ties),
-        FIXTURE_TEST(models_by_simulation), FIXTURE_TEST(shares),           FIXTURE_TEST(some_at_work),
-        FIXTURE_TEST(drawn_equally),        FIXTURE_TEST(slow_client),      FIXTURE_TEST(ages_are_bounded),
-        FIXTURE_TEST(loose_bound),          FIXTURE_TEST(stopping),         FIXTURE_TEST(diverging),
-        FIXTURE_TEST(diverging_server),     FIXTURE_TEST(threads_agree),    FIXTURE_TEST(memory_may_run_out),
-        FIXTURE_TEST(real_alone),           FIXTURE_TEST(real_threads),     FIXTURE_TEST(real_everyone),
-        FIXTURE_TEST(real_tau_refused),     FIXTURE_TEST(real_convergence),
+        FIXTURE_TEST(order_by_hand),        FIXTURE_TEST(buffer_by_hand), FIXTURE_TEST(ties),
+        FIXTURE_TEST(models_by_simulation), FIXTURE_TEST(shares),         FIXTURE_TEST(some_at_work),
+        FIXTURE_TEST(drawn_equally),        FIXTURE_TEST(slow_client),    FIXTURE_TEST(ages_are_bounded),
+        FIXTURE_TEST(loose_bound),          FIXTURE_TEST(stopping),       FIXTURE_TEST(diverging),
+        FIXTURE_TEST(diverging_server),     FIXTURE_TEST(threads_agree),  FIXTURE_TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -795,7 +795,7 @@ static void waiters_leave(void **state)
     world_free(&w);
 }
 
-/* On the real clock every client at work is a thread that waits here. */
+/* On the real clock answers are taken as they come. */
 static void real_clock(void **state)
 {
     for (int early = 0; early < 2; early++) {
@@ -804,7 +804,6 @@ static void real_clock(void **state)
         world_new(*state, NULL, &w);
         fl_server_free(w.server);
         fl_config *cfg = fixture_config(*state, SERVER "clock: real\nalgorithm: fedasync\n");
-        assert_ok(w.f->ctx, fl_config_set(cfg, "threads=3"));
         assert_ok(w.f->ctx, fl_config_set(cfg, "rounds=20"));
         assert_ok(w.f->ctx, fl_server_new(cfg, &w.server));
         fl_config_free(cfg);

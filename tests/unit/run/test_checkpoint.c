@@ -604,13 +604,7 @@ static void refused_settings(void **state)
     fixture *f = *state;
     fl_run *run = NULL;
     fl_config *cfg = config_of(f, "fedasync");
-    assert_ok(f->ctx, fl_config_set(cfg, "clock=real"));
-    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "checkpoint_every must be 0");
     assert_ok(f->ctx, fl_config_set(cfg, "checkpoint_every=0"));
-    assert_ok(f->ctx, fl_run_new(cfg, &run));
-    assert_fails(f->ctx, fl_run_checkpoint(run), FL_ECONFIG, "clock is real");
-    fl_run_free(run);
-    assert_ok(f->ctx, fl_config_set(cfg, "clock=virtual"));
     assert_ok(f->ctx, fl_config_set(cfg, "output=''"));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_fails(f->ctx, fl_run_checkpoint(run), FL_ECONFIG, "output is empty");

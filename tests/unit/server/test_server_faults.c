@@ -2,6 +2,7 @@
  * invited, bit by bit as in a simulation, or the run ends with a sentence. */
 #include "halves.h"
 #include "outcome.h"
+#include "own_methods.h"
 
 #include "algo/algo.h"
 #include "base/bytes.h"
@@ -697,6 +698,67 @@ static void crowded(void **state)
     }
 }
 
+/* FedAsync with a server step that adds 1 to every entry of the model, which begins at 0, and pauses half-way. */
+static atomic_size_t models_whole, models_torn;
+
+static int even_pose(const fl_turn *t, fl_problem *p)
+{
+    const double *x = t->down[0];
+    size_t i = 1;
+    while (i < t->space.n && x[i] == x[0]) i++;
+    atomic_fetch_add(i < t->space.n ? &models_torn : &models_whole, 1);
+    p->start = t->down[0];
+    return 0;
+}
+
+static int even_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    double *x = s->vec[0];
+    (void)u;
+    for (size_t i = 0; i < s->space.n; i++) {
+        if (i == s->space.n / 2) usleep(500);
+        x[i] += 1;
+    }
+    return 0;
+}
+
+/* Models are read, each by a thread of its own, while the server writes the next one: none is half one and half the
+ * other, however long its reader takes ([DR] B.1). */
+static void readers_never_see_half_a_model(void **state)
+{
+    fixture *f = *state;
+    enum { THREADS = 4 };
+    static const char settings[] =
+        "model=softmax;algorithm=even;clock=real;participation={kind: uniform, count: 5};rounds=300;precision=f64;"
+        "data.features=5000;local={batch: 50, lr: 0.1};metrics={every: 300, gradient: false};server.deadline=0.1";
+    fl_method even = own_fedasync;
+    halves h;
+    pthread_t thread[THREADS];
+    void *status;
+    even.name = "even";
+    even.pose = even_pose;
+    even.absorb = even_absorb;
+    assert_ok(f->ctx, fl_method_register(f->ctx, &even));
+    like_simulated(f, settings, &h);
+    open_clients(&h);
+    for (uint32_t i = 0; i < h.clients; i++) assert_ok(h.ctx[i], fl_method_register(h.ctx[i], &even));
+    assert_ok(f->ctx, open_server(&h, settings));
+    for (uint32_t i = 0; i < h.clients; i++) accept(&h, i);
+    models_whole = models_torn = 0;
+    for (int k = 0; k < THREADS; k++) assert_int_equal(pthread_create(&thread[k], NULL, mill_about, &h), 0);
+    for (int k = 0; k < THREADS; k++) {
+        pthread_join(thread[k], &status);
+        assert_int_equal((uintptr_t)status, FL_EDONE);
+    }
+    assert_int_equal(models_torn, 0);
+    assert_true(models_whole >= 300);
+    const double *x = fli_exec_server(fl_server_run(h.server)->exec)[0];
+    assert_true(x[0] == 300);
+    close_halves(&h);
+    fl_run_free(h.like);
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "even"));
+}
+
 /* ---- checkpoints ------------------------------------------------------------------------------------------- */
 
 /* There is no place for a checkpoint any more: the run ends before clients are ahead of it, and goes on later. */
@@ -973,6 +1035,7 @@ int main(void)
         FIXTURE_TEST(a_card_that_never_fits),
         FIXTURE_TEST(largest_share),
         FIXTURE_TEST(crowded),
+        FIXTURE_TEST(readers_never_see_half_a_model),
         FIXTURE_TEST(nowhere_to_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
