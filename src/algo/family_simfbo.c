@@ -18,7 +18,7 @@ const fl_key fli_simfbo_keys[] = {
                   "coefficients a_k of the local steps k = 0, 1, ...; the last one holds for all later steps"),
     FLI_KEY_INT(
         fli_simfbo_params, coef_steps, "0", 0, 1000000,
-        "0: coef is every client's; above: coef has so many numbers for each client, one client after the other"),
+        "0: all clients share coef; above: coef has this many numbers for each client, one client after the other"),
     FLI_KEY_REALS(fli_simfbo_params, coef_rounds, "1", FLI_ABOVE_0, FLI_NO_MAX,
                   "multiplies all coefficients of a round, by rounds; the last one holds for all later rounds"),
     FLI_KEY_REAL(fli_simfbo_params, coef_decay, "1", FLI_ABOVE_0, 1, "multiplies a_k by coef_decay^k"),

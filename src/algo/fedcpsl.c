@@ -39,13 +39,14 @@ typedef struct {
     int64_t freeze_after;
 } params;
 
-static const fl_key keys[] = {FLI_OWN_KEYS(params, own, "auto|dissimilarity",
-                                           "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)", "twice local.lr"),
-                              FLI_CONTROL_SERVER_LR(params),
-                              FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
-                                          "rounds after which the global model stays as it is and clients train their "
-                                          "own models alone, so that nothing is sent up; 0: never"),
-                              FLI_KEY_END};
+static const fl_key keys[] = {
+    FLI_OWN_KEYS(params, own, "auto|dissimilarity", "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)",
+                 "twice local.lr"),
+    FLI_CONTROL_SERVER_LR(params),
+    FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
+                "rounds after which the global model no longer changes and clients train their "
+                "own models alone, so that nothing is sent up; 0: never"),
+    FLI_KEY_END};
 
 static const char *const client[] = {"c_i", "own_i", NULL};
 static const fl_part down[] = {
@@ -115,7 +116,7 @@ static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out
                        NULL, 0);
     if (a->freeze_after)
         fl_not_covered(out, "freeze_after",
-                       "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
+                       "the rounds after algorithm.freeze_after, in which the global model does not change (Remark 3)");
     if (!covered(a, all)) {
         fl_not_covered(
             out, "Theorem 2",
@@ -137,7 +138,7 @@ static void promise(const void *p, const fl_facts_all *all, const fl_start_value
 {
     const params *a = p;
     fli_control_promise(a->server_lr, all, start, out);
-    if (a->freeze_after) out->missing = "the global model stays as it is after algorithm.freeze_after rounds";
+    if (a->freeze_after) out->missing = "the global model does not change after algorithm.freeze_after rounds";
 }
 
 static void fix(const void *p, const fl_facts *worst, fl_fixes *out)

@@ -171,7 +171,7 @@ static const char *impossible(const fli_terms *t, int named, size_t left)
 {
     if (t->client >= t->clients) return "the client's number is not below the number of clients";
     if (t->precision != 4 && t->precision != 8) return "the precision is neither 4 nor 8 bytes";
-    if (t->sparse > 1) return "the samples are said to be neither sparse nor dense";
+    if (t->sparse > 1) return "the storage of samples is neither sparse nor dense";
     if (!t->parameters || t->upper > t->parameters) return "the model has no parameters, or too few";
     if (t->scales > left / (2 * sizeof(double)) || (named && t->classes > left)) return "they are cut short";
     return NULL;

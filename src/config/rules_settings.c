@@ -96,7 +96,7 @@ static fl_status solver_known(const fli_rule_facts *k)
     const char *name = k->settings->local.solver;
     if (!strcmp(name, FLI_SOLVER_SGD) || fli_user_solver(name)) return FL_OK;
     char meant[FLI_MEANT_LEN];
-    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s", name,
+    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which is not registered (fl_solver_register)%s", name,
                     fli_meant(fl_nearest(name, fli_item_name, fli_kind_find("solver")), meant));
 }
 

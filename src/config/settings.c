@@ -70,7 +70,7 @@ static const fl_key data_keys[] = {
                  "draw every training image once, before training, instead of each time: the same images in every "
                  "epoch, for every method and metric, as the seed says"),
     FLI_KEY_REAL(fli_data_settings, augment_share, "1", 0, 1,
-                 "share of draws that take a random crop, each draw by itself; the others keep the middle of the "
+                 "share of draws that take a random crop, independently; the others keep the middle of the "
                  "image. Half of either are mirrored. 0: mirrors alone"),
     FLI_KEY_INT(fli_data_settings, crop, "0", 0, 65536,
                 "height and width of the part of each image that models see: the middle, and with augment: crop a "
@@ -112,7 +112,7 @@ static const fl_key semi_keys[] = {
     FLI_KEY_INT(fli_semi, label_steps, "1", 1, 1e6, "for projected: steps per turn"),
     FLI_KEY_INT(
         fli_semi, label_batch, "0", 0, 1e9,
-        "for projected: unlabelled samples per step in the labels, drawn anew for each; 0: all of the client's"),
+        "for projected: unlabelled samples per step in the labels, drawn for each step; 0: all of the client's"),
     FLI_KEY_INT(fli_semi, batch, "0", 0, 1e9, "unlabelled samples per step; 0: as local.batch says"),
     FLI_KEY_END,
 };
@@ -245,7 +245,7 @@ static const fl_key server_keys[] = {
     FLI_KEY_REAL(fli_admission, wait_for, "1", FLI_ABOVE_0, 1,
                  "share of the invited clients, the first to answer, that a round waits for; the rest are dropped"),
     FLI_KEY_REAL(fli_admission, quorum, "0", 0, 1,
-                 "share of the invited clients below which a round does not count: the model stays as it is"),
+                 "share of the invited clients below which a round does not count: the model does not change"),
     FLI_KEY_CHOICE(fli_admission, failed, "drop", FLI_FAILED_WORDS,
                    "what becomes of a client whose turn fails, or that sends something that is not finite: it is left "
                    "out of the round, unless all are like that; or the run ends, as a simulation does"),

@@ -451,7 +451,7 @@ static fl_status check_solver(const fl_client *c)
 {
     const char *name = solver_name(c);
     if (!name || fli_settings_solver(&c->settings)) return FL_OK;
-    return fli_fail(c->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)", name);
+    return fli_fail(c->ctx, FL_ECONFIG, "local.solver is %s, which is not registered (fl_solver_register)", name);
 }
 
 fl_status fl_client_new(fl_config *cfg, fl_client **out)

@@ -43,7 +43,7 @@ static fl_status describe_card(fl_client *c, const fli_packet *p, fli_text *t)
                   (unsigned long long)card.shape[1], (unsigned long long)card.shape[2], kinds[card.kind]);
     add_count(t, "classes", card.classes);
     fli_text_addf(t, "  %-34s %s\n", "fingerprint of the samples",
-                  card.digested ? "32 bytes (SHA-256): whoever has the same samples can recognise them"
+                  card.digested ? "32 bytes (SHA-256): anyone with the same samples can recognise them"
                                 : "none is given");
     fli_text_add(t, "Not in it: samples, labels, statistics of them, names of files.\n");
     return FL_OK;

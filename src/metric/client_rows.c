@@ -102,7 +102,7 @@ const fli_metric fli_metric_local_train_loss = {
 const fli_metric fli_metric_local_train_accuracy = {
     .is = {.name = "local_train_accuracy",
            .title = "training accuracy of the clients' own models",
-           .help = "likewise",
+           .help = "share of labelled training samples that a client's own model gets right",
            .unit = FL_UNIT_SHARE,
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"local/train_accuracy"},

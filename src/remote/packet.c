@@ -440,8 +440,7 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_setup *setup, const fli_packet 
         return fli_fail(ctx, FL_EFORMAT, "client %u: its report of its turn is impossible", packet->client);
     int reply = !came.status && x->ask.flags & FLI_ASK_REPLY;
     if (!reply && packet->body_bytes)
-        return fli_fail(ctx, FL_EFORMAT, "client %u: its answer brings something that nobody asked for",
-                        packet->client);
+        return fli_fail(ctx, FL_EFORMAT, "client %u: its answer contains more than was asked for", packet->client);
     if (reply) {
         fli_wire_of(setup, &x->ask, &w);
         fl_status s = read_parts(ctx, "the answer", w.up, w.moment, setup->model, packet, &x->up, NULL);

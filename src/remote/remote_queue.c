@@ -373,7 +373,7 @@ static fl_status claim_ask(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, ui
     *out = a;
     pthread_mutex_unlock(&q->lock);
     if (a) return FL_OK;
-    return fli_fail(ctx, FL_EMISMATCH, "client %u: nobody waits for this answer, or not any more", client);
+    return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is not awaited, or no longer", client);
 }
 
 /* Where everybody must come, or that is the rule, a turn that failed ends the run now; but a model that is no longer
@@ -412,7 +412,7 @@ static void note_answer(fli_remote_queue *q, queued_ask *a)
 fl_status fli_remote_queue_upload(fli_remote_queue *q, fl_ctx *ctx, size_t n, fli_incoming **out)
 {
     *out = NULL;
-    if (!q->open) return fli_fail(ctx, FL_EMISMATCH, "nobody waits for an answer");
+    if (!q->open) return fli_fail(ctx, FL_EMISMATCH, "no answer is awaited");
     return fli_incoming_new(q->uploads, ctx, n, out);
 }
 
@@ -771,8 +771,7 @@ static void log_figures(fli_remote_queue *q, const queued_ask *asks, size_t n, s
     q->partial_logged = 1;
     while (!asks[i].x->status) i++;
     fli_log(q->ctx, FL_LOG_WARNING,
-            "%zu clients are not measured, such as client %u: %s; metrics are of those who answer, and this is said "
-            "once",
+            "%zu clients are not measured, such as client %u: %s; metrics are of those that answer (logged once)",
             n - came, asks[i].x->ask.client,
             asks[i].x->why.text[0] ? asks[i].x->why.text : fl_status_text(asks[i].x->status));
 }
@@ -946,7 +945,7 @@ static fl_status load(void *executor, fli_loader *in)
 
 const fli_executor fli_executor_remote = {
     .name = "mailbox",
-    .title = "clients elsewhere: whoever runs the server carries messages to them and back",
+    .title = "clients elsewhere: the program that runs the server carries messages to them and back",
     .lends = 1,
     .open = open_queue,
     .join = join,

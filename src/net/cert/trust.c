@@ -411,7 +411,7 @@ const char *fli_trust_check(fli_trust *t, gnutls_session_t session, fli_peer *wh
                                       : NULL;
     if (chain && count) return fli_trust_check_cert(t, chain, who, sentence, n);
     *who = (fli_peer){0};
-    fli_snprintf(sentence, n, "there is no certificate, and without one nobody joins");
+    fli_snprintf(sentence, n, "there is no certificate, and joining needs one");
     return sentence;
 }
 

@@ -355,7 +355,7 @@ static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
         return is_later(r->code) ? FLI_CALL_AGAIN : FLI_CALL_DONE;
     }
     if (r->code >= 300 && r->code < 400)
-        fli_snprintf(c->why, sizeof c->why, "%.150s sends us elsewhere (%ld), where nobody goes", c->base, r->code);
+        fli_snprintf(c->why, sizeof c->why, "%.150s redirects (%ld), which is not followed", c->base, r->code);
     else if (version)
         fli_snprintf(c->why, sizeof c->why, "%.150s: %s", c->base, *said && r->code == 426 ? said : version);
     else

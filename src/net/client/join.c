@@ -18,7 +18,7 @@ const fl_key fli_join_limit_keys[] = {
     FLI_KEY_INT(fli_join_limits, steps, "1000000", 0, FLI_NO_MAX,
                 "at most this many local steps per ask; 0: any number"),
     FLI_KEY_INT(fli_join_limits, samples, "0", 0, FLI_NO_MAX,
-                "at most this many samples passed over per ask, each as often as it is; 0: any number"),
+                "at most this many samples per ask, counted once per pass; 0: any number"),
     FLI_KEY_SIZE(fli_join_limits, bytes, "auto",
                  "at most this many bytes per ask: 64MiB; auto: what the method and the model need"),
     FLI_KEY_SIZE(fli_join_limits, memory, "auto", "at most this much memory for model and turns: 2GiB; auto: any"),

@@ -195,7 +195,7 @@ static void add_traffic(fli_text *t, const fli_net_counters *c)
 {
     metric_counter(t, "fedloom_received_bytes_total", "Bytes of bodies that were received.", &c->bytes_in);
     metric_counter(t, "fedloom_sent_bytes_total", "Bytes of bodies that were sent.", &c->bytes_out);
-    metric_counter(t, "fedloom_unauthorized_total", "Requests of nobody that may join.", &c->unauthorized);
+    metric_counter(t, "fedloom_unauthorized_total", "Requests without the right to join.", &c->unauthorized);
     metric_counter(t, "fedloom_turned_away_total", "Requests for no page, too large ones, and those of other versions.",
                    &c->turned_away);
     metric_counter(t, "fedloom_busy_total", "Requests that were told to come back, as there was no room.", &c->busy);
@@ -758,8 +758,7 @@ static fli_reply page_refuse(void *arg, fli_http_request *r)
     if (!reason || !json_is_integer(said) || json_integer_value(said) < 0)
         reply = fli_reply_error(MHD_HTTP_BAD_REQUEST, "a refusal is {\"number\": the ask's, \"reason\": a sentence}");
     else if (fli_dispatch_refuse(context->dispatch, r->client, number, reason) == FL_EMISMATCH)
-        reply =
-            fli_reply_error(MHD_HTTP_CONFLICT, "nobody waits for an answer to ask %llu", (unsigned long long)number);
+        reply = fli_reply_error(MHD_HTTP_CONFLICT, "no answer to ask %llu is awaited", (unsigned long long)number);
     else
         reply = fli_reply_json(strdup("{\"taken\": true}\n"));
     json_decref(j);

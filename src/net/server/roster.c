@@ -253,8 +253,7 @@ static fl_status append(fli_roster *r, fl_ctx *ctx, const char *line, size_t n)
 {
     if (r->torn && ftruncate(r->fd, (off_t)r->length))
         return fli_fail(ctx, FL_EIO,
-                        "%s: nobody can join before the rest of a line is removed that could not be written, and that "
-                        "fails: %s",
+                        "%s: no client can join until a half-written line is removed, and removing it fails: %s",
                         r->path, strerror(errno));
     r->torn = 0;
     ssize_t wrote = pwrite(r->fd, line, n, (off_t)r->length);
