@@ -12,7 +12,7 @@ enum { FLI_PEM_MOST = 64 * 1024 }; /* bytes of a file with one key, certificate 
 /* Fails with "WHAT: GnuTLS's text of the code". */
 fl_status fli_x509_fail(fl_ctx *ctx, fl_status status, const char *what, int code);
 
-/* text: the file's text, from fli_alloc, zero-terminated; pass NULL if it is not wanted. Free *out with its
+/* *text: the file's text, from fli_alloc, zero-terminated; pass NULL if it is not wanted. Free *out with its
  * gnutls_..._deinit. */
 fl_status fli_x509_cert_load(fl_ctx *ctx, const char *path, gnutls_x509_crt_t *out, char **text);
 /* FL_ECONFIG if any other user may read the file. */

@@ -37,7 +37,7 @@ typedef enum {
 } fli_client_store_kind;
 
 fl_status fli_client_store_write(fli_client_store *store, fli_client_store_kind kind, const void *p, size_t n);
-/* p is from fli_alloc; NULL with FL_OK: there is no such file. FL_EFORMAT: it is damaged. */
+/* *p is from fli_alloc; NULL with FL_OK: there is no such file. FL_EFORMAT: it is damaged. */
 fl_status fli_client_store_read(fli_client_store *store, fli_client_store_kind kind, unsigned char **p, size_t *n);
 /* Removes the file; a missing one is fine. */
 fl_status fli_client_store_forget(fli_client_store *store, fli_client_store_kind kind);
