@@ -30,7 +30,7 @@ typedef struct {
     uint64_t seed;
     uint64_t clients;           /* N */
     uint64_t shape[3], classes; /* of samples: channels, height, width; classes 0: regression */
-    uint64_t parameters, upper; /* numbers of the model, and those of its upper level (or all) */
+    uint64_t parameters, upper; /* of the model; of its upper level, or all */
     /* if clients have the samples, and augmentation or a user's model uses sample numbers: how many samples the clients
      * before this one have; else 0 */
     uint64_t before;
