@@ -20,7 +20,7 @@ struct fli_heartbeat {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_int ending;
-    /* behind the lock: */
+    /* guarded by `lock`: */
     uint64_t number; /* of the ask; 0: the client rests */
     double due;      /* time of the next beat, by fli_clock_now */
     int stopped;
