@@ -326,8 +326,8 @@ static fl_status read_back(fli_store *s, entry *e, size_t place)
     return FL_OK;
 }
 
-/* Caller does not hold the lock. Writes e's content to place `out`, then reads that of another client from `in`; 0:
- * neither is needed, and a new client's state is zeroed. *written: the first step is done. */
+/* Caller does not hold the lock. Writes e's content to place `out` (0: not needed), then reads another client's from
+ * place `in` (0: that client is new, and its state is zeroed). *written: the first step is done. */
 static fl_status swap_contents(fli_store *s, entry *e, size_t out, size_t in, int *written)
 {
     fl_status status = out ? write_away(s, e, out) : FL_OK;

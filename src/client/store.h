@@ -50,7 +50,7 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
 void fli_store_free(fli_store *s);
 /* The client's vectors and scalars, zeroed at the first call. They stay in place until fli_store_release. */
 fl_status fli_store_get(fli_store *s, size_t client, fli_client_state *out);
-/* The same for reading: *out is NULL if the client was never touched, or clients keep no vectors. If it is not NULL,
+/* The same for reading: *out is NULL if the client was never touched, or clients keep nothing. If it is not NULL,
  * call fli_store_release. */
 fl_status fli_store_peek(fli_store *s, size_t client, void *const **out);
 void fli_store_release(fli_store *s, size_t client);

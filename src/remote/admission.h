@@ -17,7 +17,7 @@ typedef struct {
     int failed;              /* FLI_FAILED_ */
     double largest_norm;     /* of a vector; 0: no limit */
     int beyond;              /* FLI_BEYOND_ */
-    int64_t largest_samples; /* most samples that a client may claim; 0: any number close to the others' */
+    int64_t largest_samples; /* most samples that a client may claim; 0: 100 times the median */
     double largest_share;    /* most share of the weights; 0: any */
     int64_t memory;          /* bytes of uploads in memory; 0: a quarter of what this process can have */
 } fli_admission;

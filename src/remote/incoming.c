@@ -80,7 +80,7 @@ static void free_list(fli_incoming *p)
     }
 }
 
-/* Caller holds the lock; it is released, and after the last user gone. */
+/* Caller holds the lock, which this releases. Frees the store after its last user. */
 static void leave(fli_incoming_store *u)
 {
     size_t left = --u->users;
@@ -103,7 +103,8 @@ void fli_incoming_store_free(fli_incoming_store *u)
 
 /* ---- in memory ------------------------------------------------------------------------------------------- */
 
-/* Caller holds the lock. Takes an unused one that is large enough, but at most twice too large, off its list. */
+/* Caller holds the lock. Takes an unused upload from a list: one that is large enough, but at most twice as large as
+ * needed. */
 static fli_incoming *take_spare(fli_incoming **list, size_t n)
 {
     for (fli_incoming **at = list, *p; (p = *at); at = &p->next)
