@@ -77,7 +77,7 @@ void fli_posted_ask_release(fli_posted_ask *p); /* NULL is fine */
 typedef enum {
     FLI_CLAIM_KNOWN,      /* the process that acts already, or the first one */
     FLI_CLAIM_RESTARTED,  /* another process of the same folder: the client was restarted */
-    FLI_CLAIM_REPLACED,   /* a process of another folder, and the one before is silent */
+    FLI_CLAIM_REPLACED,   /* a process of another folder, and the one before is silent or has left */
     FLI_CLAIM_LIVE,       /* a process of another folder, and the one before is alive */
     FLI_CLAIM_SUPERSEDED, /* this process was replaced, and calls again */
 } fli_process_claim;
