@@ -75,7 +75,7 @@ static void keep(fli_broadcast_cache *c, const fli_sent_part *p, const fli_messa
     fli_copy(&range, fli_sent_place(p, m, down, NULL), fli_sent_place(p, m, &c->kept, NULL));
 }
 
-/* Stores the vector as it is in this phase, for later phases that use it (FL_PART_KEEP_EACH). */
+/* Stores the vector's value in this phase, for later phases that use it (FL_PART_KEEP_EACH). */
 static fl_status keep_history(fli_broadcast_cache *c, const fl_part *p, size_t phase)
 {
     if (phase >= c->phases) {

@@ -28,7 +28,7 @@ typedef struct {
     /* The simulated seconds of a turn. */
     double (*duration)(void *arg, const fl_ask *ask);
     /* Remote clients can go back by one turn only. So this is called before a client is sent out again whose last
-     * answer is in no fli_async_save yet; it must call that function. NULL: runs are never resumed. */
+     * answer is in no fli_async_save yet; it must call that function. NULL: clients never go back. */
     fl_status (*save)(void *arg);
     void *arg;
 } fli_async_spec;
