@@ -1,4 +1,4 @@
-// Fetches v1/status again and again and shows it. What comes from clients (names, reasons) becomes text, never markup.
+// Polls v1/status and shows it. Strings from clients (names, reasons) become text, never markup.
 "use strict";
 (function () {
   const EVERY = 2000, SHOWN = 200;
@@ -172,7 +172,7 @@
     $("foot").textContent = "fedloom " + s.fedloom + (s.run ? " · run " + s.run.slice(0, 16) : "");
   }
 
-  // ---- again and again
+  // ---- polling
   async function refresh() {
     try {
       const answer = await fetch("v1/status", { cache: "no-store" });
