@@ -166,8 +166,7 @@ static fl_status lbfgs(bench *b, result *r)
     const fli_model_desc *d = fli_model_list[0];
     for (size_t i = 0; strcmp(d->name, b->p->model); i++) d = fli_model_list[i];
     fli_fed *fed = b->data.fed;
-    fli_view v = {
-        .ds = fed->train, .train = fed->part.index, .n_train = fed->samples}; /* one client with all samples */
+    fli_view v = {.ds = fed->train, .train = fed->part.index, .n_train = fed->samples}; /* a client with all samples */
     fli_model *m = NULL;
     solving w = {0};
     fl_status s = fli_model_new(b->ctx, d, NULL, &fli_ops_f64, fed->dim, fed->classes, b->p->wd, &m);

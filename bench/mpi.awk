@@ -56,7 +56,7 @@ function scaling(    n, r, t, wide) {
     }
 }
 
-# N ranks; the other processors are threads of these.
+# N ranks of processors / N threads each.
 function shapes(    n, s) {
     for (n = 1; n <= largest; n *= 2) {
         s = of("seconds", "shaped", n)

@@ -1,8 +1,9 @@
 /* Layers of units on a GPU: times every division into blocks (graphs of many launches, the median of some), and
  * compares the results with plain kernels in double precision. By hand:
  *
- *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu \
- *         src/cuda/kernels/dense.cu src/cuda/kernels/last_layer.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
+ *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude \
+ *         bench/cuda/bench_dense.cu src/cuda/kernels/dense.cu src/cuda/kernels/last_layer.cu src/cuda/runtime.c \
+ *         src/base/number.c -o bench_dense && ./bench_dense */
 #include "cuda/kernels/kernels.h"
 
 #include <cuda_runtime.h>

@@ -1,8 +1,9 @@
 /* Whole turns of small networks on a GPU, in one kernel (src/cuda/kernels/small.cu): microseconds per client-step of
  * batch 50, and the result's distance from the same turn in double precision. From the repository's root:
  *
- *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_small.c \
- *         src/cuda/kernels/small.cu src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_small && ./bench_small */
+ *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda \
+ *         bench/cuda/bench_small.c src/cuda/kernels/small.cu src/cuda/runtime.c src/base/number.c src/base/os.c \
+ *         -o bench_small && ./bench_small */
 #include "turns.h"
 
 static void measure(fli_cuda_stream s, const char *name, const size_t *size, size_t depth, int biased, int terms)

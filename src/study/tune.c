@@ -452,7 +452,7 @@ fl_status fl_tune_verdict(fl_tune *t)
     return s;
 }
 
-/* ---- which candidates stay ------------------------------------------------------------------------------- */
+/* ---- which candidates stay ------------------------------------------------------------------------------ */
 
 /* Orders the remaining candidates, the best first; among equals, the one made first. */
 static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)

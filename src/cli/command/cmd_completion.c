@@ -185,7 +185,7 @@ static void keep_up_to(partial_word *w, char last)
     if (n && n < sizeof w->before) snprintf(w->before, sizeof w->before, "%.*s", (int)n, w->current);
 }
 
-/* ---- meanings of options, from the help texts ------------------------------------------------------------------ */
+/* ---- meanings of options, from the help texts -------------------------------------------------------------------- */
 
 /* The line of an option below "options:"; NULL: none. */
 static const char *find_line(const char *help, const char *name)

@@ -17,7 +17,7 @@ typedef struct {
     int all, json;
 } request;
 
-/* ---- the server's answer: anything may be missing or of another type ---------------------------------------- */
+/* ---- the server's answer: anything may be missing or of another type ------------------------------------------- */
 
 /* NaN: missing. */
 static double number(const json_t *j, const char *name)

@@ -152,7 +152,7 @@ typedef struct {
 void fli_cuda_gather(fli_cuda_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
                      int channels_last, void *x);
 
-/* ---- losses.cu: the description of a loss ---- */
+/* ---- losses.cu: the description of a loss --------------------------------------------------- */
 /* Rows of z (room x classes per lane; LOGISTIC: room x 1) are logits and become errors, divided by the number of plain
  * or of rest rows of the whole mini-batch. */
 typedef struct {
@@ -270,7 +270,7 @@ void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
 }
 #endif
 
-/* ==== divisions of layers of units ====================================================================== */
+/* ==== divisions of layers of units =========================================================== */
 
 /* How the products of layers of units are divided into blocks of threads, for comparisons; fli_cuda_fc_forward and the
  * others choose automatically. */

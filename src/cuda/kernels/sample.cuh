@@ -25,7 +25,7 @@ static __device__ __forceinline__ float fli_byte(uint32_t word, uint32_t i)
     return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;
 }
 
-/* ---- the sample of a row -------------------------------------------------------------------------------- */
+/* ---- the sample of a row --------------------------------------------------------------------------------- */
 
 /* Rows of the mini-batch of a step: plain ones, then rest ones. */
 static __device__ __forceinline__ uint32_t fli_rows_plain(const fli_cuda_lane *l, uint32_t step)

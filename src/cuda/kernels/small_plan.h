@@ -6,7 +6,7 @@
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== the plan: the layout ============================================================================ */
+/* ==== the plan: the layout ================================================================================ */
 
 enum { SMALL_QUAD = 4, SMALL_TILE = 16, SMALL_WARP = 32, SMALL_WARP_LOG = 5 };
 #define SMALL_NOWHERE 0xffffffffu

@@ -19,7 +19,7 @@
 #include "cuda/kernels/mma.cuh"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== the plan: the layout ============================================================================ */
+/* ==== the plan: the layout ================================================================================ */
 
 /* Made by the host, the same for all lanes and blocks. */
 
