@@ -43,7 +43,7 @@ static void receive(size_t messages)
     }
 }
 
-/* ---- measured operations; each returns its number of repetitions -------------------------------------------------- */
+/* ---- measured operations; each returns its number of repetitions ------------------------------------------------- */
 
 static double message(size_t bytes)
 {
