@@ -1,6 +1,6 @@
-/* How fast a server takes uploads into its sums, beside what the machine copies: FedAvg with one vector per upload and
- * SCAFFOLD with two, ten clients with 10 million f32 parameters, one thread and two. Bytes are those of the uploads. A
- * copy of as many bytes alternates with it, on as many threads, and of each the median counts.
+/* How fast a server adds uploads to its sums, compared with the machine's copies: FedAvg with one vector per upload and
+ * SCAFFOLD with two, ten clients with 10 million f32 parameters, one thread and two. Bytes are those of the uploads.
+ * Absorbing alternates with a copy of the same size on the same number of threads; of each the median counts.
  *
  *     bench_absorb [TIMES] */
 #include "run/state.h"
@@ -24,13 +24,13 @@ static void die(const char *why)
     exit(1);
 }
 
-/* ---- what is timed ------------------------------------------------------------------------------------------- */
+/* ---- the timed work ------------------------------------------------------------------------------------------- */
 
 typedef struct {
     fl_run *run;
     fli_exchange exchange[CLIENTS], *list[CLIENTS];
     fli_intake *intake;
-    size_t vectors; /* of an upload */
+    size_t vectors; /* per upload */
     char *copy;     /* of a client's vectors */
 } bench;
 

@@ -1,7 +1,7 @@
-/* A local step of a convolutional network (gather, forward, backward, update) beside the fastest matrix product of the
- * machine: how much of it the step reaches, on one thread and on two. Then its convolutions one by one, by each kind of
- * code. All are measured in turns within one run, and the fastest of each is kept: what else the machine does hits
- * all. */
+/* A local step of a convolutional network (gather, forward, backward, update), and its share of the speed of the
+ * machine's fastest matrix product, on one thread and on two. Then its convolutions one by one, with each
+ * implementation. All take turns within one run, so that other work on the machine affects all, and the fastest of each
+ * counts. */
 #include "base/os.h"
 #include "model/conv.h"
 #include "model/model.h"
@@ -214,5 +214,5 @@ int main(void)
     if (!s) s = measure_conv(b.ctx, 3, 32, 64, 5);
     if (!s) s = measure_conv(b.ctx, 64, 14, 64, 5);
     if (s) fprintf(stderr, "bench: %s\n", b.ctx ? fl_ctx_error(b.ctx) : "out of memory");
-    return s != FL_OK; /* the process ends here; nothing is freed */
+    return s != FL_OK; /* the process ends here, so nothing is freed */
 }

@@ -2,17 +2,16 @@
  *     bench_convex [--data DIR] [--seconds S]
  *
  * One rule for all: f(x) - f* <= 1e-9 (1 + |f*|), with f* from Newton to the end of double precision. The gradient rule
- * of [GiA], ||grad f||^2 <= n 1e-9, means another distance from the optimum for every scaling of the data, so that it
- * cannot be held against all problems alike. Looking whether the rule holds is not timed for anyone, nor is loading the
- * data.
+ * of [GiA], ||grad f||^2 <= n 1e-9, means a different distance from the optimum for every scaling of the data, so it
+ * does not suit all problems. Testing the rule and loading the data are not timed.
  *
- * Every client has as many samples as every other, so that the mean over clients is the mean over samples and all
+ * All clients have the same number of samples, so that the mean over clients is the mean over samples and all methods
  * minimise the same f. `alike`: samples are dealt at random. `skewed`: sorted by label (regression: by the size of the
  * features) and dealt in that order, so that nearly every client has one label only.
  *
- * Each federated method has a few settings (step sizes, penalties); a short run of each says which is best, and that
- * one is timed, for at most 2000 rounds or S seconds. All work is done by one thread, one client after another, and
- * seconds are processor time: what an idle machine's clock would show, and what a busy one changes little. */
+ * Each federated method has a few settings (step sizes, penalties); a short run of each finds the best, which is timed,
+ * for at most 2000 rounds or S seconds. One thread does all work, one client after another, and seconds are processor
+ * time, which other work on the machine changes little. */
 #include "pooled.h"
 #include "config/config.h"
 #include "run/state.h"
@@ -40,16 +39,16 @@ typedef struct {
     double bytes, seconds, gap;
 } result;
 
-/* What is known about a problem once it is loaded and solved. */
+/* A problem that is loaded and solved. */
 typedef struct {
     fl_ctx *ctx;
     const problem *p;
     fli_plan data;
     pooled all;
     double *x;
-    double best, enough; /* f*, and the value that is asked for */
+    double best, enough; /* f*, and the value to reach */
     double smoothness;
-    result newton, federated; /* the latter: the fastest that arrived */
+    result newton, federated; /* federated: the fastest that reached the value */
     const char *fastest;
 } bench;
 
@@ -90,7 +89,7 @@ static fl_status sort_samples(fl_ctx *ctx, fli_fed *fed)
     return done ? FL_OK : FL_ENOMEM;
 }
 
-/* Cuts every client to the size of the smallest. */
+/* Reduces every client to the size of the smallest. */
 static fl_status level(fl_ctx *ctx, fli_fed *fed, int skewed)
 {
     fli_partition *part = &fed->part;
@@ -125,7 +124,7 @@ static void time_newton(bench *b)
     b->newton.reached = value <= b->enough;
 }
 
-/* The library's L-BFGS for this many gradients, from zero; f where it ends. */
+/* The library's L-BFGS for this many gradients, from zero; *value: f at the end. */
 static fl_status descend(bench *b, solving *w, const fli_view *v, size_t gradients, double *value, double *seconds)
 {
     fl_answer a;
@@ -138,7 +137,7 @@ static fl_status descend(bench *b, solving *w, const fli_view *v, size_t gradien
     return s;
 }
 
-/* The fewest gradients that are enough, by bisection: the solver itself knows gradients, not f*. */
+/* The smallest sufficient number of gradients, by bisection, because the solver does not know f*. */
 static fl_status time_descent(bench *b, solving *w, const fli_view *v, result *r)
 {
     size_t low = 0, high = 16;
@@ -167,7 +166,7 @@ static fl_status lbfgs(bench *b, result *r)
     const fli_model_desc *d = fli_model_list[0];
     for (size_t i = 0; strcmp(d->name, b->p->model); i++) d = fli_model_list[i];
     fli_fed *fed = b->data.fed;
-    fli_view v = {.ds = fed->train, .train = fed->part.index, .n_train = fed->samples}; /* one client with everything */
+    fli_view v = {.ds = fed->train, .train = fed->part.index, .n_train = fed->samples}; /* a client with all samples */
     fli_model *m = NULL;
     solving w = {0};
     fl_status s = fli_model_new(b->ctx, d, NULL, &fli_ops_f64, fed->dim, fed->classes, b->p->wd, &m);
@@ -186,7 +185,7 @@ enum { SETTINGS = 6 };
 
 typedef struct {
     const char *label;
-    const char *model;    /* the only one it is for; NULL: any */
+    const char *model;    /* the only model it supports; NULL: any */
     const char *fixed[3]; /* NULL-terminated */
     int of_smoothness;    /* multiples: 1: of 1/L, L being the largest curvature of f; 0: of 1 */
     struct {
@@ -248,7 +247,7 @@ static const method methods[] = {
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* How far a run may go, and whether somebody looks how close it is. */
+/* The limits of a run, and whether its distance from f* is computed. */
 typedef struct {
     size_t rounds;
     double seconds;
@@ -300,7 +299,7 @@ static void look(void *arg, const fl_run *run, const fl_row *row, int measured)
     if (w->r.reached || now() > w->until) fl_run_stop(w->run);
 }
 
-/* A run that leaves the finite range is a result too. */
+/* A diverged run is a result, too. */
 static fl_status federate(bench *b, const method *m, size_t setting, const effort *e, result *r)
 {
     fl_config *cfg = fl_config_new(b->ctx);
@@ -319,15 +318,14 @@ static fl_status federate(bench *b, const method *m, size_t setting, const effor
     return s == FL_EDIVERGED ? FL_OK : s;
 }
 
-/* Smaller is better: who arrives comes before who does not, then by rounds, then by how close it came. */
+/* Runs that reach the value come before those that do not; then fewer rounds; then the smaller distance. */
 static int better(const result *a, const result *b)
 {
     if (a->reached != b->reached) return a->reached;
     return a->reached ? a->rounds < b->rounds : a->gap < b->gap;
 }
 
-/* The best setting, by short runs; then how many rounds it takes; then those rounds again, timed and without a look at
- * f. */
+/* Finds the best setting by short runs, then its number of rounds, and then times these rounds without computing f. */
 static fl_status best_of(bench *b, const method *m, double seconds, result *r)
 {
     effort brief = {SCOUT_ROUNDS, seconds * scout_share, 1}, whole = {ROUNDS, seconds, 1},
@@ -406,7 +404,7 @@ static fl_status solve(bench *b, double seconds)
     return s;
 }
 
-/* ---- what it says -------------------------------------------------------------------------------------- */
+/* ---- the summary --------------------------------------------------------------------------------------- */
 
 /* Names of the problems for which `holds` is set, as a list. */
 static void name_them(const bench *b, size_t n, const int *holds)

@@ -1,5 +1,5 @@
 /* Runs one federation and prints, on one line: seconds of a round (the mean), the peak memory of the process in MiB,
- * seconds of the fastest round, local steps of a round, and which share of the whole run measuring took:
+ * seconds of the fastest round, local steps of a round, and measuring's share of the whole run:
  *     bench_federation CONFIG [key=value ...] */
 #include <fedloom.h>
 

@@ -1,6 +1,6 @@
-/* The matrix products of a local step of a network, done by the machine's SGEMM alone, in this many processes at the
- * same time: no federation can gain more than this. Processes, because OpenBLAS has a lock that threads of one would
- * share. Prints microseconds per step, all of them together:
+/* The matrix products of a local step of a network by the machine's SGEMM alone, in this many processes at the same
+ * time: an upper bound of what a federation gains. Processes, because threads would share OpenBLAS' lock. Prints
+ * microseconds per step of all processes together:
  *     bench_gemms NETWORK PROCESSES */
 #include "base/os.h"
 #include "vec/ops.h"
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* C (m x n) = A (m x k) B (k x n), for forward passes; gradients by weights and by inputs are the same product with the
- * dimensions in other places. */
+/* C (m x n) = A (m x k) B (k x n), for forward passes; gradients by weights and by inputs are the same product with
+ * permuted dimensions. */
 typedef struct {
     size_t m, n, k;
     int first; /* the layer next to the data has no gradient by inputs */
@@ -22,7 +22,7 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    size_t images; /* convolutions: their products are done image by image, this many times */
+    size_t images; /* convolutions: the products are done once per image */
     layer layers[6];
 } network;
 
@@ -40,7 +40,7 @@ typedef struct {
     float *room[3];
 } job;
 
-/* Between the processes of a try. */
+/* Shared by the processes of a try. */
 typedef struct {
     atomic_size_t ready;
     double seconds[MOST];
@@ -70,13 +70,13 @@ static int make_room(fl_ctx *ctx, job *j)
         size_t sides[] = {l->m * l->k, l->k * l->n, l->m * l->n};
         for (size_t i = 0; i < 3; i++) most = sides[i] > most ? sides[i] : most;
     }
-    for (size_t i = 0; i < 3; i++) /* zeros stay zeros however often they are multiplied */
+    for (size_t i = 0; i < 3; i++) /* products of zeros stay zero */
         if (!(j->room[i] = fli_alloc(ctx, most, sizeof(float)))) return 1;
     for (size_t i = 0; i < 3; i++) memset(j->room[i], 0, most * sizeof(float)); /* not the kernel's page of zeros */
     return 0;
 }
 
-/* Seconds of the slowest of this many processes that begin together. */
+/* Seconds of the slowest of this many processes, which begin together. */
 static double together(meeting *m, const job *j, size_t processes)
 {
     double slowest = 0;
@@ -114,5 +114,5 @@ int main(int argc, char **argv)
         if (!i || s < best) best = s;
     }
     printf("%.3f\n", best * 1e6 / (double)(j.steps * processes));
-    return 0; /* the process ends here; nothing is freed */
+    return 0; /* the process ends here, so nothing is freed */
 }

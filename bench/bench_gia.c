@@ -1,8 +1,8 @@
-/* FedGiA. First a client's turn: the k0 inner steps one by one through the Cholesky factor, and all at once by
- * eigenvalues, beside the gradient that either begins with. Then the whole of [GiA] Example V.1 with 64 clients, from a
- * configuration with its data at hand to the stop rule: set-up, factors, rounds and measurements, on two threads. The
- * fastest of several is printed, the one least disturbed, with the processor time of the cheapest, which other work on
- * the machine changes less. */
+/* FedGiA. First a client's turn: the k0 inner steps one by one with the Cholesky factor, and all at once with
+ * eigenvalues, compared with the gradient at the start of both. Then [GiA] Example V.1 with 64 clients, from a
+ * configuration and loaded data to the stop rule: set-up, factors, rounds and measurements, on two threads. Prints the
+ * fastest of several runs, which was disturbed least, and the smallest processor time, which other work on the machine
+ * changes less. */
 #include "base/os.h"
 #include "solver/gram.h"
 #include "config/config.h"
@@ -98,7 +98,7 @@ static int turns(size_t samples)
         printf("    k0 = %-2zu  one by one %6.1f (first %6.1f)   all at once %6.1f (first %6.1f)   saves %.1f x\n",
                k0[i], loop * 1e6, loop_first * 1e6, once * 1e6, once_first * 1e6, loop / once);
     }
-    return 0; /* the process ends soon; nothing is freed */
+    return 0; /* the process ends soon, so nothing is freed */
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------- */

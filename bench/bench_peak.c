@@ -1,5 +1,5 @@
-/* What the machine's BLAS can do: SGEMM of 1024 x 1024 matrices, on this many threads at the same time, each with its
- * own matrices. Prints GFLOP/s in all, the best of several tries:
+/* The speed of the machine's BLAS: SGEMM of 1024 x 1024 matrices, on this many threads at the same time, each with its
+ * own matrices. Prints the total GFLOP/s, the best of several tries:
  *     bench_peak THREADS */
 #include "base/os.h"
 #include "base/pool.h"
@@ -39,5 +39,5 @@ int main(int argc, char **argv)
         if (rate > best) best = rate;
     }
     printf("%.1f\n", best);
-    return 0; /* the process ends here; nothing is freed */
+    return 0; /* the process ends here, so nothing is freed */
 }

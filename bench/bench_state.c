@@ -10,8 +10,8 @@
 
 enum { WINDOW = 50 };
 
-/* On a busy machine most of the time may be waiting for a processor; what is left is work and the disk. Of the first
- * thread: use threads=1. */
+/* Time spent waiting for a processor, which on a busy machine may be most of it; the rest is work and the disk. Of the
+ * first thread: use threads=1. */
 typedef struct {
     double wall, queued, cpu;
 } moment;

@@ -1,5 +1,5 @@
 /* A local step (gather, forward, backward, update) of a network on one thread, beside the time of its bare GEMMs alone.
- * Both are measured alternately in one run, and the medians are compared: what else the machine does then hits both. */
+ * Both alternate in one run, so that other work on the machine affects both, and the medians are compared. */
 #include "base/os.h"
 #include "model/model.h"
 #include "solve.h"
@@ -140,7 +140,7 @@ static int measure(size_t in, size_t hidden, size_t out, size_t batch, size_t st
     double flops = 2.0 * (double)batch * ((double)in * (double)hidden * 2 + (double)hidden * (double)out * 3);
     printf("%zu-%zu-%zu batch %-3zu  step %8.2f us   bare GEMMs %8.2f us   ratio %.2f   %6.1f GFLOP/s\n", in, hidden,
            out, batch, s * 1e6, g * 1e6, s / g, flops / s * 1e-9);
-    return 0; /* the process ends here; nothing is freed */
+    return 0; /* the process ends here, so nothing is freed */
 }
 
 int main(void) { return measure(784, 200, 10, 50, 24, 101) || measure(60, 32, 10, 10, 240, 201); }

@@ -1,20 +1,20 @@
 /* Whole rounds, from pose to advance, on a device: FedAvg and FedVRA, batch 50, clients with 1000 random samples
- * (bytes) of their own, one epoch of 20 steps per round, metrics off. gpu.sh puts the lines in a table, beside those of
+ * (bytes) of their own, one epoch of 20 steps per round, metrics off. gpu.sh makes a table of the lines and those of
  * other tools:
  *
  *     case MODEL FLOP BYTES                                                   of a client-step
  *     fedloom MODEL PRECISION CLIENTS METHOD MICROSECONDS SECONDS            per client-step; of set-up and first round
  *     total fedloom pfl PRECISION SECONDS SECONDS                             all rounds with evaluation; set-up
  *
- *     bench_gpu [-w] [DEVICE [MODEL ...]]       (cuda, and all of them)
+ *     bench_gpu [-w] [DEVICE [MODEL ...]]       (default: cuda, all models)
  *
- * -w adds, of every row, microseconds per round, how many of them the host waited for the GPU, and how often:
+ * -w adds to every row microseconds per round, how many of these the host waited for the GPU, and how often:
  *
  *     waits MODEL PRECISION CLIENTS METHOD ROUND WAITED TIMES
  *
- * FLOP: 2 per multiplication and addition; forward, gradient by weights and, but for the first layer, gradient by
- * inputs. BYTES that must move through memory: the samples once, of every parameter two reads (forward, step) and one
- * write, in single precision. */
+ * FLOP: 2 per multiplication and addition; forward, gradient by weights and, except for the first layer, gradient by
+ * inputs. BYTES that must move through memory: the samples once, and two reads (forward, step) and one write of every
+ * parameter, in single precision. */
 #include <fedloom.h>
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum { BATCH = 50, EACH = 1000, CLASSES = 10, MOST_LAYERS = 8, MANY = 100 };
 
 static const double patience = 0.4; /* seconds of a block of rounds; the fastest of three counts */
 
-/* A product of a layer: numbers that come out for one sample, terms in each. */
+/* A product of a layer: results per sample, and terms of each. */
 typedef struct {
     double outputs, terms;
 } product;
@@ -97,7 +97,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The linker has all of fedloom's calls of fli_cuda_wait come here (CMakeLists.txt). */
+/* The linker redirects all calls of fli_cuda_wait to this file (CMakeLists.txt). */
 static struct {
     int wanted;
     double seconds;
@@ -115,7 +115,7 @@ int __wrap_fli_cuda_wait(void *stream)
     return code;
 }
 
-/* Work may be put off: whoever asks for the model waits for it. Returns when that was over. */
+/* Waits for delayed work by reading the model. Returns the time at its end. */
 static double finished(const fl_run *run)
 {
     double *x = malloc(fl_run_parameters(run) * sizeof *x);
@@ -131,7 +131,7 @@ static fl_status step(fl_run *run, size_t rounds)
     return s;
 }
 
-/* Seconds of a round: of blocks of rounds, less the time that reading the model takes. */
+/* Seconds of a round: of blocks of rounds, minus the time of reading the model. */
 static fl_status time_rounds(fl_run *run, double *out)
 {
     double begin = now();
@@ -192,7 +192,7 @@ static fl_status one_row(fl_ctx *ctx, const char *device, const model_case *c, c
     return s;
 }
 
-/* Says what was wrong, so that the others can go on. */
+/* Prints the error; the other cases continue. */
 static int failed(fl_ctx *ctx, fl_status s, const char *name, const char *precision)
 {
     if (s) fprintf(stderr, "bench_gpu: %s, %s: %s\n", name, precision, fl_ctx_error(ctx));
@@ -226,8 +226,8 @@ static int one_case(fl_ctx *ctx, const char *device, const model_case *c)
     return wrong;
 }
 
-/* 1000 users with 50 images each, 50 of them a round, batch 10, one epoch; 1500 rounds, every 10 of them evaluated on
- * 10,000 images. Random images take as long as others. */
+/* 1000 users with 50 images each, 50 of them a round, batch 10, one epoch; 1500 rounds, with an evaluation on 10,000
+ * images every 10 rounds. Random images take the same time as real ones. */
 static fl_status pfl_run(fl_ctx *ctx, const char *device, const char *precision, const images *train,
                          const images *test)
 {

@@ -2,7 +2,7 @@
 # Whole rounds on a GPU, in a table: fedloom's FedAvg and FedVRA beside FedAvg in JAX (a round as one compiled program) and PyTorch.
 #     gpu.sh [BUILD [MODEL ...]]        models: 60-32-10 784-200-10 784-200-200-10 cnn pfl; none: all
 # PEAK (TFLOP/s of single precision) and BANDWIDTH (TB/s) of the chip are an H200's unless the environment says otherwise. DEVICE: cuda.
-# What is missing (JAX, PyTorch) is said and left out. Everything takes turns on the GPU, nothing runs beside anything else.
+# Missing tools (JAX, PyTorch) are reported and left out. One program at a time uses the GPU.
 set -u
 build=${1:-build}
 [ $# -gt 0 ] && shift

@@ -1,7 +1,8 @@
-# The tables of mpi.sh. Lines of what was measured:
+# The tables of mpi.sh, from lines of measurements:
 #     NETWORK METHOD KIND ranks|threads|apart|shaped N name=value ...
 #     wire N WHAT BYTES SECONDS
-# part=scaling prints the gains of the last case, part=shapes the same processors as ranks of several threads, part=model the model of a round beside what was measured, and where it leads.
+# part=scaling prints the gains of the last case, part=shapes the same processors as ranks of several threads, part=model the model of a
+# round, compared with the measurements, and its predictions.
 function median(list,    v, n, i, j, t) {
     n = split(list, v, " ")
     for (i = 2; i <= n; i++) {
@@ -16,7 +17,7 @@ function ceil(x) { return x == int(x) ? x : int(x) + 1 }
 function log2(x) { return log(x) / log(2) }
 function most(a, b) { return a > b ? a : b }
 
-# What a message, a sum, ... of this many bytes took on n ranks: between those that were measured, and beyond along the last two.
+# The time of a message, a sum, ... of this many bytes on n ranks: interpolated between measurements, extrapolated from the last two.
 function wire(what, n, bytes,    i, a, b) {
     for (i = 1; i < sizes - 1 && size[i + 1] < bytes; i++) {}
     a = median(took[what " " n " " size[i]])
@@ -55,7 +56,7 @@ function scaling(    n, r, t, wide) {
     }
 }
 
-# N ranks of as many threads as are left for each of the processors.
+# N ranks of processors / N threads each.
 function shapes(    n, s) {
     for (n = 1; n <= largest; n *= 2) {
         s = of("seconds", "shaped", n)
@@ -65,7 +66,7 @@ function shapes(    n, s) {
 
 # ---- the model: docs/performance.md, "Over many processes", has the formula ------------------------------------------------
 
-# How much slower a processor is when n of them are busy: as many runs that know nothing of each other, at the same time.
+# The slowdown of a processor when n are busy: measured by n independent runs at the same time.
 function crowd(n,    was, i) {
     for (i = n; i >= 1; i /= 2) {
         was = median(value[network " fedavg weak apart " i " seconds"])
@@ -74,7 +75,7 @@ function crowd(n,    was, i) {
     return 1
 }
 
-# The share of the server's entries that the rank with most of them has: coordinator.c cuts vectors into slices.
+# The largest share of the server's entries at a rank: server_state.c cuts vectors into slices.
 function largest_share(n,    slices, size) {
     slices = most(int(parameters / 8192), n)
     if (slices > 256) slices = 256

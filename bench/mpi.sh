@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What more processes gain: rounds of FedAvg and SCAFFOLD on 1, 2, 4, ... ranks of one thread each, beside as many threads of one
-# process, in turn. Strong: 64 clients, however many ranks. Weak: 8 clients for each rank. Then as many processors as ranks of several
-# threads. Every model must have the same bits. Then
-# what messages cost, a model of a round made of that, beside what was measured, and what it says of 64 and 1,024 ranks.
+# The gain of more processes: rounds of FedAvg and SCAFFOLD on 1, 2, 4, ... ranks of one thread each, alternating with the same number
+# of threads of one process. Strong: 64 clients in all. Weak: 8 clients per rank. Then the same processors as ranks of several threads.
+# Every model must have the same bits. Then the cost of messages, a model of a round from these costs compared with the measured rounds,
+# and its prediction for 64 and 1,024 ranks.
 #     mpi.sh BUILD [MOST] [TURNS]       ranks up to MOST (default: one per processor); medians of TURNS (default: 3)
 set -eu
 . "$(dirname "$0")/mpi_lib.sh" "${1:?usage: mpi.sh BUILD [MOST] [TURNS]}"
@@ -43,7 +43,7 @@ turn() { # strong|weak
     done
 }
 
-# As many runs at the same time that know nothing of each other: what is left of a processor when all are busy.
+# Independent runs at the same time, to measure a processor's speed when all processors are busy.
 apart() {
     local n=1 i
     settings 8
@@ -55,7 +55,7 @@ apart() {
     done
 }
 
-# The same processors as a few ranks of many threads, or the other way round; 4 clients for each processor.
+# The same processors as few ranks of many threads, or many ranks of few threads; 4 clients per processor.
 shapes() {
     local n=1
     settings $((4 * most))

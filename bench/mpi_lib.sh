@@ -1,6 +1,6 @@
-# What the benchmarks of several processes share; sourced with the build folder as $1. Sets build, here (this folder) and work (a folder
-# of their own, where they then are), and leaves the script if it cannot run. MPIEXEC, if it is set, is started in place of the launcher
-# that the build found: a script of yours may add hosts to it, which all have TMPDIR in common.
+# Shared by the benchmarks of several processes, which source it with the build folder as $1. Sets build, here (this folder) and work (a
+# temporary folder, to which it changes), and exits if MPI is missing. MPIEXEC, if set, replaces the launcher that the build found: a
+# script may add hosts, which must share TMPDIR.
 build=$(realpath "$1")
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 mpiexec=${MPIEXEC:-$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")}
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 cd "$work"
 
-# by_ranks N PROGRAM ...: as many as are wanted, however many processors there are. MPICH's launcher needs no options for that.
+# by_ranks N PROGRAM ...: N ranks on any number of processors. MPICH's launcher needs no options for that.
 unbound=()
 if "$mpiexec" --version 2>&1 | grep -qE 'Open ?(MPI|RTE)'; then
     unbound=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)

@@ -1,13 +1,13 @@
-/* One federation, by this process alone or by all ranks that mpirun started, and what passed between these:
+/* One federation, by this process alone or by all ranks that mpirun started, and the messages between these:
  *     mpi_run alone|ranks MODEL CONFIG [key=value ...]
  * Writes the model to the file MODEL and prints one line of name=value. Figures are of one round, and means over ranks
  * unless they say otherwise:
  *     ranks, seconds (the median of all rounds), mean (their mean), steps (of all clients)
- *     waits      seconds for parcels of other ranks, when there is nothing left to train
- *     together   seconds in what all ranks do at the same time, and so wait for the last
- *     handing    seconds for handing messages over and for looking which have come
- *     messages, sent_kb, calls (of what is done together), call_kb (all that these move)
- *     peak_mb    the most memory that one rank had, in the whole run; all_mb: all ranks together */
+ *     waits      seconds waiting for parcels of other ranks, with no training left
+ *     together   seconds in collective operations, which wait for the last rank
+ *     handing    seconds for sending messages and for checking which have arrived
+ *     messages, sent_kb, calls (of collective operations), call_kb (the bytes that these move)
+ *     peak_mb    the largest memory of a rank in the whole run; all_mb: all ranks together */
 #include "fedloom_mpi.h"
 
 #include <math.h>
@@ -118,7 +118,7 @@ static fl_ranks table_of(meter *m)
 
 /* ---- a run -------------------------------------------------------------------------------------------------- */
 
-/* What comes before the first round does not count. */
+/* Leaves out the time before the first round. */
 static void note(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
     times *t = arg;
@@ -138,7 +138,7 @@ static int smaller(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of all ranks, one after the other; NULL: that failed. */
+/* The figures of all ranks, in order; NULL: failed. */
 static figures *figures_of_all(meter *m, size_t rounds)
 {
     uint32_t ranks = m->below.count ? m->below.count : 1;
@@ -146,7 +146,7 @@ static figures *figures_of_all(meter *m, size_t rounds)
     size_t *at = calloc(ranks + 1, sizeof *at);
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    m->now.peak = (double)use.ru_maxrss * (double)rounds; /* not of a round */
+    m->now.peak = (double)use.ru_maxrss * (double)rounds; /* of the whole run, not of a round */
     for (uint32_t r = 0; at && r <= ranks; r++) at[r] = r * sizeof *all;
     if (all) all[m->below.rank] = m->now;
     fl_status s = !all || !at ? FL_ENOMEM : m->below.count ? m->below.gather(m->below.arg, all, at) : FL_OK;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The memory of a million clients of SCAFFOLD, each of which has had a turn and so keeps a vector of the model's size (60-32-10): one
-# process, and ranks that have a part of the clients each. The models must have the same bits. Needs 20 GB, and minutes. Usage:
+# The memory of a million clients of SCAFFOLD, each of which keeps a vector of the model's size (60-32-10) after its turn: in one
+# process, and in ranks that share the clients. The models must have the same bits. Needs 20 GB, and minutes. Usage:
 #   mpi_state.sh BUILD [RANKS] [CLIENTS]
 set -eu
 . "$(dirname "$0")/mpi_lib.sh" "${1:?usage: mpi_state.sh BUILD [RANKS] [CLIENTS]}"

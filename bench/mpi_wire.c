@@ -1,10 +1,11 @@
-/* What the table of fedloom_mpi.h costs between the ranks that mpirun started: medians in seconds, one line each.
+/* The time of operations of fedloom_mpi.h's table between the ranks that mpirun started: medians in seconds, one line
+ * each.
  *     message BYTES     from one rank to another, half of there and back
  *     each BYTES        a message of many that every rank sends to all others at the same time
- *     gather BYTES      a vector of that many bytes, to which all ranks contribute alike
+ *     gather BYTES      a vector of this size, to which all ranks contribute equal parts
  *     add BYTES         a sum of doubles over all ranks
- *     absorb BYTES      adding a vector of floats to another, which is what a server does with an upload
- * Two ranks at least. */
+ *     absorb BYTES      adding a vector of floats to another, as a server does with an upload
+ * Needs at least two ranks. */
 #include "fedloom_mpi.h"
 
 #include <stdio.h>
@@ -42,7 +43,7 @@ static void receive(size_t messages)
     }
 }
 
-/* ---- what is measured; each returns how many of it were done --------------------------------------------------- */
+/* ---- measured operations; each returns its number of repetitions ------------------------------------------------- */
 
 static double message(size_t bytes)
 {
@@ -83,7 +84,7 @@ static double add(size_t bytes)
     return 1;
 }
 
-/* Uploads come from other ranks, so they are not in a cache: another one each time. */
+/* Uploads come from other ranks and are not in a cache: uses another one each time. */
 static double absorb(size_t bytes)
 {
     static size_t place;
@@ -107,7 +108,7 @@ static void measure(const char *what, double (*one)(size_t bytes), size_t bytes)
     double took[TIMES];
     for (size_t i = 0; i < TIMES; i++) {
         double all = 0;
-        must(ranks.add(ranks.arg, &all, 1, sizeof all)); /* everybody is here */
+        must(ranks.add(ranks.arg, &all, 1, sizeof all)); /* a barrier */
         double begin = now(), done = one(bytes);
         took[i] = done > 0 ? (now() - begin) / done : 0;
     }

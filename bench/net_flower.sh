@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Flower's deployment engine (a SuperLink and as many SuperNodes as clients, as processes on loopback, all settings as they come) and
-# fedloom (a server and as many `fedloom join`): 159,010 parameters, everybody in every round, next to no local work, no TLS. Usage:
+# Flower's deployment engine (a SuperLink and a SuperNode per client, processes on loopback, default settings) and fedloom (a server and
+# a `fedloom join` per client): 159,010 parameters, all clients in every round, next to no local work, no TLS. Usage:
 #   net_flower.sh BUILD [VENV [CLIENTS [FLOWER_ROUNDS [ROUNDS]]]]
 # VENV: a virtual environment with flwr and numpy from PyPI. Seconds per round are those between the ends of the first and last round.
-# Memory is the proportional set size of all processes of a side (each page divided among those who share it), at its peak.
+# Memory is the proportional set size of all processes of a side (each page divided among the processes that share it), at its peak.
 set -u
 build=$(realpath "${1:?usage: net_flower.sh BUILD [VENV [CLIENTS [FLOWER_ROUNDS [ROUNDS]]]]}")
 venv=${2:-} clients=${3:-50} flower_rounds=${4:-3} rounds=${5:-50}
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ -z "$venv" ] || venv=$(realpath "$venv")
 work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-flower-XXXXXX")
 started=''
-# All processes that come from one, itself first.
+# A process and all its descendants.
 tree() {
     cat /proc/[0-9]*/status 2>/dev/null | awk -v root="$1" '
         /^Pid:/  { pid = $2 }
@@ -35,7 +35,7 @@ in_background() {
     child=$!
     started="$started $child"
 }
-# MB of all processes that come from one.
+# MB of a process and its descendants.
 memory() { for p in $(tree "$1"); do grep -s '^Pss:' "/proc/$p/smaps_rollup"; done | awk '{ n += $2 } END { printf "%.0f\n", n / 1000 }'; }
 larger() { [ "$1" -gt "$2" ] && echo "$1" || echo "$2"; }
 # watch SERVER CLIENTS DONE...: samples both until the command says that it is done, for half an hour at most.

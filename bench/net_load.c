@@ -1,12 +1,11 @@
-/* Many clients of one server, in one process: what a federation over a network costs beside what the wire allows.
+/* Many clients of one server, in one process: the cost of a federation over a network, compared with the wire's speed.
  *
  *     net_load URL CLIENTS PER_ROUND ROUNDS SERVER_PID [CERTS]
  *
- * The server is a `fedloom serve` with that many clients, whose names are c0, c1, ...; CERTS is the folder that has a
- * folder with a certificate for each of them. All clients have the same sixteen samples. Each has a connection of its
- * own and speaks the whole protocol. One fl_client works, once: its answer, under each client's own name and number, is
- * what all of them send from then on. So the time is that of the server and of the protocol, and not of training.
- * net_load.sh starts both and prints the table. */
+ * The server is a `fedloom serve` with this number of clients, named c0, c1, ...; CERTS contains a folder with a
+ * certificate for each. All clients have the same sixteen samples. Each has its own connection and speaks the whole
+ * protocol. One fl_client computes one turn; all clients send its answer, with their own name and number. So the time
+ * is that of the server and the protocol, without training. net_load.sh starts both and prints the table. */
 #include "base/bytes.h"
 #include "remote/packet.h"
 #include "fedloom_halves.h"
@@ -27,7 +26,7 @@
 #include <unistd.h>
 
 enum {
-    FRONT = 32, /* bytes of a packet that are a client's own: up to its number and client */
+    FRONT = 32, /* bytes of a packet that differ between clients: up to its number and client */
     CHECKSUM_AT = 12,
     CHECKED_AT = 16,
     NUMBER_AT = 16,
@@ -39,7 +38,7 @@ typedef enum { JOINING, TERMS, ASKING, ANSWERING, OVER } stage;
 
 typedef struct load load;
 
-/* libcurl looks through all connections of a multi handle at every request, so each has only a few clients. */
+/* libcurl searches all connections of a multi handle at every request, so each handle has only a few clients. */
 typedef struct {
     load *load;
     CURLM *multi;
@@ -53,9 +52,9 @@ typedef struct {
     stage stage;
     uint32_t index; /* of its name */
     unsigned tries;
-    unsigned char front[FRONT]; /* of its answer, which goes on as everybody's does */
+    unsigned char front[FRONT]; /* of its answer, whose rest is the same for all */
     size_t sent;                /* of the answer */
-    unsigned char *body;        /* of what the server says: its beginning, or all of it */
+    unsigned char *body;        /* of the server's reply: its beginning, or all of it */
     size_t n, kept, room;
 } worker;
 
@@ -71,17 +70,17 @@ struct load {
     fl_ctx *ctx;
     fl_config *cfg;
     fl_client *client;
-    fl_bytes card, model; /* model: an answer that all others are made of */
-    uint32_t checksum;    /* of what it has behind its front */
-    int accepted;         /* somebody's terms, */
-    uint32_t works;       /* and whose: it makes everybody's answer */
+    fl_bytes card, model; /* model: the answer from which all others are made */
+    uint32_t checksum;    /* of the bytes after its front */
+    int accepted;         /* a client has its terms, */
+    uint32_t works;       /* namely this one, which computes the answer for all */
     size_t joined, over, answers, failures, said;
     double bytes_up, bytes_down, begun, first, last;
     double rss_begin, rss_joined, rss_last, rss_most;
     double cpu_joined, cpu_last; /* seconds of the server's processors, */
-    double own_joined, own_last; /* and of ours */
+    double own_joined, own_last; /* and of this process */
     double rss_peak;
-    double wire_bytes, wire_seconds, wire_cpu; /* of all times that the wire was measured */
+    double wire_bytes, wire_seconds, wire_cpu; /* sums over all measurements of the wire */
 };
 
 static double now(void)
@@ -97,7 +96,7 @@ static void die(const char *what, const char *why)
     exit(1);
 }
 
-/* MB that the server has in memory, or has had at most. */
+/* The server's memory in MB, now or at its peak. */
 static double server_memory(long pid, const char *what)
 {
     char path[64], line[256];
@@ -112,7 +111,7 @@ static double server_memory(long pid, const char *what)
 
 static double server_rss(long pid) { return server_memory(pid, "VmRSS:"); }
 
-/* Seconds of processor time that a process has had. */
+/* A process's processor time in seconds. */
 static double cpu_seconds(long pid)
 {
     char path[64], text[1024] = "";
@@ -142,7 +141,7 @@ static void make_client(load *l)
         die("the client", l->ctx ? fl_ctx_error(l->ctx) : "out of memory");
 }
 
-/* Somebody's ask as if it were to the one whose terms were accepted: the first answer is made. */
+/* Computes the first answer, from any client's ask, as if it were for the client with terms. */
 static void work(load *l, const worker *w)
 {
     fli_packet p;
@@ -160,7 +159,7 @@ static void work(load *l, const worker *w)
     fl_bytes_free(&ask);
 }
 
-/* Only the front is copied, and its checksum joined with that of the rest, so that the generator takes little of the
+/* Copies only the front and combines its checksum with that of the rest, so that the generator takes little time on the
  * machine that it shares with the server. */
 static void make_answer(load *l, worker *w)
 {
@@ -181,7 +180,7 @@ static size_t take(char *piece, size_t size, size_t n, void *worker_)
 {
     worker *w = worker_;
     size_t more = size * n, keep = w->n + more > w->room ? w->room - w->kept : more;
-    if (w->kept + more > w->room && w->room > HEAD) { /* all of it is wanted */
+    if (w->kept + more > w->room && w->room > HEAD) { /* the caller needs all of it */
         w->room = 2 * (w->kept + more);
         keep = more;
         if (!(w->body = realloc(w->body, w->room))) return 0;
@@ -259,14 +258,14 @@ static void open_worker(load *l, worker *w, uint32_t index)
     if (!l->certs) return;
     snprintf(text, sizeof text, "%s/c0/ca.pem", l->certs);
     curl_easy_setopt(w->easy, CURLOPT_CAINFO, text);
-    curl_easy_setopt(w->easy, CURLOPT_CAPATH, NULL); /* those of this machine take a while to be read */
+    curl_easy_setopt(w->easy, CURLOPT_CAPATH, NULL); /* reading this machine's certificates takes long */
     snprintf(text, sizeof text, "%s/c%u/cert.pem", l->certs, index);
     curl_easy_setopt(w->easy, CURLOPT_SSLCERT, text);
     snprintf(text, sizeof text, "%s/c%u/key.pem", l->certs, index);
     curl_easy_setopt(w->easy, CURLOPT_SSLKEY, text);
 }
 
-/* ---- what is said meanwhile ---------------------------------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------------------------------------------ */
 
 static void say_progress(load *l)
 {
@@ -294,7 +293,8 @@ static void count_bytes(load *l, CURL *easy)
 
 /* ---- the life of a client ------------------------------------------------------------------------------------ */
 
-/* Time per client that grows with how many are there is of a look through all of them: whose, the processor says. */
+/* If the time per client grows with their number, some code searches all of them; the processor times tell on which
+ * side. */
 static void say_joining(load *l)
 {
     size_t step = l->clients / LINES ? l->clients / LINES : 1;
@@ -322,11 +322,11 @@ static void note_joined(load *l)
 static void accept_terms(load *l, const worker *w)
 {
     if (fl_client_accept(l->client, w->body, w->n)) die("the terms", fl_ctx_error(l->ctx));
-    l->works = w->index; /* the roster numbers the names in their order */
+    l->works = w->index; /* the roster numbers clients by the order of their names */
     l->accepted = 1;
 }
 
-/* What a client does after this answer of the server's. */
+/* A client's next step after this reply of the server. */
 static void move_on(load *l, worker *w, long code)
 {
     if (code == 410) {
@@ -341,7 +341,7 @@ static void move_on(load *l, worker *w, long code)
         w->stage = TERMS;
         break;
     case TERMS:
-        if (code != 200) break; /* once more */
+        if (code != 200) break; /* try again */
         if (!l->accepted) accept_terms(l, w);
         w->stage = ASKING;
         break;
@@ -419,7 +419,7 @@ static int on_timer(CURLM *multi, long ms, void *group_)
     return 0;
 }
 
-/* When the first group wants to be called, at most a second away. */
+/* The time until the first group's timer, at most a second. */
 static double next_timer(const load *l)
 {
     double first = now() + 1;
@@ -477,7 +477,7 @@ static void open_groups(load *l)
     }
 }
 
-/* New connections come in small groups: a queue of a server that listens is short. */
+/* New connections come in small groups: a listening server's queue is short. */
 static void run(load *l)
 {
     enum { AT_ONCE = 64 };
@@ -492,7 +492,7 @@ static void run(load *l)
     }
 }
 
-/* ---- what the wire allows ------------------------------------------------------------------------------------ */
+/* ---- the speed of the wire ----------------------------------------------------------------------------------- */
 
 typedef struct {
     int fd;
@@ -542,8 +542,8 @@ static void connect_pair(int fd[2])
     close(listener);
 }
 
-/* One connection on this machine, with a thread at either end. Before the run and after it: the machine may have other
- * work. */
+/* One connection on this machine, with a thread at either end. Measured before and after the run, because the machine
+ * may have other work. */
 static void measure_wire(load *l)
 {
     const size_t bytes = (size_t)1 << 30;

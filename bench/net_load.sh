@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A server with 1,000 clients that speak the protocol, 100 of them per round, 159,010 parameters; then 10,000 that wait. Or, with
-# `large`, 8 clients of a model of 400 MB over TLS, and a server that may have 400 MB of their uploads in memory. Usage:
+# `large`, 8 clients of a model of 400 MB over TLS, and a server with a limit of 400 MB for uploads in memory. Usage:
 #   net_load.sh BUILD [CLIENTS PER_ROUND ROUNDS IDLE]
 #   net_load.sh BUILD large [ROUNDS]
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Speed and memory of this build, each beside what it should be. Figures are ratios within one run wherever that is possible.
+# Speed and memory of this build, each with its aim. Where possible figures are ratios within one run.
 set -eu
 build=${1:-build}
 here=$(dirname "$0")
@@ -43,7 +43,7 @@ echo "Convex problems: federated methods against second-order ones on the pooled
 
 echo
 echo "60,000 images, 100 clients, 784-200-10 (aims: under 150 MiB; two threads at least 1.8 x one)"
-# The machine's mood changes: one and two threads take turns, and the fastest of five is kept, the one least disturbed.
+# The machine's speed varies: one and two threads take turns, and the fastest of five runs counts, which was disturbed least.
 turns=$(for _ in 1 2 3 4 5; do
     echo "1 $("$fed" "$here/memory.yaml" threads=1)"
     echo "2 $("$fed" "$here/memory.yaml" threads=2)"

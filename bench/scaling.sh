@@ -1,6 +1,6 @@
 #!/bin/sh
-# What more threads gain: rounds of 100 clients (FedAvg, all take part, 600 samples each, one pass), beside SGEMMs of the same
-# shapes on as many threads. The fastest of several turns counts, of either.
+# The gain of more threads: rounds of 100 clients (FedAvg, all take part, 600 samples each, one pass), compared with SGEMMs of the
+# same shapes on the same number of threads. The fastest of several turns counts for both.
 #     scaling.sh BUILD [MOST] [TURNS] [METHOD]       threads 1, 2, 4, ... MOST (default: one per processor)
 set -eu
 build=${1:-build}

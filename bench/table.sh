@@ -1,8 +1,8 @@
 #!/bin/sh
 # The table of `make bench`: a local step and a round of FedAvg and FedVRA, 4 of 10 clients per round, five passes over 600 samples each (the CNN:
-# one); on one and on two threads, beside the machine's SGEMM and, where they can be imported, beside the same work in PyTorch and JAX.
+# one); on one and on two threads, beside the machine's SGEMM and, if they can be imported, the same work in PyTorch and JAX.
 #     table.sh BUILD [TURNS]
-# A machine's mood changes, so everything takes turns, and the fastest round of all turns counts (of SGEMM: the
+# A machine's speed varies, so everything takes turns, and the fastest round of all turns counts (of SGEMM: the
 # fastest product).
 set -eu
 build=${1:-build}

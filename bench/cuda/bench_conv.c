@@ -1,9 +1,8 @@
-/* How fast convolutions of many lanes are on a GPU: the CIFAR network's two, at a mini-batch of 50, and how far their
- * results are from double precision. An argument is fli_cuda_conv_quads. By hand:
+/* Times convolutions of many lanes on a GPU, the two of the CIFAR network at a mini-batch of 50, and measures their
+ * distance from double precision. An argument is fli_cuda_conv_quads. By hand:
  *
- *     nvcc -O3 -arch=sm_90 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_conv.c src/cuda/conv*.cu \
- *         src/cuda/runtime.c src/base/number.c -o bench_conv && ./bench_conv
- */
+ *     nvcc -O3 -arch=sm_90 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_conv.c src/cuda/kernels/conv*.cu \
+ *         src/cuda/runtime.c src/base/number.c -o bench_conv && ./bench_conv */
 #include "cuda/kernels/kernels.h"
 
 #include <math.h>
@@ -65,7 +64,7 @@ static double drawn(void)
     return (double)(seed >> 8) / (1 << 23) - 1;
 }
 
-/* A layer's memory there, in one type. */
+/* A layer's memory on the device, in one type. */
 typedef struct {
     const layer *of;
     fli_cuda_type type;
@@ -106,7 +105,7 @@ static double *get(fli_cuda_type type, size_t n, const void *p)
     return x;
 }
 
-/* The same reals in every type: the seed begins anew. */
+/* The same reals in every type, from the same seed. */
 static void *random_reals(fli_cuda_type type, size_t n, double scale)
 {
     float *x = malloc(n * sizeof *x);
@@ -209,7 +208,7 @@ static double times(const layer *of, fli_cuda_type type, uint32_t lanes)
     return all;
 }
 
-/* ||a - b|| / ||b|| over the rows of lanes; size: reals of a row, of which `rows` of `room` count. */
+/* ||a - b|| / ||b|| over the rows of lanes; size: reals of a row, `rows` of `room` rows count. */
 static double distance(const double *a, const double *b, size_t lanes, size_t room, size_t rows, size_t size)
 {
     double apart = 0, norm = 0;

@@ -1,10 +1,9 @@
 /* Drawing mini-batches and gathering their samples on a GPU (src/cuda/kernels/batch_order.cu, gather.cu): microseconds
  * for all lanes together. From the repository's root:
  *
- *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c src/cuda/kernels/batch_order.cu
- * src/cuda/kernels/gather.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_data && ./bench_data
- */
+ *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_data.c \
+ *         src/cuda/kernels/batch_order.cu src/cuda/kernels/gather.cu src/cuda/runtime.c \
+ *         src/base/number.c src/base/os.c -o bench_data && ./bench_data */
 #include "base/os.h"
 #include "cuda/kernels/kernels.h"
 #include "data/augment.h"
@@ -35,7 +34,7 @@ static void *there(const void *from, size_t bytes)
     return p;
 }
 
-/* A list of samples that are far apart. */
+/* A list of samples that are not neighbours. */
 static uint32_t *list_there(size_t n)
 {
     uint32_t *v = malloc(n * sizeof *v);
@@ -45,7 +44,7 @@ static uint32_t *list_there(size_t n)
     return p;
 }
 
-/* Images that are not black, since black ones are a case of their own. */
+/* Images that are not black, because the kernel treats black ones separately. */
 static void *bytes_there(size_t n)
 {
     unsigned char *v = malloc(n);
@@ -55,7 +54,7 @@ static void *bytes_there(size_t n)
     return p;
 }
 
-/* Microseconds of a launch, when many follow each other. */
+/* Microseconds of a launch among many consecutive ones. */
 #define TIME(out, launch)                                                                                              \
     do {                                                                                                               \
         launch;                                                                                                        \

@@ -1,9 +1,9 @@
-/* Layers of units on a GPU: every way to cut them up, timed (graphs of many launches, the median of some), and checked
- * against the same computed in double precision by plain kernels. By hand:
+/* Layers of units on a GPU: times every division into blocks (graphs of many launches, the median of some), and
+ * compares the results with plain kernels in double precision. By hand:
  *
- *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_dense.cu
- * src/cuda/kernels/dense.cu \
- *         src/cuda/kernels/last_layer.cu src/cuda/runtime.c src/base/number.c -o bench_dense && ./bench_dense */
+ *     nvcc -arch=sm_90 -O3 -std=c++17 -D_GNU_SOURCE -Isrc -Iinclude \
+ *         bench/cuda/bench_dense.cu src/cuda/kernels/dense.cu src/cuda/kernels/last_layer.cu src/cuda/runtime.c \
+ *         src/base/number.c -o bench_dense && ./bench_dense */
 #include "cuda/kernels/kernels.h"
 
 #include <cuda_runtime.h>
@@ -31,7 +31,7 @@ static double timed(cudaStream_t s, const std::function<void()> &call)
     cudaGraph_t graph;
     cudaGraphExec_t run;
     cudaEvent_t begin, end;
-    call(); /* attributes are set at the first launch */
+    call(); /* the first launch sets attributes */
     MUST(cudaStreamSynchronize(s));
     MUST(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
     for (int i = 0; i < LAUNCHES; i++) call();
@@ -76,7 +76,7 @@ __global__ void widen(const float *x, size_t n, double *y)
         y[i] = x[i];
 }
 
-/* Lanes of one layer, with the same twice as doubles for the first few. */
+/* Lanes of one layer; the first few also as doubles. */
 struct problem {
     cudaStream_t s;
     fli_net_layer l;
@@ -155,8 +155,8 @@ static void problem_free(problem *p)
     for (void *a : all) MUST(cudaFree(a));
 }
 
-/* ||got - want|| / ||want|| of what has `want` as doubles; less: what both had before (NULL: 0), so that steps are
- * compared by themselves. */
+/* ||got - want|| / ||want||, with `want` as doubles; less: the values before (NULL: 0), so that only the steps are
+ * compared. */
 static double error_of(const problem *p, const float *got, const double *want, size_t n, const float *less)
 {
     std::vector<float> g(n), b(n, 0.0f);
@@ -208,7 +208,7 @@ static void bench_backward(problem *p, fli_cuda_type t)
     double us = timed(p->s, [&] { fli_cuda_fc_backward(p->s, t, &p->l, &p->batch, p->error, p->in, p->below); });
     line(p, t, "backward", us, error_of(p, p->below, p->wide_below, p->rows * p->l.in[0], NULL), 1);
 }
-/* The gradient's error is judged by a gradient, the step's time by steps. */
+/* Compares a gradient for the error, and times steps. */
 static void bench_step(problem *p, fli_cuda_type t)
 {
     auto call = [&] { fli_cuda_fc_step(p->s, t, &p->l, &p->batch, p->error, p->in, 0); };
@@ -241,7 +241,7 @@ static void bench_fused(problem *p, fli_cuda_type t)
         line(p, t, name[how], timed(p->s, call), wrong, 2);
     }
 }
-/* The same with samples as bytes; errors are not looked at. */
+/* The same with samples as bytes; errors are not computed. */
 static fli_cuda_data bytes_of(const problem *p)
 {
     fli_cuda_data d = {};
@@ -257,7 +257,7 @@ static void bench_bytes(problem *p, fli_cuda_type t)
     refill(p);
     for (int i = 0; i < 2 * FLI_FC_FUSED_CUTS; i++) {
         fli_cuda_batch b = p->batch;
-        if (i % 2) b.lane = p->shifted; /* with one more vector to read: see below */
+        if (i % 2) b.lane = p->shifted; /* with one more vector to read, as in bench_shifted */
         auto call = [&] {
             fli_cuda_fc_fused_step_bytes_cut(p->s, t, &p->l, &b, &b, &d, p->error, p->out, (fli_fc_fused_cut)(i / 2));
         };
@@ -265,7 +265,7 @@ static void bench_bytes(problem *p, fli_cuda_type t)
     }
     MUST(cudaFree((void *)d.x));
 }
-/* With one more vector to read, as methods that correct their clients' drift have it. */
+/* With one more vector to read, as for methods that correct client drift. */
 static void bench_shifted(problem *p, fli_cuda_type t)
 {
     fli_cuda_batch b = p->batch;
@@ -282,8 +282,8 @@ static void bench_last(problem *p, fli_cuda_type t)
     line(p, t, "last", us, 0, 2);
 }
 
-/* Steps of whole networks, layers one after the other, without gathering samples. fused: 2: with bytes, 3: and the
- * last two layers at once. */
+/* Steps of whole networks, layer by layer, without gathering samples. fused: 2: with bytes, 3: also the last two layers
+ * in one kernel. */
 static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int fused)
 {
     static const char *const name[] = {"", ", fused", ", fused, bytes", ", fused, bytes, last two at once"};

@@ -1,7 +1,7 @@
-/* Turns of many clients on a GPU (src/cuda/host/train.c), without a method around them: microseconds per client-step of
- * batch 50, drawing and the copies of the start models included. Beside them the same with a linear term in every step
- * (what SCAFFOLD or FedVRA pose), and with fewer lanes at a time than there are, so that their weights may stay in the
- * cache. Then an evaluation on 10,000 samples, in microseconds.
+/* Turns of many clients on a GPU (src/cuda/host/train.c), without a method: microseconds per client-step of batch 50,
+ * including drawing and the copies of the start models. Also the same with a linear term in every step (as in SCAFFOLD
+ * or FedVRA), and with blocks of fewer lanes, whose weights may stay in the cache. Then an evaluation on 10,000
+ * samples, in microseconds.
  *
  *     bench_net [words: only networks whose names have one of them] */
 #include "base/os.h"
@@ -34,7 +34,7 @@ typedef struct {
     fli_engine *engine;
     fli_engine_data *data;
     void *start, *shift, *z[CLIENTS];
-    uint32_t *samples; /* all of them, client by client */
+    uint32_t *samples; /* of all clients, in order */
 } bench;
 
 static void check(fl_ctx *ctx, fl_status s)
@@ -93,7 +93,7 @@ static double seconds_of(bench *b, fli_engine_net *net, const fli_engine_turns *
 {
     double begin = 0;
     for (int i = 0; i <= REPEATS; i++) {
-        if (i == 1) begin = fli_clock_now(); /* the first one makes room */
+        if (i == 1) begin = fli_clock_now(); /* the first call allocates */
         check(b->ctx, b->engine->does->train(b->ctx, net, turns));
         if (i % REPEATS == 0) fli_cuda_wait(fli_cuda_engine_stream(b->engine));
     }

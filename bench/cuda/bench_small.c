@@ -1,9 +1,9 @@
 /* Whole turns of small networks on a GPU, in one kernel (src/cuda/kernels/small.cu): microseconds per client-step of
- * batch 50, and how far the result is from the same turn in double precision. From the repository's root:
+ * batch 50, and the result's distance from the same turn in double precision. From the repository's root:
  *
- *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_small.c
- * src/cuda/kernels/small.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_small && ./bench_small */
+ *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda \
+ *         bench/cuda/bench_small.c src/cuda/kernels/small.cu src/cuda/runtime.c src/base/number.c src/base/os.c \
+ *         -o bench_small && ./bench_small */
 #include "turns.h"
 
 static void measure(fli_cuda_stream s, const char *name, const size_t *size, size_t depth, int biased, int terms)
@@ -35,5 +35,5 @@ int main(void)
     measure(s, "softmax 784-10", (size_t[]){784, 10}, 1, 1, 0);
     measure(s, "softmax, with a term", (size_t[]){784, 10}, 1, 1, 1);
     measure(s, "logistic 123", (size_t[]){123, 1}, 1, 0, 0);
-    return 0; /* the process ends here; nothing is freed */
+    return 0; /* the process ends here, so nothing is freed */
 }

@@ -1,5 +1,5 @@
-/* Tapes on a GPU, by the engine as rounds use it (src/cuda/host/cuda_engine.c, tape.cu, reduce.cu): microseconds for
- * each, and the memory that is read and written in that time. */
+/* Tapes on a GPU, through the engine as in rounds (src/cuda/host/cuda_engine.c, tape.cu, reduce.cu): microseconds of
+ * each, and the memory read and written in that time. */
 #include "base/os.h"
 #include "device/engine.h"
 
@@ -31,7 +31,7 @@ static void tell(const char *what, size_t n, double seconds, double vectors)
            vectors * (double)n * sizeof(float) / seconds * 1e-9);
 }
 
-/* One behind the other, as rounds have them, and waits for all of them in the end. */
+/* Plays them one after the other, as in rounds, and waits for all at the end. */
 static double play_seconds(bench *b)
 {
     float end;
@@ -59,7 +59,7 @@ static void bench_sum(bench *b)
     tell("sum of 100 vectors", b->n, play_seconds(b), CLIENTS + 2);
 }
 
-/* What clients do around a turn: a hundred lanes with two differences each. */
+/* The clients' operations around a turn: a hundred lanes with two differences each. */
 static void bench_lanes(bench *b)
 {
     b->tape = (fli_tape){.ops = &fli_ops_f32, .n = b->n, .op = b->op, .begin = b->begin, .lanes = CLIENTS};

@@ -1,10 +1,9 @@
 /* Whole turns of networks by clusters of blocks (src/cuda/kernels/wide.cu): microseconds per client-step of batch 50,
- * for clusters and blocks of several sizes, and how far the result is from the same turn in double precision. Then
- * which clusters are chosen for how many lanes, 0 where it is layer by layer. From the repository's root:
+ * for clusters and blocks of several sizes, and the result's distance from the same turn in double precision. Then the
+ * clusters chosen for numbers of lanes, 0 for layer by layer. From the repository's root:
  *
- *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_wide.c
- * src/cuda/kernels/wide.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_wide && ./bench_wide */
+ *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_wide.c \
+ *         src/cuda/kernels/wide.cu src/cuda/runtime.c src/base/number.c src/base/os.c -o bench_wide && ./bench_wide */
 #include "turns.h"
 
 static uint32_t cluster;
@@ -53,5 +52,5 @@ int main(void)
     measure(s, "784-200-10", (size_t[]){784, 200, 10}, 2, 0);
     measure(s, "784-200-10, with a term", (size_t[]){784, 200, 10}, 2, 1);
     measure(s, "784-200-200-10", (size_t[]){784, 200, 200, 10}, 3, 0);
-    return 0; /* the process ends here; nothing is freed */
+    return 0; /* the process ends here, so nothing is freed */
 }

@@ -1,5 +1,5 @@
-/* Whole turns on a GPU, in one kernel: the problem that they are timed on, microseconds per client-step of batch 50,
- * and how far the result is from the same turn in double precision. For bench_small.c and bench_wide.c. */
+/* Whole turns on a GPU, in one kernel: the timed problem, microseconds per client-step of batch 50, and the result's
+ * distance from the same turn in double precision. For bench_small.c and bench_wide.c. */
 #ifndef FLI_BENCH_TURNS_H
 #define FLI_BENCH_TURNS_H
 
@@ -33,7 +33,7 @@ static void *there(fli_cuda_stream s, const void *from, size_t bytes)
     return p;
 }
 
-/* Samples of one client are those of all: bytes, each a sum of few, as images are. */
+/* All clients have the same samples: bytes, each a sum of a few, as in images. */
 typedef struct {
     fli_network net;
     fli_cuda_data data;
@@ -73,7 +73,7 @@ static void make_lanes(fli_cuda_stream s, problem *p, int terms)
     for (uint32_t i = 0; i < SAMPLES; i++) p->order[i] = i * 377 % SAMPLES;
     for (size_t i = 0; i < m; i++) p->z[i] = p->zf[i] = (float)(0.1 * noise());
     void *order = there(s, p->order, SAMPLES * sizeof *p->order), *term = there(s, p->zf, m * sizeof(float));
-    size_t apart = (m + 63) / 64 * 64; /* vectors are on lines of 16 bytes */
+    size_t apart = (m + 63) / 64 * 64; /* vectors are aligned to 16 bytes */
     p->z_there = there(s, NULL, LANES_MOST * apart * sizeof(float));
     for (size_t k = 0; k < LANES_MOST; k++) {
         p->lane[k] = (fli_cuda_lane){.z = (float *)p->z_there + k * apart,
@@ -117,7 +117,7 @@ static double *plain_result(const problem *p, int terms)
     return z;
 }
 
-/* Of the last of the lanes, after one turn. */
+/* The last lane's error after one turn. */
 static double error_of(fli_cuda_stream s, const problem *p, size_t lanes, const double *want)
 {
     size_t m = p->net.parameters;
@@ -137,7 +137,7 @@ static double error_of(fli_cuda_stream s, const problem *p, size_t lanes, const 
 typedef void whole_turns(fli_cuda_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *,
                          const fli_cuda_lane *, uint32_t lanes, uint32_t batch);
 
-/* The rest of a line: want is what comes of a turn. */
+/* Prints the rest of a line; want: the exact result of a turn. */
 static void measure_lanes(fli_cuda_stream s, const problem *p, whole_turns *turns, fli_cuda_type type,
                           const fli_cuda_lane *lane, uint32_t lanes, const double *want)
 {

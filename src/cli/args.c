@@ -1,4 +1,4 @@
-/* The command line: options and words, and all of it as text. Also a metric's value as text, for all that prints. */
+/* The command line: its options and words, and its text. Also a metric's value as text, for all commands that print. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN])
 
 /* ==== the command line as text ==================================================================================== */
 
-/* As a shell would read it again. */
+/* Quotes a word so that a shell reads it unchanged. */
 
 static void add_quoted(FILE *to, const char *word)
 {
@@ -93,7 +93,7 @@ const char *args_meant(const char *near, char out[MEANT_LEN])
     return out;
 }
 
-/* fl_name_fn: options without their dashes, which would count as letters that are right. */
+/* fl_name_fn: options without their dashes, which would count as matching letters. */
 static const char *option_word(const void *options, size_t i)
 {
     const char *name = ((const option *)options)[i].name;
@@ -187,7 +187,7 @@ static int take_option(const char *command_name, const option *options, int argc
     return take_value(command_name, o, value, argc);
 }
 
-/* args_show_options at work: the next option table goes to `fn`, and is not used. */
+/* During args_show_options: args_parse hands the next option table to `fn` and does not use it. */
 static struct {
     void (*fn)(void *arg, const option *options);
     void *arg;

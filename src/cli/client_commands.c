@@ -1,4 +1,4 @@
-/* The program for machines that only take part: no runs of its own, no studies, no reports. */
+/* The commands of fedloom-client, for machines that only take part: no runs of their own, no studies, no reports. */
 #include "cli/cli.h"
 
 const char program[] = "fedloom-client";

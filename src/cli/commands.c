@@ -1,4 +1,4 @@
-/* What the program can do: all of it. client_commands.c has the same for the small program. */
+/* The commands of the program; client_commands.c has those of the small program. */
 #include "cli/cli.h"
 
 const char program[] = "fedloom";

@@ -11,7 +11,7 @@
 
 /* ==== data by the ending of a file's name ========================================================================= */
 
-/* Whether a file's name ends so, whatever it was packed with. */
+/* Whether a file's name ends with a suffix, before the suffix of any compression. */
 static int ends(const char *file, const char *suffix)
 {
     static const char *const packed[] = {"", ".gz", ".xz"};
@@ -44,11 +44,11 @@ const data_format *data_format_of(const char *file)
 
 /* ==== YAML files of a folder ====================================================================================== */
 
-/* By their names without the ending: also which one a mistyped name meant. */
+/* By their names without the ending; also finds which one a mistyped name means. */
 
 static const char ending[] = ".yaml";
 
-/* 0: it has another ending. */
+/* 0: another ending. */
 static size_t stem_length(const char *name)
 {
     size_t n = strlen(name);
@@ -62,7 +62,7 @@ static int is_yaml(const struct dirent *e)
     return e->d_name[0] != '.' && n && !strcmp(e->d_name + n, ending);
 }
 
-/* In the order of their bytes, whatever the locale. */
+/* By bytes, in any locale. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 int yaml_files(const char *folder, words *out)
@@ -124,7 +124,7 @@ int settings_exit(fl_status status)
 
 fl_status settings_put(fl_config *cfg, const char *key, const char *text)
 {
-    char *assignment = malloc(strlen(key) + 4 * strlen(text) + 4), *p = assignment; /* at worst \xNN for each byte */
+    char *assignment = malloc(strlen(key) + 4 * strlen(text) + 4), *p = assignment; /* at most \xNN for each byte */
     if (!assignment) return FL_ENOMEM;
     p += sprintf(p, "%s=\"", key);
     for (; *text; text++) {
@@ -141,7 +141,7 @@ fl_status settings_put(fl_config *cfg, const char *key, const char *text)
     return s;
 }
 
-/* The file's name without folder and ending: what a run is called unless it says. */
+/* The file's name without folder and ending: the run's name unless the configuration sets one. */
 static fl_status name_after(fl_config *cfg, const char *file)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file, *dot = strrchr(base, '.');
@@ -151,7 +151,7 @@ static fl_status name_after(fl_config *cfg, const char *file)
     return settings_put(cfg, "name", stem);
 }
 
-/* Hands a configuration on, or says what is wrong with it. A file that cannot be read is wrong usage, too. */
+/* Passes a configuration on, or prints its errors. An unreadable file is wrong usage, too. */
 static int deliver(fl_ctx *ctx, fl_status s, fl_config *cfg, fl_config **out)
 {
     if (!s) {
@@ -163,7 +163,7 @@ static int deliver(fl_ctx *ctx, fl_status s, fl_config *cfg, fl_config **out)
     return s == FL_ENOMEM ? CLI_FAILED : CLI_USAGE;
 }
 
-/* A file that is not there may have a neighbour of a similar name. */
+/* For a missing file, suggests a file of a similar name in the same folder. */
 static void suggest(const char *file)
 {
     char folder[4096], near[MEANT_LEN];

@@ -1,5 +1,4 @@
-/* Signals. The only mutable global state of the program, because a signal handler can reach nothing
- * else. */
+/* Signals. Their state is global, because a signal handler can reach nothing else. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -11,10 +10,10 @@
 static _Atomic(fl_run *) watched;
 static _Atomic(fl_ctx *) context;
 static volatile sig_atomic_t seen, silent;
-static int together, agreed; /* several processes, and what they agreed on */
+static int together, agreed; /* ranks run together; what they agreed on */
 
-/* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: that is still one wish. So are the
- * signals of a batch system. */
+/* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: these count as one request, and so do
+ * the signals of a batch system. */
 static void on_signal(int number)
 {
     static const char note[] = "\nfedloom: stopping after this round; a second Ctrl-C ends it at once\n";

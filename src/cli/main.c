@@ -1,4 +1,4 @@
-/* Starts the program: before main, which launcher started it, and the command that runs. */
+/* Starts the program: what happens before main, which launcher started it, and which command runs. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -11,10 +11,9 @@
 
 /* ==== before main ================================================================================================= */
 
-/* OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded,
- * before main; under a limit on address space (ulimit -v) it asks for them for ever. One thread is all that fedloom
- * wants of it, and the environment is the only thing it listens to by then. So, under such a limit, the program
- * restarts itself with that set. */
+/* OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded, before main; under a limit on
+ * address space (ulimit -v) it retries for ever. fedloom needs one thread of it, and at that point only the environment
+ * can limit it. So, under such a limit, the program restarts itself with that variable set. */
 
 enum { MOST = 4096 };
 
@@ -25,7 +24,7 @@ static int is_set(char **env)
     return 0;
 }
 
-/* Neither the C library nor any other is set up yet: system calls and the stack are all there is. */
+/* No library is initialised yet, not even the C library: uses only system calls and the stack. */
 static void limit_blas_threads(int argc, char **argv, char **env)
 {
     static char one[] = "OPENBLAS_NUM_THREADS=1";
@@ -37,7 +36,7 @@ static void limit_blas_threads(int argc, char **argv, char **env)
     with[n++] = one;
     for (; *env && n + 1 < MOST; env++) with[n++] = *env;
     with[n] = NULL;
-    if (!*env) execve("/proc/self/exe", argv, with); /* if that fails, things are as they were */
+    if (!*env) execve("/proc/self/exe", argv, with); /* if that fails, the program continues unchanged */
 }
 
 __attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **,
@@ -45,20 +44,20 @@ __attribute__((section(".preinit_array"), used)) static void (*const before_all)
 
 /* ==== the launcher ================================================================================================ */
 
-/* Whether an MPI launcher started the program, by what it left in the environment. That costs nothing, and MPI itself
- * need not be there. A batch script of Slurm has variables of its own, which are none of these. */
+/* Recognises an MPI launcher by its variables in the environment. This costs nothing and needs no MPI. A batch script
+ * of Slurm sets other variables than these. */
 
 static const struct {
-    const char *rank, *count, *mark; /* variables; the last need not be a number */
+    const char *rank, *count, *mark; /* names of variables; `mark` need not be a number */
     const char *command;
-    int abrupt; /* when a rank dies, it kills the others at once, and does not ask them to end */
+    int abrupt; /* when a rank dies, it kills the others at once, without SIGTERM */
 } launchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "mpirun -n", 0}, /* Open MPI */
     {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", NULL, "mpirun -n", 1},   /* MVAPICH, whose launcher is MPICH's */
     {"PMI_RANK", "PMI_SIZE", "PMI_JOBID", "srun -K --mpi=pmi2 -n", 0},      /* with MPICH */
     {"PMI_RANK", "PMI_SIZE", NULL, "mpiexec -n", 1},                        /* MPICH, Intel MPI */
     {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", NULL, "srun -K --mpi=pmix -n", 0},
-    {"PMIX_RANK", "PMIX_SIZE", NULL, "mpirun -n", 0}, /* others: many of them do not say how many */
+    {"PMIX_RANK", "PMIX_SIZE", NULL, "mpirun -n", 0}, /* others: many do not set the number */
 };
 
 /* A whole number; otherwise -1. */
@@ -102,7 +101,7 @@ const command *command_named(const char *name)
     return NULL;
 }
 
-/* fl_name_fn: all that may be the first word. */
+/* fl_name_fn: all possible first words. */
 static const char *first_word(const void *unused, size_t i)
 {
     static const char *const others[] = {"help", "--help", "--version", NULL};
@@ -145,7 +144,7 @@ static int help(const char *name)
     return CLI_OK;
 }
 
-/* Also tells which kernels this processor gets. */
+/* Also returns the name of this processor's kernels. */
 static int check_kernels(const char **name)
 {
     fl_ctx *ctx = fl_ctx_new();
@@ -186,8 +185,8 @@ static const command *asked(int argc, char **argv)
     return argc > 1 && !wants_help(argc - 2, argv + 2) ? command_named(argv[1]) : NULL;
 }
 
-/* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader
- * that went away and a file that grew too large are errors of the write, not the program's end. */
+/* Opens /dev/null for a missing stdin, stdout or stderr, so that no file of ours gets its number. Ignores SIGPIPE and
+ * SIGXFSZ: a closed pipe and a file that grew too large become errors of the write. */
 static void prepare_process(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open takes the lowest free number: the missing one */

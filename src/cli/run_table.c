@@ -1,4 +1,4 @@
-/* What ends with a table on stdout: a tuning, one run after the other, a comparison. */
+/* Commands that end with a table on stdout: runs one after the other, tuning, comparisons. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -8,13 +8,13 @@
 
 /* ==== the table of `fedloom run` ================================================================================== */
 
-/* One line per run; below it, a line each for what only some runs measure. */
+/* One line per run; below it, a line for each group of metrics that only some runs measure. */
 
 enum { TARGETS_MAX = 16, NAME_MAX_LEN = 64, OUTPUT_MAX_LEN = 4096 };
 
 typedef struct {
     char name[NAME_MAX_LEN], algorithm[NAME_MAX_LEN];
-    char output[OUTPUT_MAX_LEN]; /* "": nothing was saved */
+    char output[OUTPUT_MAX_LEN]; /* "": not saved */
     fl_row row;
     fl_stop stopped_by;
     size_t rounds, planned, targets;
@@ -113,14 +113,14 @@ static void print_stop(const run_table *s, const run_table_row *l, FILE *out)
     print_line(s, l, text, out);
 }
 
-/* Whether a row says something by this metric. */
+/* Whether a row has a value of this metric. */
 static int tells(const fl_row *row, const fl_metric *m)
 {
     double v = fl_row_value(row, m);
     return isfinite(v) && (!m->beyond_round || v != (double)fl_row_round(row));
 }
 
-/* "GROUP: LABEL VALUE", or ", LABEL VALUE" behind another of its group. */
+/* "GROUP: LABEL VALUE", or ", LABEL VALUE" after another of its group. */
 static void append_note(char *text, size_t size, const fl_metric *m, double v)
 {
     static const char *const units[] = {[FL_UNIT_BYTES] = " MB", [FL_UNIT_SECONDS] = " s"};
@@ -139,7 +139,7 @@ static int same_group(const fl_metric *a, const fl_metric *b)
     return n == strcspn(second, ":") && !strncmp(first, second, n);
 }
 
-/* A line for each group of metrics of which some were measured. */
+/* Prints a line for each group of metrics with a measured one. */
 static void print_notes(const run_table *s, const run_table_row *l, FILE *out)
 {
     const fl_metric *m, *before = NULL;
@@ -154,7 +154,7 @@ static void print_notes(const run_table *s, const run_table_row *l, FILE *out)
     if (*text) print_line(s, l, text, out);
 }
 
-/* The metrics of the table that come before what a target cost, or after it; their heads where there is no row. */
+/* Adds the metrics before the costs of targets or, with `late`, those after; row NULL: their headings. */
 static void add_metrics(table *t, int late, const fl_row *row)
 {
     const fl_metric *m;
@@ -240,7 +240,7 @@ static void name_run(const fl_study_progress *p, char *out, size_t size)
              (unsigned long long)p->seed);
 }
 
-/* The most telling metric. */
+/* The most important metric of a row. */
 static void describe_row(const fl_row *row, char *out, size_t size)
 {
     const fl_metric *m = NULL;
@@ -250,7 +250,7 @@ static void describe_row(const fl_row *row, char *out, size_t size)
     if (m) snprintf(out, size, "  %s %s", m->shown[FL_VIEW_PROGRESS].label, value_text(m, fl_row_value(row, m), text));
 }
 
-/* How far it is: a bar on a terminal, elsewhere a line. */
+/* Prints the progress: a bar on a terminal, elsewhere a line. */
 static void paint(watcher *w, const fl_study_progress *p)
 {
     char run[128], row[64], line[400];
@@ -264,7 +264,7 @@ static void paint(watcher *w, const fl_study_progress *p)
     w->painted = p->seconds;
 }
 
-/* One line per run that has ended. */
+/* Prints a line for a run that has ended. */
 static void report_run(watcher *w, const fl_study_progress *p)
 {
     char run[256], row[64], line[2048];
@@ -281,7 +281,7 @@ static void report_run(watcher *w, const fl_study_progress *p)
     say_joined(stderr, line);
 }
 
-/* Seconds between two pictures of the bar, and between two lines where there is none. */
+/* Seconds between two updates of the bar, and between two lines if there is no bar. */
 static const double BAR = 0.1, LINE = 10;
 
 /* fl_study_fn */
@@ -289,7 +289,7 @@ static void watcher_observe(void *arg, const fl_study_progress *p)
 {
     watcher *w = arg;
     if (interrupt_seen()) w->stop(w->what);
-    w->unwritten |= p->ended && p->error && p->row; /* one that failed has no metrics */
+    w->unwritten |= p->ended && p->error && p->row; /* a failed run has no metrics */
     if (!p->label || (w->quiet && !p->error)) return;
     if (p->ended) {
         report_run(w, p);
@@ -315,7 +315,7 @@ static void watcher_end(const watcher *w)
 
 static void stop_tune(void *tune) { fl_tune_stop(tune); }
 
-/* Of a tuning that has run to its end. */
+/* Prints and writes a completed tuning. */
 static fl_status finish(fl_tune *tune, fl_text_fn *out, int quiet, fl_config **winners)
 {
     fl_status s = fl_tune_write(tune);
@@ -346,13 +346,13 @@ int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_t
     return s ? settings_exit(s) : done ? CLI_OK : CLI_INTERRUPTED;
 }
 
-/* For a comparison: tunes below its folder, and puts the winners in the place of the configuration. */
+/* For a comparison: tunes below its folder, and replaces the configuration with the winners. */
 static int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
 {
     fl_config *winners = NULL;
     fl_study_options study = req->options;
     fl_tune_options o = {.size = sizeof o, .study = &study, .budget = req->budget, .compare_next = 1};
-    study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
+    study.seeds = 0; /* use the file's tuning seeds, not the comparison's */
     /* a document has room for one table, which is the comparison's */
     int code = tuning_run(ctx, *cfg, &o, req->json ? NULL : say_table, req->quiet, &winners);
     if (code) return code;
@@ -373,8 +373,8 @@ static fl_status start_watching(fl_study *study, const study_request *req)
     return s;
 }
 
-/* The paper's figures beside ours, if the file has any. Without them the runs are fine all the same, so that is a
- * note. */
+/* Prints the paper's figures beside ours, if the file has any. A failure is only a note, because the runs do not need
+ * them. */
 static fl_status add_paper(fl_ctx *ctx, fl_study *study, const study_request *req, fl_text_fn *out, void *arg)
 {
     fl_status s = req->paper ? fl_study_paper(study, out, arg) : FL_OK;
@@ -395,7 +395,7 @@ static fl_status print_tables(fl_ctx *ctx, fl_study *study, const study_request 
     return s ? s : add_paper(ctx, study, req, say_next_table, NULL);
 }
 
-/* All of that as one document. */
+/* Prints all tables as one document. */
 static fl_status print_document(fl_ctx *ctx, fl_study *study, const study_request *req)
 {
     json_t *all = NULL, *figures = NULL;
@@ -425,7 +425,7 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     return interrupt_seen() ? CLI_INTERRUPTED : done == total && !w.unwritten ? CLI_OK : CLI_FAILED;
 }
 
-/* A method's own keys lie over the common ones, which is what --set changes. */
+/* Warns that a method's own keys override the common ones, which --set changes. */
 static void warn_of_methods(const words *sets)
 {
     for (size_t i = 0; i < sets->n; i++)

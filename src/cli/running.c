@@ -1,4 +1,4 @@
-/* Carrying out a run: its progress on stderr, alone or as one of several processes, to its saved result. */
+/* Carries out a run, alone or as one of several processes: progress on stderr, and the saved result. */
 #include "cli/cli.h"
 #include "fedloom_mpi.h"
 
@@ -15,9 +15,13 @@
 
 /* ==== a bar ======================================================================================================= */
 
-/* The line of something under way, rewritten in place: a bar, per cent, the time left, and words. */
+/* A line that is rewritten in place: a bar, per cent, the time left, and words. */
 
-enum { LONGEST = 24, NUMBERS_LEN = 64, NARROW = 60 }; /* columns; below NARROW the words need all there are */
+enum {
+    LONGEST = 24,
+    NUMBERS_LEN = 64,
+    NARROW = 60
+}; /* columns; below NARROW there is no bar, to leave room for the words */
 
 static void print_bar(size_t cells, double fraction)
 {
@@ -42,7 +46,7 @@ static size_t put_numbers(char out[NUMBERS_LEN], double fraction, double left)
     return (size_t)n;
 }
 
-/* Cuts after this many characters, not in the middle of one. */
+/* Cuts after this many characters, not bytes. */
 static void cut(char *line, size_t columns)
 {
     size_t n = 0;
@@ -96,7 +100,7 @@ static void append(char *line, const char *fmt, ...)
     va_end(ap);
 }
 
-/* What was measured last, the most telling first: one metric for each ten of the order. */
+/* The last measured metrics, the most important first: one for each ten of the order. */
 static void append_metrics(char *line, const fl_row *r)
 {
     const fl_metric *m;
@@ -204,16 +208,16 @@ void progress_log(void *arg, fl_log_level level, const char *line)
 
 /* ==== the exit note =============================================================================================== */
 
-/* What is printed when several processes are ended from outside, because one of them died or on request: where the run
- * can go on. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is ready before, and the signal
- * handler writes it. One process of each machine does: that which is first to set a number all of them see. */
+/* When several processes are ended from outside, because one died or on request, the exit note tells how to resume the
+ * run. A launcher sends SIGTERM, and SIGKILL a second later, so the sentence is prepared before, and the signal handler
+ * writes it. On each machine only one process writes it: the first to set a number that all of them share. */
 
 typedef struct {
     size_t n;
     char text[2048];
 } sentence;
 
-static sentence sentences[2]; /* the one that is ready, and the one that is being written */
+static sentence sentences[2]; /* the ready one, and the one being written */
 static _Atomic(const sentence *) ready;
 static _Atomic(atomic_int *) note_printed;
 
@@ -233,7 +237,7 @@ static void exit_note_prepare(const char *fmt, ...)
 
 static void exit_note_forget(void) { atomic_store(&ready, NULL); }
 
-/* Prints it now; safe in a signal handler. Once for all processes of a machine. */
+/* Prints the note, once per machine. Safe in a signal handler. */
 static void exit_note_say(void)
 {
     const sentence *s = atomic_load(&ready);
@@ -248,8 +252,7 @@ static void on_end(int number)
     _exit(CLI_INTERRUPTED);
 }
 
-/* The exit note: what one of several processes prints if they are ended from outside. `common` is a number that they
- * all see. */
+/* Enables the exit note. `common` is a number that all processes of the machine share. */
 static void exit_note_install(void *common)
 {
     struct sigaction act;
@@ -264,12 +267,12 @@ static void exit_note_install(void *common)
 /* ==== several processes =========================================================================================== */
 
 /* One run by several processes, which an MPI launcher started: `mpirun -n 4 fedloom run FILE`. The program is not
- * linked with MPI; it loads libfedloom_mpi when it finds itself started like that.
+ * linked with MPI; it loads libfedloom_mpi if a launcher started it.
  *
- * Rank 0 alone prints. What other ranks would print is held back, and printed only if they fail alone. A rank that
- * fails waits a while for the others to fail alike; if they do not, they are waiting for it, and it ends them all. */
+ * Rank 0 alone prints. Other ranks hold their output back and print it only if they fail alone. A rank that fails waits
+ * some seconds for the others to fail, too. If they do not, they are waiting for it, and it ends them all. */
 
-static const double patience = 5; /* seconds for the others to fail alike: ranks of a busy machine lag behind */
+static const double patience = 5; /* seconds to wait for the others to fail: ranks of a busy machine lag behind */
 
 /* The functions of fedloom_mpi.h. */
 typedef struct {
@@ -285,7 +288,7 @@ typedef struct {
 } library;
 
 static library mpi;
-static fl_ranks ranks; /* count 0: this process is alone */
+static fl_ranks ranks; /* count 0: a single process */
 
 const fl_ranks *ranks_table(void) { return ranks.count ? &ranks : NULL; }
 
@@ -298,12 +301,12 @@ static const char *ranks_command(char text[RANKS_COMMAND_LEN])
     return text;
 }
 
-/* Whether all are killed when one of them dies, before they can say where to go on. */
+/* Whether the launcher kills all ranks when one dies, before they can print the exit note. */
 static int ranks_abrupt(void) { return ranks.count && launch_find().abrupt; }
 
 /* ---- the library ------------------------------------------------------------------------------------------- */
 
-/* Beside the program, as in a build folder, or where it is installed. */
+/* Loads the library from the program's folder, as in a build, or from where it is installed. */
 static void *load(char *path, size_t size)
 {
     static const char *const places[] = {"", FEDLOOM_LIBRARIES "/"};
@@ -313,7 +316,7 @@ static void *load(char *path, size_t size)
     char *name = strrchr(path, '/') + 1;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(name, size - (size_t)(name - path), "%s%s", places[i], FEDLOOM_MPI_LIBRARY);
-        if (!access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* MPI's own plugins look for it */
+        if (!access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* MPI's plugins need its symbols */
     }
     return NULL;
 }
@@ -331,7 +334,7 @@ static int find_functions(void *from)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         void *function = dlsym(from, wanted[i].name);
         if (!function) return 0;
-        memcpy(wanted[i].place, &function, sizeof function); /* C has no cast for this */
+        memcpy(wanted[i].place, &function, sizeof function); /* C cannot cast it to a function pointer */
     }
     return !strcmp(mpi.version(), FL_VERSION);
 }
@@ -355,7 +358,7 @@ static int open_library(const launch *l)
 
 /* ---- start and end ----------------------------------------------------------------------------------------- */
 
-/* A launcher of another MPI starts processes that do not find each other. */
+/* Refuses the launcher of another MPI, whose processes do not find each other. */
 static int check_count(const launch *l)
 {
     if (!l->count || l->count == ranks.count) return CLI_OK;
@@ -384,7 +387,7 @@ static int begin(const launch *l)
     return CLI_OK;
 }
 
-/* This rank has failed, and the others have not. */
+/* Ends all ranks, because this one has failed and the others have not. */
 static void end_all(int code)
 {
     if (ranks.rank)
@@ -396,7 +399,7 @@ static void end_all(int code)
     _exit(code);
 }
 
-/* Returns what the worst of them came with. */
+/* Waits for all ranks; returns their largest code. */
 static int meet(int code)
 {
     int least = code, most = code;
@@ -413,7 +416,7 @@ static int run_together(const command *c, int argc, char **argv, const launch *l
     int code = begin(l);
     if (code) return code;
     code = meet(c->run(argc, argv));
-    exit_note_forget(); /* the launcher ends those that are last to leave, if the first left with an error */
+    exit_note_forget(); /* if the first rank leaves with an error, the launcher ends those that leave later */
     mpi.ranks_free(&ranks);
     mpi.finish();
     return code;
@@ -449,7 +452,7 @@ int command_run(const command *c, int argc, char **argv)
 
 /* ==== one run ===================================================================================================== */
 
-/* From a made run to its saved result, with progress on the way. */
+/* From a new run to its saved result, with progress. */
 
 typedef struct {
     fl_run *run;
@@ -457,8 +460,8 @@ typedef struct {
     int checkpointed, resume_noted;
 } observed_run;
 
-/* Some launchers leave no time for the exit note, so the way to go on is printed before, unless the run ends with that
- * checkpoint: then it is printed anyway. */
+/* Some launchers leave no time for the exit note. So this prints the command to resume before, unless the run ends with
+ * that checkpoint, when it is printed anyway. */
 static void note_resume_command(observed_run *w)
 {
     char starter[RANKS_COMMAND_LEN];
@@ -477,7 +480,7 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
     progress_step(w->progress, run, row, measured);
 }
 
-/* Several processes are ended when one of them dies: the exit note says where to go on. */
+/* Prepares the exit note with the command to resume, because several processes are ended when one of them dies. */
 static void prepare_exit_note(const fl_run *run, size_t round, int any)
 {
     char starter[RANKS_COMMAND_LEN];
@@ -498,7 +501,7 @@ static void note_checkpoint(void *arg, const fl_checkpoint *c)
     w->checkpointed = 1;
 }
 
-/* Ends with a checkpoint, or with a result. */
+/* Ends a run with a checkpoint or with a result. */
 static fl_status finish(fl_run *run, const char *command_line, progress *p)
 {
     char starter[RANKS_COMMAND_LEN];

@@ -1,4 +1,4 @@
-/* Everything that the program says to a person except tables and progress; and JSON. */
+/* Sentences and texts of the program, except tables and progress; and JSON. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static size_t decode(const unsigned char *s, uint32_t *code)
     return n && c >= least[n] && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF) ? n : 0;
 }
 
-/* Control characters (C0, DEL, C1), and bytes that are not a character, become question marks, unless they are among
+/* Control characters (C0, DEL, C1), and bytes that are not a character, become question marks, except those in
  * `spared`. */
 static void clean(char *s, const char *spared)
 {
@@ -56,7 +56,7 @@ void say_joined(FILE *to, char *lines)
     fprintf(to, "%s\n", say_clean(lines));
 }
 
-/* What a rank that does not print would have printed: one of the few global variables of the program. */
+/* The sentences that a rank holds back. */
 static struct {
     int holds;
     size_t n;
@@ -69,7 +69,7 @@ static void hold(const char *line)
     if (n > 0 && held.n + (size_t)n < sizeof held.text)
         held.n += (size_t)n;
     else
-        held.text[held.n] = 0; /* there is no room for this one */
+        held.text[held.n] = 0; /* no room for this sentence */
 }
 
 void say_hold(void) { held.holds = 1; }
@@ -82,7 +82,7 @@ void say_held(uint32_t rank)
     held.text[held.n = 0] = 0;
 }
 
-/* `mark`: before the text itself, in the tone. */
+/* `mark` precedes the text, in the tone. */
 static void say_line(tone t, const char *mark, const char *fmt, va_list ap)
 {
     char text[2048], line[2100];
@@ -136,7 +136,7 @@ void say_some(const char *text, size_t size)
     char piece[4096];
     for (size_t n; size; text += n, size -= n) {
         n = size < sizeof piece ? size : sizeof piece - 1;
-        while (n < size && n > 1 && ((unsigned char)text[n] & 0xC0) == 0x80) n--; /* not in the middle of a character */
+        while (n < size && n > 1 && ((unsigned char)text[n] & 0xC0) == 0x80) n--; /* not within a character */
         memcpy(piece, text, n);
         piece[n] = 0;
         clean(piece, "\n\t");

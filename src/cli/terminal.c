@@ -1,4 +1,4 @@
-/* What the terminal can do and what the user wants of it, and tables that fit it. */
+/* The terminal's abilities and the user's wishes about colours; tables that fit it. */
 #include "cli/cli.h"
 
 #include <stdarg.h>
@@ -7,7 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Open MPI's launcher gives rank 0 a terminal of its own, and what is behind that may be a file. */
+/* Open MPI's launcher gives rank 0 a terminal of its own, although the output may go to a file: so not with a
+ * launcher. */
 static int is_terminal(FILE *f) { return isatty(fileno(f)) && !*launch_find().command; }
 
 int terminal_moves(FILE *f)
@@ -23,7 +24,7 @@ size_t terminal_width(FILE *f)
     return !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
 }
 
-/* https://no-color.org: set to anything but nothing. */
+/* https://no-color.org: set and not empty. */
 static int coloured(FILE *f)
 {
     const char *no = getenv("NO_COLOR");
@@ -44,21 +45,21 @@ const char *tone_off(FILE *f) { return coloured(f) ? "\033[0m" : ""; }
 
 /* ==== tables that are wider than the terminal ===================================================================== */
 
-/* On a terminal the heading is marked, and columns that do not fit beside the others come below them, with the first
- * column again. Elsewhere a table is printed unchanged.
+/* On a terminal the heading is marked, and columns that do not fit are printed below the others, beside a copy of the
+ * first column. Elsewhere a table is printed unchanged.
  *
- * A table is a text whose columns are aligned: where all lines have two blanks or more, one ends and another begins. */
+ * A table is a text with aligned columns: two or more blanks at the same place of all lines separate two columns. */
 
 typedef struct {
     const char **line; /* where each begins */
     size_t lines;
-    size_t *start; /* of each column, in characters; behind the last the width of all */
+    size_t *start; /* of each column, in characters; the last entry is the total width */
     size_t columns;
 } sheet;
 
 static size_t line_length(const char *s) { return strcspn(s, "\n"); }
 
-/* A character further; stays at the end of the line. */
+/* The next character; stays at the end of the line. */
 static const char *step(const char *s)
 {
     if (!*s || *s == '\n') return s;
@@ -99,7 +100,7 @@ static int find_lines(const char *text, sheet *s)
     return 1;
 }
 
-/* Marks the characters that any line has, and takes what lies behind two that none has for a new column. */
+/* Marks the positions where any line has a character; after two positions without one a new column begins. */
 static int find_columns(sheet *s)
 {
     size_t width = widest(s), gap = 0;
@@ -119,14 +120,14 @@ static int find_columns(sheet *s)
     return found;
 }
 
-/* With the blanks behind it, up to the next column. */
+/* Prints a cell with the blanks after it, up to the next column. */
 static void print_column(const sheet *s, size_t row, size_t k, FILE *out)
 {
     const char *from = at_character(s->line[row], s->start[k]), *to = at_character(from, s->start[k + 1] - s->start[k]);
     fprintf(out, "%.*s", (int)(to - from), from);
 }
 
-/* The first column, and those from `first` to `end`. */
+/* Prints the first column, and those from `first` to `end`. */
 static void print_part(const sheet *s, size_t first, size_t end, FILE *out)
 {
     for (size_t row = 0; row < s->lines; row++) {
@@ -138,7 +139,7 @@ static void print_part(const sheet *s, size_t first, size_t end, FILE *out)
     }
 }
 
-/* How many columns from `first` on fit beside the first one; at least one. */
+/* The end of the columns from `first` on that fit beside the first column; at least one. */
 static size_t part_end(const sheet *s, size_t first, size_t width)
 {
     size_t end = first + 1, taken = first ? s->start[1] : 0;

@@ -8,7 +8,7 @@ int fli_cuda_count(int *devices)
 {
     *devices = 0;
     cudaError_t code = cudaGetDeviceCount(devices);
-    cudaGetLastError(); /* nobody else needs to see it */
+    cudaGetLastError(); /* clears the error: this function handles it */
     return (int)code;
 }
 int fli_cuda_use(int device) { return (int)cudaSetDevice(device); }

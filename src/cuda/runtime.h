@@ -1,5 +1,5 @@
-/* The little of CUDA's runtime that the host's code needs, in plain C. runtime.c has it from CUDA; tests/cuda has the
- * same functions without a GPU, so that all of this folder runs, slowly, on any processor (tests/cuda/emulate.h). */
+/* The parts of CUDA's runtime that the host's code needs, in plain C. runtime.c implements them with CUDA; tests/cuda
+ * implements them without a GPU, so that this folder runs, slowly, on any processor (tests/cuda/emulate.h). */
 #ifndef FLI_CUDA_RUNTIME_H
 #define FLI_CUDA_RUNTIME_H
 
@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct CUstream_st *fli_cuda_stream;
 
-/* All return 0, or a number that fli_cuda_error explains. A kernel's failure comes up at whatever is called later. */
+/* All return 0 or a number that fli_cuda_error explains. A later call reports a kernel's failure. */
 int fli_cuda_count(int *devices);
 int fli_cuda_use(int device); /* for the calling thread */
 int fli_cuda_describe(int device, char *name, size_t room, double *memory, int *major, int *minor, int *processors,
@@ -21,12 +21,12 @@ const char *fli_cuda_error(int code);
 
 int fli_cuda_stream_new(fli_cuda_stream *out);
 void fli_cuda_stream_free(fli_cuda_stream s);
-int fli_cuda_wait(fli_cuda_stream s); /* until all that the stream was given is done */
-int fli_cuda_last(void);              /* the error of the last launches, and forgets it */
+int fli_cuda_wait(fli_cuda_stream s); /* waits until all work on the stream is done */
+int fli_cuda_last(void);              /* returns and clears the error of the last launches */
 
 int fli_cuda_alloc(size_t bytes, void **out);
 void fli_cuda_release(void *p);
-int fli_cuda_pinned(size_t bytes, void **out); /* host memory from which copies need not wait */
+int fli_cuda_pinned(size_t bytes, void **out); /* host memory for asynchronous copies */
 void fli_cuda_unpin(void *p);
 int fli_cuda_upload(fli_cuda_stream s, void *there, const void *here, size_t bytes);
 int fli_cuda_download(fli_cuda_stream s, void *here, const void *there, size_t bytes);

@@ -5,19 +5,19 @@
 #include "config/registry.h"
 #include "format/keys.h"
 
-/* How a thing is chosen in a configuration: one or two lines of YAML. */
+/* Prints how a configuration chooses a thing: one or two lines of YAML. */
 void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item);
 
-/* What a thing says of itself beyond its keys: "label", "text", line by line. */
+/* Receives a thing's facts besides its keys, line by line: "label", "text". */
 typedef void fli_fact_fn(void *arg, const char *label, const char *text);
 fl_status fli_list_facts(fl_ctx *ctx, const fli_item *item, fli_fact_fn *fact, void *arg);
 
 /* ==== the reference ========================================================================================= */
 
-/* The reference of all settings in one format or another: reference.c walks the tables, a style writes.
- * Texts come as the tables have them: plain, with `backticks` around what is typed. */
+/* A format of the reference of all settings: reference.c walks the tables, and the style writes. Texts are those of the
+ * tables: plain, with `backticks` around literal input. */
 typedef struct {
-    void (*begin)(fli_text *t); /* the page's head and a few words on what a configuration is */
+    void (*begin)(fli_text *t); /* the page's head and an introduction to configurations */
     void (*end)(fli_text *t);
     void (*heading)(fli_text *t, int level, const char *text); /* 1: a part, 2: a thing of it */
     void (*paragraph)(fli_text *t, const char *text);

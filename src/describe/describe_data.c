@@ -13,7 +13,7 @@
 
 /* ==== looking at data ======================================================================================= */
 
-enum { MOST_CLASSES = 40 }; /* wider histograms help nobody */
+enum { MOST_CLASSES = 40 }; /* wider histograms are unreadable */
 
 static void add_memory(fli_text *t, size_t bytes)
 {
@@ -82,12 +82,12 @@ static void histogram(fli_text *t, const size_t *count, size_t classes, size_t n
     static const char *const shade[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
                                         "\u2585", "\u2586", "\u2587", "\u2588"};
     for (size_t c = 0; c < classes; c++) {
-        size_t level = n ? (count[c] * 8 + n - 1) / n : 0; /* anything present is visible */
+        size_t level = n ? (count[c] * 8 + n - 1) / n : 0; /* any nonzero count is visible */
         fli_text_add(t, shade[level]);
     }
 }
 
-/* How many of each class a client has; labelled ones first; what the labels of the others were is no secret here. */
+/* Counts a client's samples of each class: first labelled ones, then the unlabelled ones by their true labels. */
 static void count_classes(const fli_fed *f, const fli_view *v, size_t *count)
 {
     memset(count, 0, f->classes * sizeof *count);
@@ -235,16 +235,16 @@ fl_status fl_data_describe(fl_config *cfg, const char *data, size_t clients, con
 
 /* ==== exporting clients ===================================================================================== */
 
-/* `fedloom data FILE --export FOLDER`: a simulated federation as one that clients join, each with a file of its own.
+/* `fedloom data FILE --export FOLDER`: writes a simulated federation as files for a server and for clients that join.
  *
- *     server.yaml            the same settings for a server, whose samples are at its clients
+ *     server.yaml            the settings for the server, whose samples are at its clients
  *     roster                 the clients' names, in the order of their numbers
  *     test.npz               the server's test set, if there is one
  *     clients/NAME.npz       a client's samples, as stored and in their order, with all labels; sparse ones as NAME.svm
  *     clients/NAME.yaml      the settings that read them
  *
- * A client's test part and the samples that lose their labels are drawn where its samples are, by the same rules, so
- * the federation has the same bits here and there. */
+ * Each client draws its test part and the samples that lose their labels by the same rules, so the federation has the
+ * bits of the simulation. */
 
 enum { PATH = 4096, LABEL = 32 };
 
@@ -265,7 +265,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A client's samples in the order of the whole set: that is what both sides draw its parts from. */
+/* A client's samples in the order of the whole set, from which both sides draw its parts. */
 static uint32_t *list_samples(const export *e, size_t client, size_t *n)
 {
     const fli_partition *p = &e->fed->part;
@@ -278,7 +278,7 @@ static uint32_t *list_samples(const export *e, size_t client, size_t *n)
     return list;
 }
 
-/* The class of a sample, whether the client will see it or not. */
+/* The class of a sample, even if the client will not see it. */
 static int32_t label_of(const export *e, const fli_dataset *ds, uint32_t i)
 {
     return ds == e->all ? fli_fed_truth(e->fed, i) : ds->label[i];
@@ -348,7 +348,7 @@ static const char *suffix(const export *e) { return fli_dataset_sparse(e->all) ?
 
 /* ---- settings -------------------------------------------------------------------------------------------- */
 
-/* How a file of ours is read, but for its name. */
+/* The settings that read an exported file, except its name. */
 static void describe_file(const export *e, fli_text *t)
 {
     if (!e->all->classes) fli_text_add(t, ", task: regression");
@@ -363,7 +363,7 @@ static void add_reals(fli_text *t, const char *name, const double *v, size_t n)
     fli_text_add(t, "]");
 }
 
-/* Scaling that goes by the samples is written down as what it came to. */
+/* Writes scaling that depends on the samples as the resulting numbers. */
 static void describe_scaling(const export *e, fli_text *t)
 {
     static const char *const words[] = {[FLI_NORM_AUTO] = "auto", [FLI_NORM_NONE] = "none", [FLI_NORM_IMAGE] = "image"};
@@ -380,7 +380,7 @@ static void describe_scaling(const export *e, fli_text *t)
     if (shifts) add_reals(t, "shift", ds->shift, ds->segments);
 }
 
-/* Names that could be taken for two are left out: labels are numbers in our files anyway. */
+/* Leaves out all names if one contains a separator: labels are numbers in exported files anyway. */
 static void describe_classes(const export *e, fli_text *t)
 {
     char *const *name = e->all->class_name;
@@ -407,7 +407,7 @@ static void describe_data(const export *e, const char *test, fli_text *t)
     }
     describe_scaling(e, t);
     fli_text_addf(t, ", test_fraction: %.17g, unlabelled: %.17g, crop: %d, augment: %s", d->test_fraction,
-                  d->unlabelled, (int)d->crop, augment[e->all->augment]); /* of images that were drawn once: none */
+                  d->unlabelled, (int)d->crop, augment[e->all->augment]); /* images augmented once: none */
     if (e->all->augment) fli_text_addf(t, ", augment_share: %.17g", d->augment_share);
     fli_text_add(t, "}");
 }

@@ -1,6 +1,5 @@
-/* fl_list: what a configuration can choose from, for a person. The kinds come from config/registry.c, the fixed
- * sections from config/settings.c; nothing here knows any of them by name. As text or, where the context asks for it,
- * as JSON. */
+/* fl_list: lists what a configuration can choose from, as text or, by the context's format, as JSON. The kinds come
+ * from config/registry.c, the fixed sections from config/settings.c; this file names none of them. */
 #include "base/number.h"
 #include "base/text.h"
 #include "config/registry.h"
@@ -13,7 +12,7 @@
 
 /* ==== either text or JSON =================================================================================== */
 
-/* What is listed: lines, or where the context asks for it {"NAME": [{...}, ...]}. */
+/* A listing: lines of text, or {"NAME": [{...}, ...]}. */
 typedef struct {
     fli_text *t;
     fli_json json;
@@ -34,7 +33,7 @@ static void close_listing(listing *l)
     while (l->json.depth) fli_json_end(&l->json);
 }
 
-/* Without a section, and without a count, where these are NULL; lines have no section. */
+/* `section` and `count` may be NULL; lines of text have no section. */
 static void add_thing(listing *l, const char *name, const char *section, const char *title, const size_t *count)
 {
     if (!l->as_json) {
@@ -53,7 +52,7 @@ static void add_thing(listing *l, const char *name, const char *section, const c
 
 /* ==== devices of this machine =============================================================================== */
 
-/* What `device` can name, here and now: for `fedloom list devices`. */
+/* The values of `device` on this machine, for `fedloom list devices`. */
 
 static int has_cuda(void)
 {
@@ -78,7 +77,7 @@ static void put_device(fli_json *j, const char *name, const fli_engine_info *i, 
     fli_json_end(j);
 }
 
-/* One that is here; or, with `why`, that there is none. */
+/* Adds a device or, with `why`, a line that there is none. */
 static void add_device(listing *l, const char *name, const fli_engine_info *i, const char *why)
 {
     if (l->as_json)
@@ -92,7 +91,7 @@ static void add_device(listing *l, const char *name, const fli_engine_info *i, c
     }
 }
 
-/* All devices of a kind, numbered where there are several; or why there is none. */
+/* Adds all devices of a kind, numbered if there are several, or the reason for having none. */
 static fl_status add_backend(fl_ctx *ctx, listing *l, const fli_backend *b)
 {
     char why[256] = "", name[64];
@@ -117,7 +116,7 @@ static fl_status add_devices(fl_ctx *ctx, listing *l)
     return s;
 }
 
-/* What `device` can name on this machine. */
+/* Lists all devices. */
 static fl_status list_devices(fl_ctx *ctx, fli_text *t)
 {
     listing l = open_listing(ctx, t, "devices");
@@ -129,7 +128,7 @@ static fl_status list_devices(fl_ctx *ctx, fli_text *t)
 
 /* ==== keys, and one thing in full, as JSON =================================================================== */
 
-/* The words that a value may be. */
+/* The allowed words of a value. */
 static void put_choices(fli_json *j, const fl_key *row)
 {
     char word[64];
@@ -148,7 +147,7 @@ static void put_key(fli_json *j, const fl_key *row)
     fli_json_map(j, NULL);
     fli_json_text(j, "name", row->name);
     fli_json_text(j, "type", fli_text_get(&type));
-    fli_json_text(j, "default", row->def); /* null: it must be given */
+    fli_json_text(j, "default", row->def); /* null: required */
     fli_json_text(j, "help", row->help);
     put_choices(j, row);
     fli_json_end(j);
@@ -183,7 +182,7 @@ static fl_status item_json(fl_ctx *ctx, fli_text *t, const fli_kind *kind, const
     return s;
 }
 
-/* NULL: all of them */
+/* section NULL: all sections */
 static void settings_json(fl_ctx *ctx, fli_text *t, const char *section)
 {
     listing l = open_listing(ctx, t, "sections");
@@ -205,7 +204,7 @@ static void settings_json(fl_ctx *ctx, fli_text *t, const char *section)
 /* The keys that do not depend on a choice, listed as if they were a kind. */
 static const char settings_name[] = "settings", settings_title[] = "the keys that do not depend on a choice";
 
-/* And the devices of this machine. */
+/* The devices of this machine, listed as a kind. */
 static const char devices_name[] = "devices", devices_title[] = "where a run can be computed, on this machine";
 
 static void list_kinds(fl_ctx *ctx, fli_text *t)
@@ -235,7 +234,7 @@ static void list_items(fl_ctx *ctx, fli_text *t, const fli_kind *kind)
     close_listing(&l);
 }
 
-/* A key that has to be given belongs into the example. */
+/* Required keys are part of the example. */
 void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item)
 {
     int needed = 0;

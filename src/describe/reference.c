@@ -1,5 +1,5 @@
-/* fl_reference: every kind, every thing, every key, from the tables that the parser reads. docs/reference.md and the
- * manual page are printed by it, so they cannot say anything else than the program does. */
+/* fl_reference: every kind, every thing, every key, from the tables that the parser reads. It prints docs/reference.md
+ * and the manual page, so they always agree with the program. */
 #include "base/number.h"
 #include "config/registry.h"
 #include "config/settings.h"
@@ -10,8 +10,8 @@
 
 /* ==== notes ================================================================================================= */
 
-/* What the reference says besides keys and things: what exactly is done to features, and the files that are read and
- * written. */
+/* Texts of the reference besides keys and things: the processing of features, and the files that fedloom reads and
+ * writes. */
 
 typedef struct {
     const char *label, *text; /* NULL ends the list */
@@ -199,7 +199,7 @@ static const note notes[] = {
      NULL, of_eta},
 };
 
-/* Notes on what is done to features, and on files, beside the tables. */
+/* Adds these notes after the tables. */
 static void add_notes(fli_text *t, const fli_reference_style *style)
 {
     style->heading(t, 1, "notes");
@@ -221,7 +221,7 @@ typedef struct {
     const fli_reference_style *style;
 } page;
 
-/* How a default is shown: "0.1", "must be given", "none". */
+/* A default as text: "0.1", "must be given", "none". */
 static const char *default_text(const fl_key *row)
 {
     return !row->def ? "must be given" : *row->def ? row->def : "none";
@@ -232,7 +232,7 @@ static void add_keys(const page *p, const fl_key *rows)
     for (const fl_key *row = rows; row && row->name; row++) p->style->key(p->t, row);
 }
 
-/* The key `kind` as a row like any other: one of the things there are. */
+/* Adds the key `kind` as a row whose values are the names of the things. */
 static fl_status add_kind_key(const page *p, const fli_section *s)
 {
     fli_text words;
@@ -353,7 +353,7 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
 
 /* GitHub's tables. */
 
-/* Text whose special characters mean themselves; what stands in `backticks` is code, as it is. */
+/* Text with special characters escaped; text in `backticks` is code, unchanged. */
 static void add_text(fli_text *t, const char *s)
 {
     int code = 0;
@@ -384,7 +384,7 @@ static void begin(fli_text *t)
 
 static void end(fli_text *t) { (void)t; }
 
-/* One empty line before what comes next, not two. */
+/* Exactly one empty line before the next block. */
 static void gap(fli_text *t)
 {
     if (t->n > 1 && t->s[t->n - 2] != '\n') fli_text_add(t, "\n");
@@ -458,7 +458,7 @@ const fli_reference_style fli_reference_markdown = {
 
 /* In the man macros. */
 
-/* Text for a line of its own: nothing in it is a request or an escape. What stands in `backticks` is set bold. */
+/* Text without requests or escapes. Text in `backticks` is set bold. */
 static void man_text(fli_text *t, const char *s)
 {
     int bold = 0;

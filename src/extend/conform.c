@@ -1,5 +1,5 @@
-/* fl_conform: what the engine promises of every method, tried out on a small federation. What may go wrong on one
- * thread comes first: a method that fails there is not run on several. */
+/* fl_conform: tests a method for what the engine promises of every method, on a small federation. Checks on one thread
+ * come first; a method that fails there is not run on several. */
 #include "algo/user_method.h"
 #include "base/file.h"
 #include "base/number.h"
@@ -16,8 +16,8 @@
 
 /* ==== the problems ========================================================================================== */
 
-/* Twelve clients that take different numbers of steps. Nine of them are more than the server waits for before it begins
- * to absorb (server/server_state.c), so that what is absorbed too early is seen by those after them. */
+/* Twelve clients that take different numbers of steps. The server begins to absorb before nine of them have answered
+ * (server/server_state.c), so that clients after them would see what is absorbed too early. */
 #define COMMON                                                                                                         \
     "rounds: 4\nseed: 3\nthreads: 1\nsystem: {kind: lognormal, jitter: 0.3}\n"                                         \
     "local: {batch: 5, lr: 0.05, uneven: range, range: [1, 3]}\nmetrics: {gradient: true}\n"
@@ -41,16 +41,16 @@ const fli_conform_problem fli_conform_problems[] = {
     {NULL, NULL},
 };
 
-/* Settings may have the method's parameters, but not choose another one. */
+/* The settings may contain the method's parameters, but not choose another method. */
 static fl_status same_method(fl_ctx *ctx, const fl_config *c, const char *method)
 {
     const char *kind = fl_config_get(c, "algorithm.kind");
     if (!*kind) kind = fl_config_get(c, "algorithm");
-    if (!*kind || !strcmp(kind, method)) return FL_OK; /* what is none is refused with all else */
+    if (!*kind || !strcmp(kind, method)) return FL_OK; /* an invalid kind is refused later */
     return fli_fail(ctx, FL_ECONFIG, "method %s is to be tried out, but the settings choose %s", method, kind);
 }
 
-/* The problem with that method, and the YAML of whoever asks over it; NULL: nothing. */
+/* The problem's settings with that method, overridden by the caller's YAML; NULL: none. */
 static fl_status make_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
                              fl_config **out)
 {
@@ -95,7 +95,7 @@ static fl_status go(fl_run *run, size_t stop, fli_trace *t)
     recorder r = {t, run, stop};
     t->status = fl_run_go(run, record, &r);
     if (!t->status) return FL_OK;
-    if (t->status != FL_EDIVERGED && t->status != FL_ECALLBACK) return t->status; /* nothing that a method does */
+    if (t->status != FL_EDIVERGED && t->status != FL_ECALLBACK) return t->status; /* not caused by the method */
     t->error = fli_strdup(run->ctx, fl_ctx_error(run->ctx));
     return t->error ? FL_OK : FL_ENOMEM;
 }
@@ -117,9 +117,8 @@ static void trace_fini(fli_trace *t)
     *t = (fli_trace){0};
 }
 
-/* Runs the configuration to its end; a failure that may be the method's is in the trace. Anything but FL_OK: it could
- * not begin, or something else went wrong. `stop` > 0: only that many rounds, and a checkpoint if there is an `output`
- * to leave one at. */
+/* Runs the configuration to its end; a failure that the method may have caused is recorded in the trace, any other is
+ * returned. `stop` > 0: stops after this number of rounds, with a checkpoint if `output` is set. */
 static fl_status trace_run(fl_config *cfg, size_t stop, fli_trace *out)
 {
     fl_run *run = NULL;
@@ -132,14 +131,14 @@ static fl_status trace_run(fl_config *cfg, size_t stop, fli_trace *out)
     return s;
 }
 
-/* Goes on from the checkpoint of that output, with the method of that name. */
+/* Resumes from the checkpoint of that output, with the method of that name. */
 static fl_status trace_resume(fl_ctx *ctx, const char *output, const char *method, fli_trace *t)
 {
     fl_run *run = NULL;
     fl_config *cfg = fl_config_new(ctx);
     fl_status s = cfg ? fl_config_resume(cfg, output) : FL_ENOMEM;
     fli_node *kind = s ? NULL : fli_node_find(fli_node_find(fli_config_change(cfg), "algorithm"), "kind");
-    if (kind) kind->text = method; /* with its number, which files do not have */
+    if (kind) kind->text = method; /* with its number, which is not in the file */
     if (!s) s = fl_run_resume(cfg, &run);
     if (!s) s = go(run, 0, t);
     fl_run_free(run);
@@ -173,7 +172,7 @@ static int same_rows(const fl_row *a, const fl_row *b, size_t round, fli_text *w
     return 1;
 }
 
-/* Whether all bits agree but for seconds; else what differs, as the end of a sentence. */
+/* Whether all bits agree, except for seconds; else writes what differs, as the end of a sentence. */
 static int trace_same(const fli_trace *a, const fli_trace *b, fli_text *what)
 {
     if (b->status) {
@@ -202,24 +201,24 @@ typedef struct {
     fl_text_fn *out;
     void *arg;
     const fl_method *algo;
-    fli_trace f32, f64; /* what all others are held against */
+    fli_trace f32, f64; /* the reference runs */
     char folder[512];   /* for checkpoints */
     size_t checks, failed;
-    fli_text first; /* the first that failed */
+    fli_text first; /* title and error of the first failed check */
 } conform;
 
-/* A run that must not differ: settings on top of the problem's. */
+/* A run that must equal the reference: settings in addition to the problem's. */
 typedef struct {
     const char *title;
-    const char *set[SETS]; /* NULL: no more */
-    size_t slice;          /* of the server's vectors; 0: what is fast */
-    size_t stop;           /* asked to stop after that many rounds, and resumed */
-    int single;            /* in f32; else in f64 */
+    const char *set[SETS]; /* ends with NULL */
+    size_t slice;          /* slice of the server's vectors; 0: the default */
+    size_t stop;           /* stopped after this round, and resumed; 0: not stopped */
+    int single;            /* f32, else f64 */
 } way;
 
 /* ---- lines ----------------------------------------------------------------------------------------------- */
 
-/* Notes how a check came out: `wrong` is empty if it holds. */
+/* Prints the result of a check: `wrong` is empty if it holds. */
 static fl_status print_line(conform *c, const char *title, const fli_text *wrong)
 {
     int holds = !*fli_text_get(wrong);
@@ -242,12 +241,12 @@ static fl_status set_way(conform *c, const way *w, fl_config *cfg)
 {
     char output[ROOM];
     fl_status s = fl_config_set(cfg, w->single ? "precision=f32" : "precision=f64");
-    /* a server step of an asynchronous method is a small thing */
+    /* a server step of an asynchronous method is shorter than a round */
     if (!s && c->algo && fli_algo_is_async(c->algo)) s = fl_config_set(cfg, "rounds=30");
     for (size_t i = 0; !s && i < SETS && w->set[i]; i++) s = fl_config_set(cfg, w->set[i]);
     fli_snprintf(output, sizeof output, "output=\"%s/%zu\"", c->folder, c->checks);
     if (!s && w->stop) s = fl_config_set(cfg, output);
-    if (!s && w->stop) s = fl_config_set(cfg, "checkpoint_every=1000"); /* only the one for the stop */
+    if (!s && w->stop) s = fl_config_set(cfg, "checkpoint_every=1000"); /* writes only the checkpoint of the stop */
     cfg->slice = w->slice;
     return s;
 }
@@ -269,8 +268,7 @@ static fl_status run(conform *c, const way *w, fli_trace *out)
     return s;
 }
 
-/* Goes on where such a run was stopped. Another one comes in between: what a method keeps where no checkpoint has it is
- * no longer what it was. */
+/* Resumes such a run after another run, which changes any state that the method keeps outside of checkpoints. */
 static fl_status resume(conform *c, const way *w, fli_trace *t)
 {
     char output[ROOM];
@@ -286,7 +284,7 @@ static fl_status resume(conform *c, const way *w, fli_trace *t)
 
 /* ---- checks ---------------------------------------------------------------------------------------------- */
 
-/* A run that others are held against. One that ends badly, or with numbers that are not finite, is no measure. */
+/* Makes a reference run; one that fails, or ends with numbers that are not finite, cannot be a reference. */
 static fl_status make_reference(conform *c, const way *w, fli_trace *t)
 {
     fli_text wrong;
@@ -326,20 +324,20 @@ static fl_status hold_to_all(conform *c, const way *ways)
     return s;
 }
 
-/* What only some methods can do is held against a run of its own. */
+/* Checks a setting that only some methods support against a reference with that setting. */
 static fl_status hold_to_if_possible(conform *c, const char *setting, const way *w)
 {
     way plain = {"", {setting}, .single = w->single};
     fli_trace want;
     fl_status s = run(c, &plain, &want);
-    if (s == FL_ECONFIG) return FL_OK; /* not for this method */
+    if (s == FL_ECONFIG) return FL_OK; /* the method does not support it */
     if (s) return s;
     if (!want.status) s = hold_to(c, &want, w);
     trace_fini(&want);
     return s;
 }
 
-/* Late clients are dropped and leave no trace. */
+/* Checks that dropped late clients leave no trace. */
 static fl_status check_dropped(conform *c)
 {
     static const char late[] = "system.wait_for=0.7";
@@ -347,7 +345,7 @@ static fl_status check_dropped(conform *c)
     return hold_to_if_possible(c, late, &bytes);
 }
 
-/* fli_after_absorb.call: a round of another run. How that one fares does not matter. */
+/* fli_after_absorb.call: makes a round of another run, whose outcome does not matter. */
 static void step_other(void *other)
 {
     int more;
@@ -357,8 +355,8 @@ static void step_other(void *other)
     *run = NULL;
 }
 
-/* Both as in the run that others are held against, but for the other one's seed. What a method keeps outside of its
- * vectors and numbers, a round of the other run changes in the midst of a round. */
+/* Repeats the reference run, with rounds of another run (another seed) within its rounds: these change any state that
+ * the method keeps outside of its vectors and numbers. */
 static fl_status check_interleaved(conform *c)
 {
     static const way mine = {"between its uploads another run takes rounds", {NULL}, .single = 1},
@@ -383,7 +381,7 @@ static fl_status check_interleaved(conform *c)
     return s;
 }
 
-/* A prox looks at all entries at once. */
+/* Checks a regulariser, since a prox uses all entries at once. */
 static fl_status check_composite(conform *c)
 {
     static const char ball[] = "regularizer={kind: l2_ball, radius: 1}";
@@ -393,7 +391,7 @@ static fl_status check_composite(conform *c)
 
 /* ---- bytes ----------------------------------------------------------------------------------------------- */
 
-/* What the tables say of one message. */
+/* The bytes of one message by the tables. */
 static double message_bytes(const fl_part *parts, unsigned moment, const fl_space *space)
 {
     double sum = 0;
@@ -403,7 +401,7 @@ static double message_bytes(const fl_part *parts, unsigned moment, const fl_spac
     return sum;
 }
 
-/* Of a run in which everyone takes part in every round. */
+/* Adds the bytes of a run in which all clients take part in every round. */
 static void add_expected(const fl_run *r, fl_ask ask, double *up, double *down)
 {
     const fli_plan *p = &r->plan;
@@ -449,7 +447,7 @@ static fl_status compare_bytes(conform *c, fl_run *r)
     return s;
 }
 
-/* Where every round is an exchange of whole vectors with its cohort. */
+/* Checks the counted bytes, if every round is one exchange of whole vectors with the cohort. */
 static fl_status check_bytes(conform *c)
 {
     static const way everyone = {"", {"participation=everyone"}, .single = 1};
@@ -470,7 +468,7 @@ static fl_status check_bytes(conform *c)
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
-/* The first problem that the method can work on. Where it can on none, the first one's refusal is the answer. */
+/* Chooses the first problem that the method supports; if there is none, returns the first one's error. */
 static fl_status choose_problem(conform *c)
 {
     static const way plain = {"", {NULL}, .single = 1};

@@ -9,7 +9,7 @@ typedef struct {
     const char *yaml;
 } fli_conform_problem;
 
-/* In the order in which they are tried: a method is held to the first that it can work on. */
+/* In the order of trying: a method is tested on the first one that it supports. */
 extern const fli_conform_problem fli_conform_problems[];
 
 #endif

@@ -6,7 +6,7 @@
 #include "config/config.h"
 
 typedef struct {
-    size_t n, rounds; /* parameters; rounds that there is room for, beside the start */
+    size_t n, rounds; /* parameters; rounds, without the start, that there is room for */
     double *x;        /* rounds + 1 models */
     fl_row *rows;
     fl_status status; /* of the run: FL_OK, FL_EDIVERGED or FL_ECALLBACK */

@@ -1,5 +1,5 @@
-/* fl_*_register and fl_forget: objectives, solvers, methods and regularisers that users bring get names that nothing
- * else has, and lose them again. What each kind of part must have is checked in its own folder. */
+/* fl_*_register and fl_forget: register users' objectives, solvers, methods and regularisers under unused names, and
+ * remove them. The folder of each kind checks its parts. */
 #include "algo/user_method.h"
 #include "base/ctx.h"
 #include "base/user_registry.h"
@@ -39,7 +39,7 @@ fl_status fl_objective_register(fl_ctx *ctx, const fl_objective *given)
     return s ? s : fli_user_objective_add(ctx, &o);
 }
 
-/* Nor those of solvers that only methods choose: messages have them. */
+/* Also refuses names of solvers that only methods choose, because messages contain them. */
 static fl_status check_solver_name(fl_ctx *ctx, const char *name)
 {
     fl_status s = check_name(ctx, "a solver", "solver", name);

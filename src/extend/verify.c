@@ -1,7 +1,7 @@
 /* Golden cases: trajectories computed by an independent float64 implementation. A case names an objective, the clients'
- * data, a method with its parameters, and for every round who takes part and how many full-batch steps each takes; the
- * global model after every round must agree. It is planned like any other run and works on the same
- * executors; given are the clients' weights, the start, and in each ask who, how many steps and how likely. */
+ * data, a method with its parameters, and for every round the clients with their numbers of full-batch steps; the
+ * global model after every round must agree. A case is planned like any run and works on the same executors, but sets
+ * the clients' weights, the start, and in each ask the client, its number of steps and its probability. */
 #include "extend/verify.h"
 
 #include "base/number.h"
@@ -18,7 +18,7 @@
 
 enum { CASE_MAX = 64 << 20, MOST = 1000 /* parameters of a level */ };
 
-/* FL_EFORMAT: the file, and what is wrong with it. */
+/* FL_EFORMAT: names the file and its error. */
 static fl_status bad_file(const fli_golden *g, const char *what)
 {
     return fli_fail(g->ctx, FL_EFORMAT, "%s: %s", g->path, what);
@@ -36,13 +36,13 @@ static json_t *param(const fli_golden *g, const char *key)
 
 /* ---- settings -------------------------------------------------------------------------------------------- */
 
-/* A value for a map that is being made, if there is one. */
+/* Adds a value to a map, unless it is NULL. */
 static void put(json_t *map, const char *key, const json_t *value)
 {
     if (value && !json_is_null(value)) json_object_set(map, key, (json_t *)value);
 }
 
-/* The model's settings are spread over the objective and, of a factorisation, the method's parameters. */
+/* Collects the model's settings from the objective and, for a factorisation, from the method's parameters. */
 static json_t *model_settings(const fli_golden *g, const char *kind)
 {
     json_t *out = json_pack("{s:s}", "kind", kind);
@@ -67,7 +67,7 @@ static json_t *semi_settings(const fli_golden *g)
     return out;
 }
 
-/* Every step is over all of a client's samples. A list of step sizes has one per client; of a map see below. */
+/* Every step is over all of a client's samples. A list of step sizes has one per client; for a map see flatten. */
 static json_t *local_settings(const fli_golden *g)
 {
     const json_t *lr = param(g, "lr");
@@ -96,7 +96,7 @@ static void flatten(json_t *params, const char *key)
     json_object_del(params, key);
 }
 
-/* The method's own parameters: without what belongs to other sections, and with the exact solver where there is no step
+/* The method's own parameters: without what belongs to other sections, and with the exact solver if there is no step
  * size. */
 static json_t *method_settings(const fli_golden *g)
 {
@@ -111,15 +111,14 @@ static json_t *method_settings(const fli_golden *g)
     return out;
 }
 
-/* Clusters have W >= 0, which goes without saying. */
+/* Cases with clusters imply W >= 0. */
 static json_t *regularizer_settings(const fli_golden *g, const char *kind)
 {
     json_t *given = param(g, "regularizer");
     return given ? json_incref(given) : !strcmp(kind, "factorization") ? json_string("nonnegative") : NULL;
 }
 
-/* Everything that settings have a word for. The samples are given, so the kind of data is never used; one has to be
- * named. */
+/* Everything that settings can express. The kind of data is required but unused, because the case has the samples. */
 static json_t *settings_of(const fli_golden *g, const char *kind, const char *executor)
 {
     int two = !strcmp(kind, "quadratic_bilevel"), semi = objective(g, "alpha_p") != NULL;
@@ -132,7 +131,7 @@ static json_t *settings_of(const fli_golden *g, const char *kind, const char *ex
                      regularizer_settings(g, kind));
 }
 
-/* The text that was made has places, but not those of the file. */
+/* Removes the nodes' places, which are those of the generated text, not of the file. */
 static void forget_places(fli_node *n)
 {
     n->line = n->column = 0;
@@ -155,7 +154,7 @@ static fl_status make_config(fli_golden *g, const char *kind, const char *execut
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* A list of n numbers into out; 0 if it is anything else. */
+/* Reads a list of n numbers; 0 if it is anything else. */
 static int numbers_of(const json_t *list, size_t n, double *out)
 {
     if (!json_is_array(list) || json_array_size(list) != n) return 0;
@@ -180,10 +179,11 @@ static int flat_numbers(const json_t *v, size_t n, double **out)
     return numbers_of(v, n, *out - n);
 }
 
-/* What samples of this objective are. */
+/* The shape of an objective's samples. */
 typedef struct {
     size_t dim, classes;
-    size_t upper, lower; /* of a quadratic of two levels: a client has one sample, all its matrices; 0: not one */
+    size_t upper,
+        lower; /* of a two-level quadratic, where a client's one sample is all its matrices; 0: another objective */
 } shape;
 
 /* A client's samples: labelled ones in A, unlabelled ones in U; the columns of D; or all its matrices. */
@@ -259,12 +259,12 @@ static int put_client(const json_t *client, const shape *s, fli_dataset *ds, siz
     size_t n = json_array_size(a);
     if (s->upper) return put_levels(client, s, ds, at);
     if (d) return put_columns(d, ds, at);
-    if (json_array_size(u) && !ds->label) return 0; /* the labels are to be taken away */
+    if (json_array_size(u) && !ds->label) return 0; /* unlabelled samples need labels to take away */
     return put_rows(a, ds, at) && put_answers(b ? b : json_object_get(client, "y"), n, ds, at) &&
            put_rows(u, ds, at + n);
 }
 
-/* The clients one after the other; also counts what has no label. */
+/* Assigns samples to clients in order; also counts the unlabelled ones. */
 static fl_status make_partition(const fli_golden *g, const json_t *clients, const shape *s, fli_partition *part,
                                 uint32_t *hidden, size_t *unlabelled)
 {
@@ -372,7 +372,7 @@ static fl_status read_case(fl_ctx *ctx, const char *path, const char *executor, 
     return s ? s : make_fed(g, &of);
 }
 
-/* To be given back in either case. `executor`: the name of one. */
+/* Frees a case, also after a failure. */
 static void golden_free(fli_golden *g)
 {
     fli_fed_free(g->fed);
@@ -387,8 +387,8 @@ typedef struct {
     fli_plan plan;
     fli_exec *exec;
     double *weights;
-    double *expected; /* one model, and as much for v */
-    fl_ask *asks;     /* of a round, one per client at most */
+    double *expected; /* one model, and room for v */
+    fl_ask *asks;     /* of a round, at most one per client */
     double tolerance, *error;
 } verifier;
 
@@ -401,14 +401,14 @@ static size_t upper(const verifier *v) { return fli_model_upper(v->plan.model); 
 
 /* ---- beginning ------------------------------------------------------------------------------------------- */
 
-/* A model: of two levels, the upper block and the lower one. */
+/* Reads a model; with two levels, the upper block and the lower one. */
 static int read_model(const verifier *v, const json_t *x, const json_t *y, double *out)
 {
     size_t n = parameters(v), p = upper(v);
     return numbers_of(x, p, out) && (p == n || numbers_of(y, n - p, out + p));
 }
 
-/* The lower block of v, where the method has a v. */
+/* The lower block of v, if the method has a v. */
 static double *lower_v(const verifier *v)
 {
     size_t which = v->plan.setup.algo->levels.v;
@@ -453,7 +453,7 @@ static fl_status begin(verifier *v)
 
 /* ---- asks: the one place where a case says more than settings can ---------------------------------------- */
 
-/* What the plan would ask, but with the case's number of steps, where it has one, and its chance to take part. */
+/* The plan's ask, but with the case's number of steps, if given, and its probability. */
 static int make_ask(const verifier *v, json_int_t client, const json_t *steps, size_t round, double probability,
                     fl_ask *out)
 {
@@ -507,7 +507,7 @@ static void note_difference(verifier *v, double d, const char *which, size_t num
     if (d > *v->error) *v->error = d;
 }
 
-/* The model after a round, and v where it is expected. */
+/* Compares the model after a round, and v if the case has it. */
 static fl_status compare(verifier *v, size_t round)
 {
     const json_t *vs = expected(v, "v");
@@ -522,7 +522,7 @@ static fl_status compare(verifier *v, size_t round)
     return FL_OK;
 }
 
-/* The clients' own models at the end, where the case has them. */
+/* Compares the clients' own models at the end, if the case has them. */
 static fl_status compare_own(verifier *v)
 {
     const json_t *expect = expected(v, "localized");
@@ -541,7 +541,7 @@ static fl_status compare_own(verifier *v)
 
 /* ---- rounds ---------------------------------------------------------------------------------------------- */
 
-/* The turns of all clients before the first round, as the plan asks for them. */
+/* Makes the turns of all clients before the first round, with the plan's asks. */
 static fl_status warm_up(verifier *v)
 {
     for (size_t i = 0; i < clients(v); i++) make_ask(v, (json_int_t)i, NULL, 0, 1, &v->asks[i]);
@@ -565,15 +565,15 @@ static fl_status run_rounds(verifier *v, const json_t *rounds)
 
 /* ---- events of asynchronous methods ------------------------------------------------------------------------ */
 
-/* A server step that takes a single upload. */
+/* Begins a server step with a single upload. */
 static void begin_step(verifier *v, size_t step)
 {
     fli_step next = {.round = step, .cohort = 1, .cohort_weight = 1 / (double)clients(v)};
     fli_server_state_begin(fli_exec_server_state(v->exec), &next);
 }
 
-/* One client, working from the model of `delay` server steps before the newest. `history` has the start model and the
- * model after every step so far, one after the other. */
+/* Runs one client's turn from the model of `delay` server steps before the newest. `history` has the start model and
+ * the model after every step so far, one after the other. */
 static fl_status run_event(verifier *v, const json_t *event, size_t step, void **history, fli_exchange *x)
 {
     fli_server_state *server = fli_exec_server_state(v->exec);
@@ -633,7 +633,9 @@ static fl_status run_case(verifier *v)
     if (!count || json_array_size(expected(v, "x")) != count)
         return bad(v, "\"rounds\" and \"expect.x\" do not fit together");
     *v->error = 0;
-    fl_status s = fli_exec_warms_up(v->exec) ? warm_up(v) : FL_OK; /* server steps, too, may begin with turns of all */
+    fl_status s = fli_exec_warms_up(v->exec)
+                      ? warm_up(v)
+                      : FL_OK; /* asynchronous methods may begin with turns of all clients, too */
     if (!s) s = v->plan.pace.buffer ? run_events(v, rounds) : run_rounds(v, rounds);
     if (!s) s = compare_own(v);
     return s ? s : *v->error <= v->tolerance ? FL_OK : FL_EMISMATCH;

@@ -8,15 +8,14 @@
 
 #include <jansson.h>
 
-/* A golden case as a configuration and samples in memory: what the file says in its own words, in those of settings, so
- * that it is planned like any other run. What it says beyond settings (weights, who takes part in which round with how
- * many steps, what comes out) stays JSON. */
+/* A golden case as a configuration and samples in memory, so that it is planned like any run. What settings cannot
+ * express (weights, cohorts, numbers of steps, expected models) stays JSON. */
 typedef struct {
     fl_ctx *ctx;
     const char *path;
     json_t *json;
     fl_config *cfg;
-    fli_fed *fed; /* NULL: the objective is not known, which planning will say */
+    fli_fed *fed; /* NULL: unknown objective, which planning reports */
 } fli_golden;
 
 /* fl_verify on an executor that is listed. */

@@ -1,7 +1,7 @@
-/* Checkpoints of a run: the names in their folder, what is in the files, when one is written and under which number,
- * and going on from one. Rank 0 alone looks into folders, makes and removes them; every rank writes and reads files in
- * them. What changes in a run from round to round must be saved here: fields of fl_run in save_progress, the rest by
- * its owner. */
+/* Checkpoints of a run: the names in their folder, the contents of the files, when one is written and under which
+ * number, and how a run resumes from one. Rank 0 alone reads, makes and removes folders; every rank reads and writes
+ * files in them. All state that changes from round to round must be saved here: fields of fl_run in save_progress, the
+ * rest by its owner. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/os.h"
@@ -17,11 +17,12 @@
 
 /* ==== names of files in the folder ========================================================================== */
 
-/* 17.checkpoint is number 17, and where several ranks have made it, 17.1.checkpoint and so on are the parts of the
- * others. Until they are whole their names end in .tmp. Parts alone are no checkpoint. Beside them are the settings. */
+/* 17.checkpoint is number 17; if several ranks made it, 17.1.checkpoint and so on are the parts of ranks 1, 2, ... A
+ * name ends in .tmp until its file is complete. Parts without rank 0's file are no checkpoint. The settings are in the
+ * same folder. */
 static const char checkpoint_suffix[] = ".checkpoint", checkpoint_config[] = "config.yaml";
 
-/* A number from 1 without zeros before it; 0 if there is none. */
+/* Reads a number >= 1 without leading zeros; 0 if the text does not begin with one. */
 static size_t read_number(const char *text, char **end)
 {
     return *text >= '1' && *text <= '9' ? (size_t)strtoull(text, end, 10) : 0;
@@ -43,24 +44,24 @@ static int is_ours(const char *name)
     if (number_of(name, &part) || !strcmp(name, checkpoint_config) || !strcmp(name, ".") || !strcmp(name, ".."))
         return 1;
     if (n <= tail || n >= sizeof whole || strcmp(name + n - tail, ".tmp")) return 0;
-    fli_snprintf(whole, sizeof whole, "%.*s", (int)(n - tail), name); /* of a run that was killed */
+    fli_snprintf(whole, sizeof whole, "%.*s", (int)(n - tail), name); /* left by a run that was killed */
     return number_of(whole, &part) || !strcmp(whole, checkpoint_config);
 }
 
-/* Where the checkpoints of a result lie. */
+/* The folder of a result's checkpoints. */
 static char *checkpoint_folder(fl_ctx *ctx, const char *output)
 {
     return fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, checkpoint_suffix);
 }
 
-/* The path of a number, or of one of its parts, from 1. */
+/* The path of checkpoint `number`, or of its part of rank `part` >= 1. */
 static char *checkpoint_file(fl_ctx *ctx, const char *folder, size_t number, size_t part)
 {
     return part ? fli_strf(ctx, "%s/%zu.%zu%s", folder, number, part, checkpoint_suffix)
                 : fli_strf(ctx, "%s/%zu%s", folder, number, checkpoint_suffix);
 }
 
-/* The largest number below `limit`, 0 if there is none. *alien, unless NULL: something else is in the folder. */
+/* The largest number below `limit`, 0 if there is none. Sets *alien, unless NULL, if anything else is in the folder. */
 static size_t newest_number(const char *folder, size_t limit, int *alien)
 {
     size_t best = 0, part;
@@ -76,7 +77,7 @@ static size_t newest_number(const char *folder, size_t limit, int *alien)
     return best;
 }
 
-/* Removes all but these two, and their parts. */
+/* Removes all checkpoints but these two, with their parts. */
 static void remove_others(const char *folder, size_t number, size_t other)
 {
     size_t part;
@@ -91,7 +92,7 @@ static void remove_others(const char *folder, size_t number, size_t other)
 
 /* ==== what is in the files ================================================================================== */
 
-/* What the rest of a checkpoint relies on. */
+/* Sizes that the rest of a checkpoint depends on. */
 enum { SIZES = 2 };
 
 static void model_sizes(const fl_run *run, uint64_t sizes[SIZES])
@@ -107,7 +108,7 @@ static fl_status print_settings(const fl_run *run, fli_text *text)
     return fli_text_ok(text);
 }
 
-/* The metrics of a row, in their order: rows are of no use to a build that has others. */
+/* The names of a row's metrics, in order: a build with other metrics cannot read the rows. */
 static fl_status print_metrics(const fl_run *run, fli_text *text)
 {
     fli_columns c = fli_columns_of(run->plan.model);
@@ -150,7 +151,7 @@ static void save_progress(const fl_run *run, fli_saver *out)
     for (size_t i = 0; i < run->rows.count; i++) save_row(&run->rows.at[i], &c, out);
 }
 
-/* All that changes, but of clients those of this rank alone. The caller closes the file. */
+/* Writes all that changes; of clients, those of this rank alone. The caller closes the file. */
 static fl_status write_checkpoint(fl_run *run, const char *path, fli_saver **file)
 {
     uint64_t sizes[SIZES];
@@ -217,7 +218,7 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     return load_rows(run, in);
 }
 
-/* Whether it is one of those, which are separated by semicolons. */
+/* Whether `one` is in the list `those`, separated by semicolons. */
 static int lists(const char *those, const char *one)
 {
     size_t n = strlen(one);
@@ -226,7 +227,7 @@ static int lists(const char *those, const char *one)
     return 0;
 }
 
-/* Another processor or device may go on with a run, but not to the same bits. */
+/* Another processor or device may resume a run, but its bits will differ: warns, and adds its name. */
 static void load_kernels(fl_run *run, fli_loader *in)
 {
     char before[sizeof run->kernels], now[FLI_COMPUTED_WITH];
@@ -279,7 +280,7 @@ done:
 
 /* ---- the clients of one rank ------------------------------------------------------------------------------- */
 
-/* The clients of this rank, in a file beside that one. */
+/* Writes the clients of this rank into a part beside `path`. */
 static fl_status write_part(fl_run *run, const char *path, fli_seal *out)
 {
     fli_saver *file = NULL;
@@ -292,8 +293,8 @@ static fl_status write_part(fl_run *run, const char *path, fli_seal *out)
     return fli_saver_close(file, out);
 }
 
-/* Who has which clients follows from the number of ranks: if that is the same, another rank's part is not for this
- * one. */
+/* The number of ranks decides which rank owns which clients: if it is unchanged, this rank skips the parts of
+ * others. */
 static fl_status read_part(fl_run *run, const char *path, size_t part)
 {
     const fl_ranks *r = &run->plan.ranks;
@@ -315,7 +316,7 @@ static fl_status read_part(fl_run *run, const char *path, size_t part)
 
 static int is_first(const fl_run *run) { return fli_ranks_first(&run->plan.ranks); }
 
-/* What one rank alone may find counts for all. */
+/* A failure of one rank becomes the failure of all. */
 static fl_status agree(const fl_run *run, fl_status s) { return fli_ranks_agree(run->ctx, &run->plan.ranks, s); }
 
 /* ---- the folder ---------------------------------------------------------------------------------------- */
@@ -403,20 +404,20 @@ fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 
 /* ---- writing one ----------------------------------------------------------------------------------------- */
 
-/* This rank's file. */
+/* The path of this rank's file. */
 static char *own_file(const fl_run *run, size_t number)
 {
     return checkpoint_file(run->ctx, run->checkpoints.folder, number, is_first(run) ? 0 : run->plan.ranks.rank);
 }
 
-/* One more than the newest, for all ranks. */
+/* The newest number plus one, the same at all ranks. */
 static fl_status next_number(fl_run *run, size_t *number)
 {
     *number = is_first(run) ? newest_number(run->checkpoints.folder, SIZE_MAX, NULL) + 1 : 0;
     return fli_ranks_share(run->ctx, &run->plan.ranks, 0, number, sizeof *number);
 }
 
-/* Rank 0 has a file that waits for the seals of the others, *file; theirs are whole. */
+/* Writes this rank's file. Rank 0's stays open in *file, for the seals of the others; theirs are complete. */
 static fl_status write_own(fl_run *run, const char *path, fli_saver **file, fli_seal *seal)
 {
     if (!is_first(run)) return write_part(run, path, seal);
@@ -424,7 +425,7 @@ static fl_status write_own(fl_run *run, const char *path, fli_saver **file, fli_
     return s || !fli_ranked(&run->plan.ranks) ? s : fli_save_end(*file);
 }
 
-/* Everybody has the seals of all parts. */
+/* Gives every rank the seals of all parts. */
 static fl_status gather_seals(fl_run *run, fli_seal *seals)
 {
     const fl_ranks *r = &run->plan.ranks;
@@ -437,7 +438,8 @@ static fl_status gather_seals(fl_run *run, fli_seal *seals)
     return s;
 }
 
-/* Puts rank 0's file in place, which makes it a checkpoint; unless the status says that a part of it is missing. */
+/* Gives rank 0's file its name, which makes the checkpoint count; drops it if the status says that a part is
+ * missing. */
 static fl_status close_first(fl_run *run, fl_status s, fli_saver *file, fli_seal *seals)
 {
     if (!file) return s;
@@ -446,7 +448,7 @@ static fl_status close_first(fl_run *run, fl_status s, fli_saver *file, fli_seal
     return fli_saver_close(file, &seals[0]);
 }
 
-/* All files of one number, or none. The ranks write theirs at the same time. */
+/* Writes all files of one number, or none. The ranks write at the same time. */
 static fl_status write_files(fl_run *run, size_t number, uint64_t *bytes)
 {
     fli_saver *file = NULL;
@@ -465,7 +467,7 @@ static fl_status write_files(fl_run *run, size_t number, uint64_t *bytes)
     return s;
 }
 
-/* Beside the new one the one before it stays, which is known to be whole. */
+/* Keeps the new one and the one before it, which is known to be complete. */
 static fl_status write_next(fl_run *run, uint64_t *bytes)
 {
     size_t number;
@@ -499,7 +501,7 @@ fl_status fl_run_checkpoint(fl_run *run)
 
 /* ---- going on from one ----------------------------------------------------------------------------------- */
 
-/* The newest below `limit`, as rank 0 finds it. */
+/* The newest number below `limit`: rank 0 looks, and tells all. */
 static fl_status newest_below(fl_run *run, size_t limit, size_t *number)
 {
     *number = is_first(run) ? newest_number(run->checkpoints.folder, limit, NULL) : 0;
@@ -519,7 +521,8 @@ static fl_status check_part(fl_run *run, size_t number, size_t part, const fli_s
     return s;
 }
 
-/* Whether all files of a number are whole, and belong together. The ranks share out the parts. *parts: how many. */
+/* Checks that all files of a number are complete and belong together; each rank checks some of the parts. *parts: their
+ * number. */
 static fl_status check_files(fl_run *run, size_t number, size_t *parts)
 {
     const fl_ranks *r = &run->plan.ranks;
@@ -534,7 +537,7 @@ static fl_status check_files(fl_run *run, size_t number, size_t *parts)
     return agree(run, s);
 }
 
-/* The newest that is whole. */
+/* Finds the newest complete checkpoint. */
 static fl_status find_whole(fl_run *run, size_t *number, size_t *parts)
 {
     fl_status s = FL_OK;
@@ -565,7 +568,7 @@ int fli_checkpoint_exists(fl_run *run)
     return !newest_below(run, SIZE_MAX, &number) && number;
 }
 
-/* A run that was killed between putting its result in place and removing its checkpoints has nothing left to do. */
+/* A run may have been killed after it had published its result and before it had removed its checkpoints. */
 fl_status fli_checkpoint_check_finished(fl_run *run)
 {
     fli_existing_result existing;
@@ -576,7 +579,7 @@ fl_status fli_checkpoint_check_finished(fl_run *run)
     return fli_fail(run->ctx, FL_EDONE, "%s: is finished already; what was left of its checkpoints is removed", output);
 }
 
-/* Rank 0 has the folder to itself, and finds something to go on with. */
+/* Rank 0 locks the output, and checks that the folder exists and can be read. */
 static fl_status enter_folder(fl_run *run)
 {
     fl_status s = fli_folder_lock(run);
@@ -595,10 +598,10 @@ fl_status fli_checkpoint_take(fl_run *run)
     if (!s) s = newest_below(run, SIZE_MAX, &number);
     if (!s && number) {
         if (!(s = find_whole(run, &number, &parts))) s = read_files(run, number, parts);
-        /* asks to clients that are other programs have new numbers from here on, and the next start must know them */
+        /* asks to clients in other programs get new numbers from here on: save them before the first one */
         if (!run->plan.setup.remote_queue) run->checkpoints.round = run->round;
     }
-    run->checkpoints.newest = number; /* 0: it ended before the first one, and begins again */
+    run->checkpoints.newest = number; /* 0: the run ended before its first checkpoint, and starts at the beginning */
     run->checkpoints.ready = !s;
     return s;
 }
@@ -622,7 +625,7 @@ static size_t result_length(const char *folder)
     return n > tail && !strncmp(folder + n - tail, checkpoint_suffix, tail) ? n - tail : n;
 }
 
-/* Says why the configuration of a run's checkpoints is not there: also a folder that may not be entered hides it. */
+/* The error for a missing configuration of a run's checkpoints; a folder without permission hides it, too. */
 static fl_status no_config(fl_ctx *ctx, const char *output)
 {
     struct stat st;

@@ -1,5 +1,5 @@
-/* Result folders: what is already at an output path, the manifest that lists a folder's files, and the way of a new
- * result into its place. Which files a result has is in result.c. */
+/* Result folders: what already exists at an output path, the manifest that lists a folder's files, and how a new result
+ * gets its name. The list of a result's files is in result.c. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -14,8 +14,8 @@
 
 /* ==== what is already there ================================================================================= */
 
-/* Whether the settings of a result are the wanted ones. They are read as a configuration, so that a key that did not
- * exist when the result was made has its default. A result may have more than is wanted (the model), not less. */
+/* Compares a result's settings with the wanted ones. They are read as a configuration, so that a key that did not exist
+ * when the result was made has its default. A result may contain more than is wanted (the model), but not less. */
 static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_settings *wanted, fli_existing_result *out)
 {
     const fli_settings *had;
@@ -24,7 +24,7 @@ static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_set
     char *path = fli_strf(ctx, "%s/config.yaml", folder);
     fli_text_init(&a, ctx);
     fli_text_init(&b, ctx);
-    *out = FLI_EXISTING_OTHER_SETTINGS; /* also if they are settings that this version does not know */
+    *out = FLI_EXISTING_OTHER_SETTINGS; /* also if this version does not know the settings */
     fl_status s = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
     if (!s) s = fli_config_settings(cfg, &had);
     if (!s) {
@@ -43,7 +43,7 @@ static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_set
     return s == FL_ENOMEM ? s : FL_OK;
 }
 
-/* Whether its run came to its end by itself. */
+/* Whether the result's run reached its end without being stopped. */
 static fl_status is_finished(fl_ctx *ctx, const char *folder, int *finished)
 {
     enum { MOST_BYTES = 1 << 24 };
@@ -62,7 +62,7 @@ static fl_status is_finished(fl_ctx *ctx, const char *folder, int *finished)
     return s;
 }
 
-/* Of a folder that agrees with its manifest. */
+/* Classifies a folder that agrees with its manifest. */
 static fl_status find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
                       const fli_manifest *m, fli_existing_result *out)
 {
@@ -77,7 +77,7 @@ static fl_status find(fl_ctx *ctx, const char *folder, const fli_settings *wante
     return s;
 }
 
-/* Of a folder without a manifest: results had none once. */
+/* Classifies a folder without a manifest: early versions wrote none. */
 static fl_status find_unlisted(fl_ctx *ctx, const char *folder, fli_existing_result *out)
 {
     char *result = fli_strf(ctx, "%s/result.json", folder);
@@ -205,7 +205,7 @@ fl_status fli_manifest_write(const fli_manifest *m, const char *folder)
 
 /* ---- reading one --------------------------------------------------------------------------------------- */
 
-/* A file of the folder itself, and nothing that leads out of it. */
+/* Whether a name is that of a file in the folder itself, without a path out of it. */
 static int is_plain_name(const char *name)
 {
     return name && *name && strlen(name) <= LONGEST_NAME && !strchr(name, '/') && strcmp(name, ".") &&
@@ -302,8 +302,8 @@ fl_status fli_manifest_knows(const fli_manifest *m, const char *folder, const ch
 
 /* ==== the folder of a run's result ========================================================================== */
 
-/* A result is written under another name and renamed when it is complete, so a folder that is there has all of it. It
- * is locked while a run works for it, so two runs never mix. */
+/* A result is written under another name and renamed when it is complete, so a folder with the final name has every
+ * file. A lock during the run keeps two runs from mixing. */
 
 fl_status fli_folder_lock(fl_run *run)
 {
@@ -322,8 +322,8 @@ static int is_ours(const char *name)
            fli_result_is_ours(name);
 }
 
-/* Counts what is in a folder; with `ours`, anything that is not part of a result is refused. Only a folder that holds
- * nothing but a result is ever removed: a slip in `output` must not cost anybody a home directory. */
+/* Counts a folder's entries; with `ours`, refuses any that is not part of a result. Only a folder that holds nothing
+ * but a result is ever removed: a typing error in `output` must not delete a home directory. */
 static fl_status look_into(fl_run *run, const char *path, int ours, size_t *entries)
 {
     fl_status s = FL_OK;
@@ -342,7 +342,7 @@ static fl_status look_into(fl_run *run, const char *path, int ours, size_t *entr
     return s;
 }
 
-/* Whether something stands where the result is to go, and may not be replaced. */
+/* Fails if something exists at the result's path that may not be replaced. */
 static fl_status check_place(fl_run *run, const char *output)
 {
     size_t entries = 0;
@@ -369,7 +369,7 @@ static char *name_old(fl_run *run, const char *output)
     return fli_strf(run->ctx, "%.*s.partial.old", (int)fli_path_length(output), output);
 }
 
-/* A program that ended while it replaced a result by steps has left the earlier one under another name. */
+/* A program that ended within replace_by_steps has left the earlier result under another name: renames it back. */
 static fl_status take_back(fl_run *run, const char *output)
 {
     char *old = name_old(run, output);
@@ -391,7 +391,7 @@ static fl_status prepare(fl_run *run, const char *output)
     fli_folder_discard(run);
     char *partial = fli_strf(run->ctx, "%.*s.partial", (int)fli_path_length(output), output);
     if (!partial) return FL_ENOMEM;
-    if (fli_path_kind(partial)) s = look_into(run, partial, 1, &left); /* of a run that was killed */
+    if (fli_path_kind(partial)) s = look_into(run, partial, 1, &left); /* left by a run that was killed */
     if (!s && !(s = fli_remove_folder(run->ctx, partial))) s = fli_make_folders(run->ctx, partial);
     if (s)
         fli_free(partial);
@@ -417,7 +417,7 @@ static fl_status prepare_here(fl_run *run, int replace)
     return s;
 }
 
-/* One rank writes; all know whether it can. */
+/* Rank 0 prepares, and all ranks agree on the status. */
 fl_status fl_run_prepare_save(fl_run *run, int replace)
 {
     fli_clear(run->ctx);
@@ -469,7 +469,7 @@ static fl_status replace_by_steps(fl_run *run, const char *output)
     return s;
 }
 
-/* The two change names in one step: whenever the program is killed, one of them is there, whole. */
+/* Exchanges the two names in one step: if the program is killed, one complete result remains. */
 static fl_status replace(fl_run *run, const char *output)
 {
     if (renameat2(AT_FDCWD, run->saving.partial, AT_FDCWD, output, RENAME_EXCHANGE))

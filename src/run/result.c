@@ -1,5 +1,4 @@
-/* The files of a result: their contents, their columns, the manifest. How a folder gets into its place is in
- * output_folder.c. */
+/* The files of a result: their contents, their columns, the manifest. output_folder.c publishes the folder. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/os.h"
@@ -48,7 +47,7 @@ static void add_reals(notes *n, const char *key, const char *tensor, const doubl
     fli_text_add(t, "]");
 }
 
-/* `samples` are those trained on, or others like them; NULL: made on demand, plain rows. */
+/* `samples`: a data set with the shape of those trained on; NULL: samples are made on demand, as plain rows. */
 static void add_samples(notes *n, const fli_dataset *samples, const fli_model *m)
 {
     const size_t *shape = m->shape, *frame = samples && samples->frame[0] ? samples->frame : m->shape + 1;
@@ -355,7 +354,7 @@ static char *unfinished_name(const fl_run *run)
     return fli_strf(run->ctx, "%.*s.unfinished.csv", (int)fli_path_length(fl_run_output(run)), fl_run_output(run));
 }
 
-/* Whether a file begins as metrics.csv does: no other is removed or replaced. */
+/* Whether a file begins like metrics.csv; any other is neither removed nor replaced. */
 static int is_metrics(const char *path)
 {
     char begin[64], want[64];
@@ -420,7 +419,7 @@ static fl_status remove_checkpoints(fl_run *run)
 
 fl_status fli_result_give_up(fl_run *run, fl_status why)
 {
-    fli_folder_discard(run); /* which also makes room where the disk is full */
+    fli_folder_discard(run); /* this also makes room on a full disk */
     fli_result_keep_metrics(run, why);
     if (!run->checkpoints.ready) fli_folder_unlock(run);
     return why;

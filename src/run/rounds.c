@@ -2,8 +2,7 @@
  *
  * A round: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as
  * its slowest client; with a deadline, or when the server waits only for the fastest, late clients are dropped. A
- * dropped client has received the model, but neither its work nor its state counts: it is as if it had not been
- * invited. */
+ * dropped client has received the model, but its work and its state do not count, as if it had not been invited. */
 #include "base/os.h"
 #include "metric/metric.h"
 #include "plan/constants.h"
@@ -35,10 +34,10 @@ static double seconds_of(const fl_run *run, const fl_ask *set_asks)
     return fli_ask_seconds(&run->plan.ask_params, &card, set_asks);
 }
 
-/* Whether those outside the cohort take a turn as well. */
+/* Whether clients outside the cohort take a turn as well. */
 static int bystanders(const fl_run *run) { return (run->plan.setup.algo->traits & FL_METHOD_BYSTANDERS) != 0; }
 
-/* How often the round's cohort and the server meet; 0: not at all. */
+/* Number of exchanges between the round's cohort and the server; may be 0. */
 static size_t exchanges(const fl_run *run)
 {
     const fl_method *a = run->plan.setup.algo;
@@ -63,7 +62,7 @@ static void set_asks(fl_run *run, size_t m, fli_round *r)
     r->count = m;
 }
 
-/* Where bystanders take a turn as well, the longest turn of everybody: it goes by what they would be asked. */
+/* With bystanders: the longest turn of all clients, computed from what each would be asked. */
 static double time_everybody(const fl_run *run, const fli_round *r, size_t phase)
 {
     double longest = 0;
@@ -74,8 +73,8 @@ static double time_everybody(const fl_run *run, const fli_round *r, size_t phase
     return longest;
 }
 
-/* How long each client of the round takes; returns how long the round does, every phase of which waits for the slowest,
- * bystander or not. Not known without a clock. */
+/* Computes the duration of each client's turn. Returns the round's duration: each of its phases waits for the slowest
+ * client, bystanders included. NaN without a clock. */
 static double time_turns(fl_run *run, const fli_round *r)
 {
     double whole = 0;
@@ -111,7 +110,7 @@ static double cut_after(fl_run *run, const fli_round *r, size_t wanted, size_t *
     return cut;
 }
 
-/* Bytes that a client of the round was sent in vain. */
+/* Bytes sent to a client of the round that is then dropped. */
 static double sent_to(const fl_run *run, const fli_round *r, const fl_ask *own)
 {
     double sum = 0;
@@ -122,8 +121,8 @@ static double sent_to(const fl_run *run, const fli_round *r, const fl_ask *own)
     return sum;
 }
 
-/* Drops who is late, and returns how long the round lasts. Of clients that are equally fast the first in the cohort
- * are kept. *lost: bytes that those were sent who were dropped. */
+/* Drops late clients and returns the round's duration. Among equally fast clients the first in the cohort stay. *lost:
+ * bytes sent to dropped clients. */
 static double drop_late(fl_run *run, fli_round *r, double *lost)
 {
     const fli_system_common *c = &run->plan.settings->system;
@@ -183,9 +182,9 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
                 invited ? "no client answers in time" : "no client takes part");
 }
 
-/* Clients that are other programs may all be cut off, or unable to go on: a run that went on without them would end
- * with the model of long ago, as if all were well. A last round to which chance invites no client would be the same
- * again. */
+/* Fails if the last rounds were empty. Clients in other programs may all be disconnected, or unable to continue:
+ * without this, the run would end with an old model and report success. A last round to which chance invites no client
+ * is no failure: a restarted server would draw it again. */
 static fl_status check_empty(const fl_run *run, size_t invited)
 {
     enum { MOST = 10 };
@@ -201,13 +200,13 @@ static fl_status check_empty(const fl_run *run, size_t invited)
                     run->round, run->empty.in_a_row);
 }
 
-/* What cohorts are drawn by. */
+/* The seed of cohorts. */
 static uint64_t cohort_seed(const fli_settings *s)
 {
     return (uint64_t)(s->participation.seed ? s->participation.seed : s->top.seed);
 }
 
-/* What the cohort that is met from this phase on is drawn by. */
+/* The seed of the cohort that begins at this phase. */
 static uint64_t seed_of(const fl_run *run, size_t phase)
 {
     uint64_t seed = cohort_seed(run->plan.settings);
@@ -217,8 +216,8 @@ static uint64_t seed_of(const fl_run *run, size_t phase)
     return fli_rng_u64(&rng);
 }
 
-/* The exchanges of a round that one cohort has, from r->from on; all of them, for most methods. *invited += how many
- * were asked, *came += how many came. */
+/* Runs the exchanges of a round with one cohort, from r->from on (for most methods, all of them). Adds the number of
+ * clients asked to *invited, and the number that answered to *came. */
 static fl_status run_cohort(fl_run *run, fli_round *r, size_t *invited, size_t *came)
 {
     double begin = fli_clock_now(), lost;
@@ -244,7 +243,7 @@ static fl_status run_round(fl_run *run)
                    .phases = meetings ? meetings : 1};
     for (; !s && r.from < r.phases; r.from = r.until) s = run_cohort(run, &r, &invited, &came);
     if (s) return s;
-    /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
+    /* clients of methods that need everyone keep the model: what has not changed is not sent again */
     run->broadcast_is_new = meetings > 0 || !(run->plan.setup.algo->traits & FL_METHOD_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
@@ -321,9 +320,9 @@ static fl_status run_arrivals(fl_run *run)
     const fli_settings *s = run->plan.settings;
     int real = s->top.clock == FLI_CLOCK_REAL;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
-    /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
+    /* Checkpoints are made between server steps, so that a resumed run measures what this one would have measured. */
     static const atomic_int never = 0;
-    int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks stop together as well */
+    int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks have to stop together */
     fl_status status = fli_async_run(run->async, run->round + 1, whole ? &never : &run->stop.requested);
     if (status) return status;
     count_arrivals(run, fli_clock_now() - begin);
@@ -338,7 +337,7 @@ static fl_status run_arrivals(fl_run *run)
 
 enum { FAR = 10 }; /* times the start: a warning */
 
-/* The loss that is watched: the training loss where it is measured. */
+/* The loss to watch: the training loss if it is measured. */
 static double watched_loss(const fl_run *run, const fl_row *row)
 {
     return fli_row_get(row, run->plan.settings->metrics.train ? &fli_metric_train_loss : &fli_metric_test_loss);
@@ -361,14 +360,14 @@ static fl_status diverged(fl_run *run, double loss, double start)
                     run->plan.settings->stop.diverged);
 }
 
-/* Warns once when the loss is FAR times its start, and fails with FL_EDIVERGED beyond stop.diverged. A loss of 0 at the
- * start gives no measure: then only numbers that are not finite end the run. */
+/* Warns once when the loss is FAR times its start, and fails with FL_EDIVERGED beyond stop.diverged. With a loss of 0
+ * at the start, only numbers that are not finite end the run. */
 static fl_status check_loss(fl_run *run)
 {
     double most = run->plan.settings->stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows.at[0]);
     if (!fli_measure_heard(run->measure)) return FL_OK;
-    if (run->plan.setup.regularizer && run->rows.count > 1) /* where it begins a constraint may not hold yet */
+    if (run->plan.setup.regularizer && run->rows.count > 1) /* the start may violate a constraint */
         start = fmax(start, watched_loss(run, &run->rows.at[1]));
     int measured = run->plan.settings->metrics.train || (run->rows.count > 1 && !isnan(start));
     if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
@@ -382,7 +381,7 @@ static fl_status check_loss(fl_run *run)
     return FL_OK;
 }
 
-/* Features of very different sizes leave no step that suits them: that is not the method's fault. */
+/* No step size suits features of very different scales: then the error says so, instead of blaming the method. */
 static fl_status explain_divergence(fl_run *run)
 {
     enum { LARGE = 10000 };
@@ -396,11 +395,12 @@ static fl_status explain_divergence(fl_run *run)
 
 /* ==== potential and optimality gap ========================================================================== */
 
-/* What theory promises of a run: whether its potential rises although it should not, and the largest L_i that
- * optimality gaps have. Either is found out once, when a run begins, with the constants that `fedloom check` measures.
- * */
+/* What theory says about a run: whether its potential rises although it should not, and the largest L_i, which
+ * optimality gaps need. Both are determined once, when a run begins, with the constants that `fedloom check`
+ * measures. */
 
-/* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
+/* Only constants that hold for every model and every client make a promise; a curvature measured at the start does
+ * not. */
 static int falls_surely(const fli_plan *p, const fli_measured *facts)
 {
     fl_conditions found = {.count = 0};
@@ -416,7 +416,7 @@ static int falls_surely(const fli_plan *p, const fli_measured *facts)
     return falls && !found.full;
 }
 
-/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
+/* Whether theory promises that the method's potential never rises: all its conditions hold at all clients, with
  * constants that hold for every model. */
 static fl_status potential_falls(const fli_plan *p, int *falls)
 {
@@ -434,14 +434,14 @@ static fl_status potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings->metrics.max_clients >= run->plan.fed->clients;
     if (run->plan.setup.remote_queue)
-        return FL_OK; /* constants are measured on samples, and those are at the clients */
+        return FL_OK; /* measuring constants needs the samples, which are at the clients */
     if (!run->plan.setup.measure_potential || !all || !isnan(run->counts.potential_rise)) return FL_OK;
     fl_status s = potential_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;
     return s;
 }
 
-/* Sums over samples have about as many digits as that, of the largest terms there were. */
+/* The rounding error of sums over samples, from the size of the largest terms. */
 static double rounding(const fl_run *run, double scale)
 {
     static const double digits[] = {
@@ -449,7 +449,7 @@ static double rounding(const fl_run *run, double scale)
     return digits[run->plan.settings->top.precision] * scale;
 }
 
-/* Holds a new row against the one before it, if any. */
+/* Compares a new row with the one before it, if any. */
 static void potential_note(fl_run *run, const fl_row *before)
 {
     const fli_metric *m = &fli_metric_potential;
@@ -477,13 +477,12 @@ static void potential_report(const fl_run *run)
             run->plan.setup.algo->theory.potential.name, fl_row_round(&run->rows.at[i]), run->counts.potential_rise);
 }
 
-/* What the method's optimality gap is made of besides what clients measure (metric/global_rows.c), before the first
- * measurement. */
+/* Before the first measurement: the server's constant in the method's optimality gap (metric/global_rows.c). */
 static fl_status gap_begin(fl_run *run)
 {
     double smoothness = NAN;
     if (run->plan.setup.remote_queue || !fli_plan_needs_smoothness(&run->plan))
-        return FL_OK; /* samples are at the clients, or no matter */
+        return FL_OK; /* samples are at the clients, or not needed */
     fl_status s = fli_theory_smoothness(&run->plan, 1, &smoothness);
     fli_measure_smooth(run->measure, smoothness);
     return s;
@@ -491,8 +490,8 @@ static fl_status gap_begin(fl_run *run)
 
 /* ==== waiting ranks ========================================================================================= */
 
-/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. With
- * one process there are none of these. */
+/* How much of a run's time its ranks wait for each other: the columns `idle` and `idle_most`, and ranks.csv. A single
+ * process has none of these. */
 
 static void idle_begin(fl_run *run)
 {
@@ -500,7 +499,7 @@ static void idle_begin(fl_run *run)
     run->rank_times.own.waited -= run->plan.timed_ranks.seconds;
 }
 
-/* Before the run goes forward, and after. */
+/* Call these before and after the run goes forward. */
 static void idle_end(fl_run *run)
 {
     run->rank_times.own.seconds += fli_clock_now();
@@ -509,7 +508,7 @@ static void idle_end(fl_run *run)
 
 static double idle_share(const fli_time_spent *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }
 
-/* What a rank has, among those of all. */
+/* Gathers this rank's times with those of all ranks. */
 static fl_status gather(fl_run *run, fli_time_spent *all)
 {
     const fl_ranks *r = &run->plan.ranks;
@@ -522,7 +521,7 @@ static fl_status gather(fl_run *run, fli_time_spent *all)
     return s;
 }
 
-/* On every rank, before a row: its columns are about the time since the last one. */
+/* On every rank, before a row, whose columns cover the time since the last row. */
 static fl_status idle_take(fl_run *run)
 {
     const fl_ranks *r = &run->plan.ranks;
@@ -546,7 +545,7 @@ static fl_status idle_take(fl_run *run)
     return s;
 }
 
-/* At the end, to the log. */
+/* Logs the times at the end of a run. */
 static void idle_report(const fl_run *run)
 {
     uint32_t count = run->plan.ranks.count, worst = 0;
@@ -562,16 +561,16 @@ static void idle_report(const fl_run *run)
 
 /* ==== measuring and stopping ============================================================================= */
 
-/* Whether what targets are about is as good as this. */
+/* Whether the metric of targets has reached this value. */
 static int reaches(const fl_run *run, double target)
 {
     const fli_metric *goal = fli_metric_goal(&run->plan.settings->metrics);
     return fli_metric_reaches(goal, fli_row_get(&run->now, goal), target);
 }
 
-/* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step,
- * since its last row, and a run that goes on from a checkpoint measures what the last one did before it stopped. The
- * earlier row goes when the new one is there, and so does what its measurement sent. Returns how many rows stay. */
+/* A round may be measured twice: an interrupted asynchronous run may have absorbed uploads since its last row without a
+ * step, and a resumed run measures again what was measured before it stopped. The new row replaces the earlier one,
+ * with the bytes of that measurement. Returns the number of rows that stay. */
 static size_t rows_before(fl_run *run)
 {
     size_t kept = run->rows.count;
@@ -605,7 +604,7 @@ static fl_status measure(fl_run *run)
     return FL_OK;
 }
 
-/* Rules that can be judged after any round. */
+/* Stop rules that need no metrics. */
 static fl_stop stop_now(const fl_run *run, int asked)
 {
     const fli_stop_settings *stop = &run->plan.settings->stop;
@@ -616,7 +615,7 @@ static fl_stop stop_now(const fl_run *run, int asked)
     return FL_STOP_NONE;
 }
 
-/* Rules that need fresh metrics. */
+/* Stop rules that need a new row of metrics. */
 static fl_stop stop_measured(const fl_run *run)
 {
     const fli_stop_settings *stop = &run->plan.settings->stop;
@@ -630,7 +629,7 @@ static fl_stop stop_measured(const fl_run *run)
     return FL_STOP_NONE;
 }
 
-/* Client state that did not fit, at any rank, for those who choose `memory`. */
+/* Logs how much client state did not fit into `memory`, summed over ranks. */
 static fl_status report_state(const fl_run *run)
 {
     size_t spilled, held = fli_exec_state(run->exec, &spilled);
@@ -663,7 +662,7 @@ static void report_missed(const fl_run *run)
 
 /* ==== going forward ====================================================================================== */
 
-/* Where ranks make the run together, all of them stop if one is asked to, and all go by the clock of the first. */
+/* Ranks stop together if one is asked to, and all use the clock of rank 0. */
 static fl_status agree_on_stop(fl_run *run)
 {
     const fl_ranks *ranks = &run->plan.ranks;
@@ -674,17 +673,16 @@ static fl_status agree_on_stop(fl_run *run)
     return s;
 }
 
-/* Whether this is a round of which there is to be one. Clients that are other programs may have had a turn before the
- * first round. */
+/* Whether a checkpoint is due at this round. Clients in other programs may have had a turn before the first round. */
 static int is_due(const fl_run *run)
 {
     return run->plan.setup.remote_queue ||
            (run->round && run->round % (size_t)run->plan.settings->top.checkpoint_every == 0);
 }
 
-/* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run, it
- * is logged. If the clients are other programs it does end it: they must not be ahead of what a server can go back
- * to. */
+/* Before a round: writes a checkpoint if one is due, or if a stop was requested. A full disk is logged; it ends the run
+ * only if the clients are other programs, because these must not be ahead of the state to which the server can
+ * return. */
 static fl_status write_if_due(fl_run *run, int asked)
 {
     const fli_top_settings *top = &run->plan.settings->top;
@@ -697,8 +695,7 @@ static fl_status write_if_due(fl_run *run, int asked)
     return FL_OK;
 }
 
-/* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: a stop was
- * requested. */
+/* After a round: stop rules, a checkpoint, a row of metrics, the observer. *asked: a stop was requested. */
 static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
 {
     size_t every = (size_t)run->plan.settings->metrics.every;
@@ -707,7 +704,7 @@ static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void
     int before = run->stop.agreed;
     fl_stop stop = stop_now(run, before);
     int due = stop != FL_STOP_NONE || run->round % every == 0;
-    s = write_if_due(run, before); /* before a row that only the stop asks for */
+    s = write_if_due(run, before); /* before a row that is written only because of the stop */
     if (!s && due) s = idle_take(run);
     if (!s && due) s = measure(run);
     if (s) return s;
@@ -717,7 +714,7 @@ static fl_status complete_round_once(fl_run *run, fl_observer_fn *observer, void
     run->stop.why = stop;
     if (observer) observer(arg, run, &run->now, due);
     if ((s = agree_on_stop(run))) return s;
-    *asked = run->stop.agreed; /* by the observer, or while measuring */
+    *asked = run->stop.agreed; /* requested by the observer, or while measuring */
     if (stop == FL_STOP_NONE && *asked && due) run->stop.why = FL_STOP_ASKED;
     return FL_OK;
 }
@@ -731,11 +728,11 @@ static fl_status finish(fl_run *run)
     fl_status s = report_state(run);
     if (s) return s;
     idle_report(run);
-    /* asked to stop by the observer: this round's row is taken, and will be taken again */
+    /* the observer asked to stop: a resumed run measures this round's row again */
     return run->stop.why == FL_STOP_ASKED && run->round % every == 0 ? write_if_due(run, 1) : FL_OK;
 }
 
-/* A stop that is asked for where no row was due is looked at again, with a row. */
+/* If a stop was requested at a round without a row, completes the round a second time, with a row. */
 static fl_status complete_round(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     int asked = 0;
@@ -744,7 +741,7 @@ static fl_status complete_round(fl_run *run, fl_observer_fn *observer, void *arg
     return s || run->stop.why == FL_STOP_NONE ? s : finish(run);
 }
 
-/* What comes before the first round, and after a checkpoint. */
+/* The beginning of a run, new or resumed. */
 static fl_status begin_run(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     fl_status s = run->plan.settings->top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
@@ -774,7 +771,7 @@ static fl_status next_round(fl_run *run, fl_observer_fn *observer, void *arg)
     return s ? s : complete_round(run, observer, arg);
 }
 
-/* At most `most` rounds. What fails within leaves a run that cannot go on. */
+/* Runs at most `most` rounds. After a failure the run cannot continue. */
 static fl_status run_rounds(fl_run *run, size_t most, fl_observer_fn *observer, void *arg)
 {
     fli_clear(run->ctx);
@@ -784,7 +781,7 @@ static fl_status run_rounds(fl_run *run, size_t most, fl_observer_fn *observer, 
     while (!s && most-- && run->stop.why == FL_STOP_NONE) s = next_round(run, observer, arg);
     if (run->started) run->failed = s;
     if (s != FL_EDIVERGED) return s;
-    s = fli_result_keep_metrics(run, explain_divergence(run)); /* which is rank 0's business, and all say the same */
+    s = fli_result_keep_metrics(run, explain_divergence(run)); /* rank 0 writes the file; all ranks report the same */
     return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 

@@ -1,5 +1,4 @@
-/* A run: how it is made, the device and the kernels it is computed with, and the accessors of the public header. How it
- * goes forward is in rounds.c. */
+/* A run: making it, its device and kernels, and the accessors of the public header. Its loop is in rounds.c. */
 #include "base/number.h"
 #include "metric/metric.h"
 #include "run/output.h"
@@ -12,8 +11,8 @@
 
 /* ==== the device ============================================================================================ */
 
-/* Where `memory` is auto and clients may come to keep more than half of what is free there, that half is the budget:
- * the rest goes to plain memory, instead of ending the run when the device is full. */
+/* If `memory` is auto and clients may keep more than half of the device's free memory, that half becomes the budget.
+ * The rest goes to plain memory; otherwise the run would end when the device is full. */
 static fl_status limit_client_state(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
 {
     fli_engine_info now;
@@ -25,7 +24,7 @@ static fl_status limit_client_state(const fl_run *run, const fli_device_spec *d,
     return s;
 }
 
-/* Opens the device of the plan and puts it into the spec; for device: cpu nothing happens. */
+/* Opens the device of the plan and puts it into the spec; does nothing for device: cpu. */
 static fl_status open_device(fl_run *run, fli_exec_spec *spec)
 {
     const fli_plan *p = &run->plan;
@@ -198,7 +197,7 @@ int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out)
 
 /* ==== the run =============================================================================================== */
 
-/* What changes, in the state before the first round. */
+/* Sets all changing state to that before the first round. */
 static fl_status set_up(fl_run *run)
 {
     const fli_plan *p = &run->plan;
@@ -215,7 +214,7 @@ static fl_status set_up(fl_run *run)
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->counts.staleness = run->counts.staleness_max = run->counts.potential_rise = NAN;
     run->counts.idle = run->counts.idle_most = NAN;
-    /* Arrivals, too, may begin with turns of everyone. */
+    /* Asynchronous methods may begin with turns of all clients, too. */
     if (!p->pace.buffer || fli_exec_warms_up(run->exec)) status = fli_rounds_prepare(run);
     if (!status && p->pace.buffer) status = fli_arrivals_prepare(run);
     if (status) return status;
@@ -237,10 +236,10 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoints.round = SIZE_MAX;
-    /* ranks may have other files, or less memory, than each other */
+    /* files and memory may differ between ranks */
     fl_status s = fli_ranks_agree(cfg->ctx, &cfg->ranks, fli_plan_make(cfg, data, &run->plan));
     if (!s) s = fli_ranks_agree(cfg->ctx, &cfg->ranks, set_up(run));
-    if (!s && run->plan.settled && !data) /* a comparison has many runs, and says it in their results alone */
+    if (!s && run->plan.settled && !data) /* a comparison reports it in the results alone */
         fli_log(run->ctx, FL_LOG_INFO, "%s: %s", run->plan.setup.algo->name, run->plan.settled);
     if (s)
         fl_run_free(run);

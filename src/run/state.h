@@ -11,13 +11,13 @@
 
 #include <stdatomic.h>
 
-/* Seconds of going forward, and how many of them a rank waited for others. */
+/* Seconds of going forward, and seconds of these in which a rank waited for others. */
 typedef struct {
     double seconds, waited;
 } fli_time_spent;
 
-/* Where ranks make a run together: of this one since the last row, and of each up to the last row (NULL: there is none,
- * or one process). */
+/* Of ranks: this rank's times since the last row, and each rank's up to the last row (NULL: no row yet, or one
+ * process). */
 typedef struct {
     fli_time_spent own, *of;
 } fli_rank_times;
@@ -25,7 +25,7 @@ typedef struct {
 /* The round under way. */
 typedef struct {
     uint32_t *cohort;
-    fl_ask *asks;      /* of it; late clients are dropped from these */
+    fl_ask *asks;      /* of the round; late clients are dropped from these */
     double *durations; /* simulated, and as many again to sort them */
 } fli_round_under_way;
 
@@ -53,18 +53,18 @@ typedef struct {
 
 /* Where results are written. */
 typedef struct {
-    char *partial;  /* until they are complete; NULL: no such folder exists */
-    int replace;    /* an earlier result of that name may go */
+    char *partial;  /* folder of an incomplete result; NULL: no such folder exists */
+    int replace;    /* an earlier result of that name may be replaced */
     fli_lock *lock; /* of the output; NULL: not taken */
 } fli_saving;
 
 /* Checkpoints, see output.h. */
 typedef struct {
     char *folder;           /* NULL: not named yet */
-    int ready;              /* it is there, and ours */
-    size_t newest;          /* number of the newest that is known to be whole; 0: none */
-    size_t round;           /* and the round it was made after; SIZE_MAX: none */
-    fl_checkpoint_fn *tell; /* called for every one that is written, or cannot be; NULL: none */
+    int ready;              /* it exists and is this run's */
+    size_t newest;          /* number of the newest one known to be complete; 0: none */
+    size_t round;           /* the round after which it was made; SIZE_MAX: none */
+    fl_checkpoint_fn *tell; /* called for each, also for one that could not be written; NULL: none */
     void *arg;
 } fli_checkpoints;
 
@@ -79,11 +79,11 @@ struct fl_run {
     fli_round_under_way under_way;
     fli_empty_rounds empty;
     int loss_warned;      /* the warning that the loss is far above its start was logged */
-    int started;          /* it has gone forward, or tried to */
-    fl_status failed;     /* how that failed; FL_OK: it did not */
-    int warm_up_done;     /* the turns before the first round are done, where there are any */
+    int started;          /* a step was made or tried */
+    fl_status failed;     /* the status of a failed step; FL_OK: none failed */
+    int warm_up_done;     /* the turns before the first round are done, if the method has any */
     int broadcast_is_new; /* the next round's broadcast is new to the clients */
-    void *peek_buffer;    /* a client's vector, for fl_run_client_vector; NULL: not asked for yet */
+    void *peek_buffer;    /* a client's vector, for fl_run_client_vector; NULL: not used yet */
     /* asynchronous methods */
     fli_async *async; /* NULL: the run goes in rounds */
     fli_arrivals arrivals;
@@ -107,7 +107,7 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
 
 /* ==== how a run goes forward: rounds.c ====================================================================== */
 
-/* Room for the cohorts of rounds, and for the turns that some methods ask of everyone first. */
+/* Allocates room for cohorts, and for the turns of all clients before the first round that some methods need. */
 fl_status fli_rounds_prepare(fl_run *run);
 
 /* Asynchronous methods go from one upload to the next. */
@@ -118,7 +118,7 @@ fl_status fli_arrivals_prepare(fl_run *run);
 /* What the run is computed with: kernels, and the device beside them. */
 enum { FLI_COMPUTED_WITH = 256 };
 void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH]);
-/* Refuses ranks that compute with something else than the first, which would give other last digits for its clients. */
+/* Refuses ranks whose kernels or devices differ from rank 0's: their clients would have other last digits. */
 fl_status fli_run_same_kernels(fl_ctx *ctx, const fl_ranks *ranks, const char own[FLI_COMPUTED_WITH]);
 
 #endif

@@ -1,5 +1,5 @@
-/* `fedloom check` of an experiment: every method and setting is held against its theorem, at the first seed, and with
- * --fix the experiment is written again with what each method has to change among its own keys. */
+/* `fedloom check` of an experiment: compares every method and setting with its theorem, at the first seed. With --fix
+ * it writes the experiment with the changes that each method needs among its own keys. */
 #include "format/yaml.h"
 #include "study/experiment.h"
 #include "theory/check.h"
@@ -10,15 +10,15 @@ typedef struct {
     fl_ctx *ctx;
     fl_study_options options;
     fli_experiment experiment;
-    fli_check base; /* of the first trial, whose data the others may share */
+    fli_check base; /* of the first trial; others may share its data */
     const char *data_key;
     fli_changes *changes; /* by method */
     fli_text output;
-    fli_json json; /* into the same text, where that is wanted */
+    fli_json json; /* for JSON: writes into the same text */
     size_t left;
 } job;
 
-/* The trial's check; data are loaded once where trials agree about them. */
+/* Makes the trial's check; trials with the same data load them once. */
 static fl_status check_trial(job *j, const fli_trial *t, fli_check *c)
 {
     int same = j->data_key && !strcmp(j->data_key, t->data_key);
@@ -79,7 +79,7 @@ static fl_status check_each(job *j)
 
 /* ---- fixing ------------------------------------------------------------------------------------------------ */
 
-/* Where the file has method m; the whole file, if it has no list of methods. */
+/* The node of method m in the file; the whole file if it has no list of methods. */
 static fli_node *node_of(fli_node *root, size_t m)
 {
     const fli_node *list = fli_node_find(root, "methods");
@@ -88,14 +88,14 @@ static fli_node *node_of(fli_node *root, size_t m)
     return n;
 }
 
-/* What the trial has to change becomes its method's own. */
+/* Writes what the trial has to change into its method's node. */
 static fl_status fix_trial(job *j, const fli_trial *t, fl_config *fixed)
 {
     fli_changes *changes = &j->changes[t->method];
     fli_node *node = node_of(fli_config_change(fixed), t->method);
     fli_check first;
     fl_status s = check_trial(j, t, &first);
-    fli_log_quiet(j->ctx, 1); /* all has been said by now */
+    fli_log_quiet(j->ctx, 1); /* everything was logged before */
     if (!s) s = fli_fix_config(t->cfg, &first, changes);
     fli_log_quiet(j->ctx, 0);
     for (size_t i = 0; i < changes->count && !s; i++) {
@@ -107,7 +107,7 @@ static fl_status fix_trial(job *j, const fli_trial *t, fl_config *fixed)
     return s;
 }
 
-/* What a grid or a list of points sets stands above a method's own keys: such methods stay as they are. */
+/* A grid or a list of points overrides a method's own keys, so methods that have one are not changed. */
 static int is_free(const fli_experiment *x, const fli_trial *t)
 {
     return !*t->setting_text && x->methods[t->method].settings == 1;
@@ -157,7 +157,7 @@ static fl_status report_trial(job *j, const fli_experiment *x, const fli_trial *
     return s;
 }
 
-/* Reads what was written as anyone would, and checks that. */
+/* Reads the written text like any file, and checks it. */
 static fl_status check_written(job *j, const fli_text *written)
 {
     fli_node *root = NULL;
@@ -199,7 +199,7 @@ static fl_status job_init(fl_config *cfg, const fl_study_options *options, job *
     if (s) return s;
     j->changes = fli_alloc(cfg->ctx, j->experiment.method_count, sizeof *j->changes);
     if (!j->changes) return FL_ENOMEM;
-    fli_log_quiet(cfg->ctx, 1); /* it is checked once more, with the others */
+    fli_log_quiet(cfg->ctx, 1); /* it is checked again, with the others */
     s = fli_check_make(j->experiment.trials[0].cfg, NULL, &j->base);
     fli_log_quiet(cfg->ctx, 0);
     if (!s) j->data_key = j->experiment.trials[0].data_key;

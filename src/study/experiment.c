@@ -1,5 +1,5 @@
-/* Reading an experiment: its file is unfolded into trials (methods x settings x seeds), each a complete configuration,
- * and all of them are bound before the first one runs. */
+/* Reading an experiment: expands its file into trials (methods x settings x seeds), each a complete configuration, and
+ * binds all of them before the first one runs. */
 #include "study/experiment.h"
 
 #include "base/ctx.h"
@@ -14,10 +14,10 @@
 /* ==== keys of all methods at once =========================================================================== */
 
 /* Keys of `algorithm` that an experiment sets for all its methods at once: by --set, or in a section without a kind. A
- * method that has such a key takes it, unless it has a value of its own; one that has no such key goes without. A key
- * that none of them has is a mistake. */
+ * method that has such a key takes its value, unless the method sets its own; a method without the key ignores it. A
+ * key that no method has is an error. */
 
-/* The first such key at or behind n; `section` is the common one. */
+/* The first such key from n on; `section` is the common section. */
 static const fli_node *shared_key(const fli_node *section, const fli_node *n)
 {
     int plain = !fli_node_find(section, "kind");
@@ -32,7 +32,7 @@ static const fli_node *first_key(const fli_node *common)
     return section && section->type == FLI_NODE_MAP ? shared_key(section, section->first) : NULL;
 }
 
-/* The method that a configuration chooses; 0: it is not known, which others will say. */
+/* Finds the method that a configuration chooses; 0 if it is unknown, which binding reports later. */
 static int method_of(const fl_config *cfg, fli_item *out)
 {
     const char *kind = fl_config_get(cfg, "algorithm.kind");
@@ -95,12 +95,12 @@ static fl_status apply_method_keys(const fli_node *common, fl_config *cfg)
         const fli_node *there = own ? fli_node_find(own, n->key) : NULL;
         int has = has_key(cfg, n->key);
         if (has && !there) s = give(cfg, n);
-        if (!has && there && same_place(there, n)) fli_node_take(own, n->key); /* its own mistakes are errors */
+        if (!has && there && same_place(there, n)) fli_node_take(own, n->key); /* mistakes of its own are errors */
     }
     return s;
 }
 
-/* What became of a key: how many trials have it, and the labels of methods that have no such key, or another value. */
+/* What happened to a key: how many trials took it, and the labels of methods that lack the key or set another value. */
 typedef struct {
     size_t with, last[2];
     fli_text without, own;
@@ -142,7 +142,7 @@ static fl_status report(const fli_experiment *x, const fli_node *key, const outc
     return FL_OK;
 }
 
-/* When all trials are there: refuses keys that nobody took, and logs which methods went without. */
+/* After all trials are made: refuses keys that no trial took, and logs which methods ignored a key. */
 static fl_status check_method_keys(const fli_experiment *x, const fli_node *common)
 {
     const fli_node *section = fli_node_find(common, "algorithm");
@@ -164,7 +164,7 @@ static fl_status check_method_keys(const fli_experiment *x, const fli_node *comm
 
 enum {
     MOST_TRIALS = 100000,
-    NAME_LENGTH = 200 /* of a folder; file systems stop at 255 bytes */
+    NAME_LENGTH = 200 /* of a folder; file systems allow 255 bytes */
 };
 
 typedef struct {
@@ -187,8 +187,8 @@ static fl_status wrong(fl_ctx *ctx, const fli_node *at, const char *what)
 
 /* ==== settings of a method =================================================================================== */
 
-/* The settings that a method is tried with: every combination of a grid, or a list of points; read, and applied to a
- * trial. */
+/* The settings to try a method with, every combination of a grid or a list of points: read here, and applied to
+ * trials. */
 
 enum {
     MOST_SETTINGS = 100000,
@@ -258,7 +258,7 @@ static fl_status count_settings(fli_experiment *x, fli_method *m)
     return m->settings > MOST_SETTINGS ? wrong(x->ctx, m->points, "these are too many points") : FL_OK;
 }
 
-/* Gives the method the settings that its node has, over those that `common` has for all; either may be NULL. */
+/* Reads the method's settings from its node, which override those of `common`; either may be NULL. */
 static fl_status read_variants(fli_experiment *x, const fli_node *common, const fli_node *node, fli_method *m)
 {
     const fli_node *from[] = {common, node};
@@ -291,7 +291,7 @@ void fli_value_words(fli_text *t, const fli_node *v)
     fli_text_add(t, map ? "}" : "]");
 }
 
-/* The last part of a key, if that says which of the map's keys is meant; else all of it. */
+/* The last part of a key, if it is unique among the map's keys; else the whole key. */
 static const char *short_key(const fli_node *map, const char *key)
 {
     const char *dot = strrchr(key, '.'), *last = dot ? dot + 1 : key;
@@ -322,7 +322,7 @@ fli_node *fli_nest(fli_arena *a, const char *key, const fli_node *value)
     return root;
 }
 
-/* The map whose keys a setting is about, and the value that it has for one of them; `left` counts combinations. */
+/* The map with a setting's keys, and the setting's value for one of them; `left` counts combinations. */
 static const fli_node *keys_of(const fli_method *m, size_t setting)
 {
     const fli_node *p = m->points ? m->points->first : NULL;
@@ -340,7 +340,7 @@ static const fli_node *value_of(const fli_method *m, const fli_node *key, size_t
     return v;
 }
 
-/* Lays the trial's setting over its configuration, and says it in a few words. */
+/* Applies the trial's setting to its configuration, and writes setting_text. */
 static fl_status apply_variant(fli_experiment *x, const fli_method *m, fli_trial *t)
 {
     size_t left = t->setting;
@@ -389,7 +389,7 @@ static const char *text_of(const fli_node *map, const char *key, const char *oth
     return n && n->type == FLI_NODE_SCALAR && n->text ? n->text : otherwise;
 }
 
-/* Looks for what `needs` names: a file, plain or packed, or with a slash at the end a folder. FL_EIO: not there. */
+/* Looks for a name in `needs`: a file, plain or compressed, or, with a slash at the end, a folder. FL_EIO: missing. */
 static fl_status look_for(fl_ctx *ctx, const char *data, const char *name)
 {
     size_t n = strlen(name);
@@ -401,7 +401,7 @@ static fl_status look_for(fl_ctx *ctx, const char *data, const char *name)
     return s;
 }
 
-/* A missing data set is named with all its files and where they come from, before anything starts. */
+/* Before anything starts: an error for missing data names all files of the set and where they are published. */
 static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *data)
 {
     const fli_node *files = fli_node_find(needs, "files");
@@ -433,7 +433,7 @@ static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *dat
 
 /* ---- methods and grids --------------------------------------------------------------------------------- */
 
-/* FNV-1a: names that are too long differ by it. */
+/* FNV-1a: distinguishes names that are cut because they are too long. */
 static unsigned long long digest(const char *s)
 {
     unsigned long long h = 0xCBF29CE484222325;
@@ -441,8 +441,8 @@ static unsigned long long digest(const char *s)
     return h;
 }
 
-/* Folder names come from labels: small letters, digits, single dashes, whatever is beyond ASCII; no dot at either
- * end. */
+/* Folder names come from labels: lower-case letters, digits, single dashes and all characters beyond ASCII; no dot at
+ * either end. */
 static const char *slug(fli_arena *a, const char *label)
 {
     char *out = fli_arena_alloc(a, strlen(label) + 2, 1);
@@ -479,7 +479,7 @@ static int has_control(const char *s)
     return 0;
 }
 
-/* What a method says to the experiment, not to its runs. */
+/* Whether a method's key is for the experiment, not for its runs. */
 static int is_own_key(const char *key)
 {
     static const char *const keys[] = {"label", "grid", "points", "tune"};
@@ -504,7 +504,7 @@ static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_
     const fli_node *algorithm = fli_node_find(node, "algorithm");
     const char *kind =
         algorithm && algorithm->type == FLI_NODE_SCALAR ? algorithm->text : text_of(algorithm, "kind", NULL);
-    fli_item item; /* which does not show the number that a name of users' own may have ("mine@2") */
+    fli_item item; /* item.name lacks the number that the name of a registered method may have ("mine@2") */
     if (kind && fli_item_find(fli_kind_find("algorithm"), kind, &item)) kind = item.name;
     m->label = text_of(node, "label", kind);
     if (!m->label || !*m->label) return wrong(x->ctx, node, "a method needs a label or an algorithm");
@@ -514,7 +514,7 @@ static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_
     return read_variants(x, root, node, m);
 }
 
-/* Of equal folders the first method's comes first, so that the message is about one that came later. */
+/* Among equal folders the earlier method comes first, so that the error names the later one. */
 static int by_method_folder(const void *a, const void *b)
 {
     const fli_method *x = *(const fli_method *const *)a, *y = *(const fli_method *const *)b;
@@ -547,7 +547,7 @@ static fl_status read_methods(fli_experiment *x, const fli_node *root)
     x->method_count = list ? fli_node_count(list) : 1;
     x->methods = fli_arena_alloc(&x->arena, x->method_count, sizeof *x->methods);
     if (!x->methods) return FL_ENOMEM;
-    if (!list) { /* the configuration's own method, for a grid or several seeds */
+    if (!list) { /* no list: the configuration's method, with a grid or several seeds */
         const fli_node *algorithm = fli_node_find(root, "algorithm");
         fli_node *only = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL), *copy = NULL;
         if (!only || (algorithm && !(copy = fli_arena_alloc(&x->arena, 1, sizeof *copy)))) return FL_ENOMEM;
@@ -568,7 +568,7 @@ static fl_status read_methods(fli_experiment *x, const fli_node *root)
 
 void fli_collect(void *arg, const char *text) { fli_text_add(arg, text); }
 
-/* Resolves the configuration and cuts out what the data depend on: seed, data and partition. */
+/* Resolves the configuration and extracts what the data depend on: seed, data and partition. */
 static fl_status resolve(fli_experiment *x, fli_trial *t)
 {
     fli_text all, key;
@@ -626,8 +626,8 @@ static int by_folder(const void *a, const void *b)
     return strcmp((*(const fli_trial *const *)a)->folder, (*(const fli_trial *const *)b)->folder);
 }
 
-/* Two combinations of a grid must not share a folder: neither equal ones nor values that differ in what names leave
- * out. */
+/* Two combinations of a grid must not share a folder: this refuses equal ones, and values that differ only in
+ * characters that names leave out. */
 static fl_status check_folders(fli_experiment *x, size_t per_seed)
 {
     char where[512];
@@ -655,7 +655,7 @@ static int has_line(const char *text, const char *line, size_t n)
     return *text != 0;
 }
 
-/* Takes over what is wrong with a trial, line by line. What several have in common is said once. */
+/* Adds a trial's errors, line by line; errors that several trials have in common appear once. */
 static void note_mistakes(const fli_experiment *x, const fli_trial *t, fli_text *said)
 {
     size_t before = said->n;
@@ -671,7 +671,7 @@ static void note_mistakes(const fli_experiment *x, const fli_trial *t, fli_text 
     fli_clear(x->ctx);
 }
 
-/* The trials of one seed, from x->trials[at] on. All mistakes in their configurations are reported at once. */
+/* Makes the trials of one seed, from x->trials[at] on. Reports all errors in their configurations at once. */
 static fl_status make_seed(fli_experiment *x, const fli_node *common, uint64_t seed, size_t at)
 {
     fl_status s = FL_OK;
@@ -706,7 +706,7 @@ static fl_status make_trials(fli_experiment *x, const fli_node *common)
 
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
-/* Splits the tree: what runs share, and what is the experiment's own. */
+/* Splits the tree into what runs share and the experiment's own keys. */
 static fl_status split(fli_experiment *x, const fli_node *root, fli_node *common, fli_node *own)
 {
     for (const fli_node *n = root->first; n; n = n->next) {
@@ -763,7 +763,7 @@ fl_status fli_experiment_apply_quick(fli_arena *a, fli_node *root)
     return fli_yaml_merge(a->ctx, a, root, quick);
 }
 
-/* NULL: it is not known. */
+/* NULL: unknown. */
 static const char *data_folder(const char *given)
 {
     const char *data = given ? given : getenv("FEDLOOM_DATA");

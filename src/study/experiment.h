@@ -1,5 +1,5 @@
-/* An experiment: one problem, several methods, settings and seeds. This is the file read and unfolded into the list of
- * runs it asks for; running them is in trials.c.
+/* An experiment: one problem, several methods, settings and seeds. Reads the file and expands it into a list of runs;
+ * trials.c runs them.
  *
  *     rounds: 500                      # a configuration as for `fedloom run`: what all methods share
  *     data: ...
@@ -10,7 +10,7 @@
  *     grid: {local.lr: [0.01, 0.1]}    # every combination, for every method; a method may have a grid of its own
  *     points: [{local.lr: 0.1, model.weight_decay: 0}, {}]      # just these, instead of a grid; also per method
  *     tune: {local.lr: {from: 0.001, to: 1, log: true}}         # what `fedloom tune` tries; also per method
- *     quick: {rounds: 50, seeds: 1}    # laid over everything by --quick
+ *     quick: {rounds: 50, seeds: 1}    # overrides everything with --quick
  *     needs: {what: MNIST, files: [...], published: ...}   # looked for under ${data}
  *     paper: {...}                     # see paper.c */
 #ifndef FLI_STUDY_EXPERIMENT_H
@@ -20,8 +20,8 @@
 
 typedef struct {
     const char *label, *folder; /* folder: the label as a name below runs/ */
-    const fli_node *node;       /* where the file has it; NULL: it is the configuration's own */
-    fli_node *over;             /* a map: what it changes */
+    const fli_node *node;       /* its node in the file; NULL: the configuration's own method */
+    fli_node *over;             /* a map of its changes */
     fli_node *grid;             /* a map key -> list of values; NULL: none */
     const fli_node *points;     /* a list of maps key -> value; NULL: none; see below */
     size_t settings;            /* combinations of the grid, or points; at least 1 */
@@ -35,8 +35,8 @@ typedef struct {
     fl_config *cfg;
     const char *setting_text; /* "lr=0.1, mu=1"; "" without a grid */
     const char *folder;       /* of its result */
-    const char *config;       /* resolved, as it will stand beside the result */
-    const char *data_key;     /* what its data depend on: runs with equal keys share them */
+    const char *config;       /* resolved, as it will be saved with the result */
+    const char *data_key;     /* what its data depend on: runs with equal keys share the data */
     size_t rounds;
     fli_bound *bound; /* NULL: the settings belong to a run */
     const fli_settings *settings;
@@ -52,20 +52,20 @@ typedef struct {
     uint64_t first_seed;
     fli_trial *trials; /* seed by seed, within a seed method by method */
     size_t count;
-    fl_config *file;              /* a copy: nodes are in it, and the names of files that trials speak of */
+    fl_config *file;              /* a copy that owns the nodes, and the file names in trials' errors */
     const fli_node *paper, *tune; /* NULL: none */
 } fli_experiment;
 
-/* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only
- * read. */
+/* Reads an experiment and binds every run's configuration, which checks all that can be checked without loading data.
+ * `cfg` is only read. */
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
-/* What the data of all runs depend on, as a configuration, with what `needs` names looked for. `data` is what ${data}
- * stands for; NULL: the environment's FEDLOOM_DATA. *out is to be freed, also after a failure. */
+/* Makes a configuration of what the data of all runs depend on, after looking for the files in `needs`. `data` replaces
+ * ${data}; NULL: the environment's FEDLOOM_DATA. The caller frees *out, also after a failure. */
 fl_status fli_experiment_data(const fl_config *cfg, const char *data, fl_config **out);
-/* What a caller says, of this version or another; zeros if it is NULL. */
+/* Copies a caller's options, of this version or another; zeros if NULL. */
 fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out);
-/* Lays the tree's `quick` part over the rest, if there is one. */
+/* Overrides the tree with its `quick` part, if it has one. */
 fl_status fli_experiment_apply_quick(fli_arena *a, fli_node *root);
 
 /* fl_text_fn that appends to a fli_text. */
@@ -73,15 +73,15 @@ void fli_collect(void *arg, const char *text);
 
 /* ==== the settings of a method ============================================================================== */
 
-/* The settings that a method is tried with. `grid: {local.lr: [0.01, 0.1]}` means every combination of the lists;
- * `points: [{local.lr: 0.1, algorithm.mu: 1}, {}]` means just these, each a map from keys to values. Keys are as --set
- * takes them. */
+/* The settings to try a method with. `grid: {local.lr: [0.01, 0.1]}` means every combination of the lists; `points:
+ * [{local.lr: 0.1, algorithm.mu: 1}, {}]` means just these, each a map from keys to values. Keys are written as for
+ * --set. */
 
-/* What the experiment sets for every run: neither a method nor its settings may. */
+/* Whether a key belongs to all runs: a method and its settings may not set it. */
 int fli_is_shared_key(const char *key);
-/* {a: {b: value}} for the key "a.b": what a file would say, with the place where `value` stands. */
+/* {a: {b: value}} for the key "a.b": as in a file, with the place of `value`. */
 fli_node *fli_nest(fli_arena *a, const char *key, const fli_node *value);
-/* A value as YAML writes it on one line, for a person: control characters become blanks. */
+/* A value as one line of YAML, for readers: control characters become blanks. */
 void fli_value_words(fli_text *t, const fli_node *value);
 
 #endif

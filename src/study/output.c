@@ -1,5 +1,4 @@
-/* What a comparison leaves for a reader: tables, the report, plots; and for the report, which client has which labels.
- * */
+/* The files of a comparison: tables, the report, plots; and for the report, which client has which labels. */
 #include "base/number.h"
 #include "study/study.h"
 
@@ -12,8 +11,8 @@
 
 /* Label counts for the heat map, and how uneven the clients are. */
 
-/* Clients whose labels are counted, of whom the heat map shows fewer; those whose samples are made on demand cost more.
- * Sizes are cheap to ask for, but not for everybody of a hundred million. */
+/* Limits on clients: with labels counted (fewer if samples are made on demand, which costs more), shown in the heat
+ * map, and with sizes read, which is cheap but not for a hundred million. */
 enum { COUNTED_MAX = 1000, COUNTED_ON_DEMAND = 100, SHOWN_MAX = 100, CLASSES_MAX = 100, SIZES_MAX = 1000000 };
 
 static void take_sizes(const fli_fed *f, fli_histogram *h)
@@ -71,8 +70,8 @@ static fl_status take_distance(fl_ctx *ctx, fli_histogram *h)
     return FL_OK;
 }
 
-/* The labels of the test samples; *n: how many of them there are. Not known: samples are not here, or there are too
- * many clients. */
+/* Counts the labels of the test samples; *n: their number, 0 if the samples are elsewhere or there are too many
+ * clients. */
 static fl_status count_tests(fl_ctx *ctx, const fli_fed *f, const fli_histogram *h, size_t *count, size_t *n)
 {
     fl_status status = FL_OK;
@@ -128,14 +127,14 @@ fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
 
 /* ==== tables, report, plots ================================================================================= */
 
-/* The histogram of a comparison whose runs were all there already: the data are loaded for it once. */
+/* If all runs of a comparison were finished before, loads the data once for the histogram. */
 static void need_histogram(fl_study *s)
 {
     fli_plan plan;
     if (s->histogram.all_clients || !s->x.count || !s->x.trials[0].cfg) return;
     if (!fli_plan_data(s->x.trials[0].cfg, NULL, &plan)) fli_label_counts_take(s->ctx, plan.fed, &s->histogram);
     fli_plan_fini(&plan);
-    fli_clear(s->ctx); /* a report without it is still a report */
+    fli_clear(s->ctx); /* the report can do without it */
 }
 
 static const char *machine(fli_arena *a)
@@ -187,7 +186,7 @@ static size_t runs_done(const fli_results *r)
     return done;
 }
 
-/* "with 3 of 12 runs done", unless all that was to be run has been. */
+/* "with 3 of 12 runs done"; NULL if all runs are done. */
 static fl_status stopped_text(const fli_results *r, fli_arena *a, const char **out)
 {
     size_t open = 0;
@@ -236,7 +235,7 @@ static fl_status add_stopped(const fli_results *r, fli_arena *a, fli_text *t)
     return status;
 }
 
-/* Two cells of results.csv; without the statistics the names of their columns. */
+/* Two cells of results.csv; st NULL: the names of their columns. */
 static void csv_stat(fli_text *t, const char *name, const char *to, const fli_stat *st)
 {
     if (st)
@@ -245,7 +244,7 @@ static void csv_stat(fli_text *t, const char *name, const char *to, const fli_st
         fli_text_addf(t, ",%s%s_mean,%s%s_std", name, to, name, to);
 }
 
-/* The metrics of both files: all that are shown there, but of users' own those that some run has measured. */
+/* The metrics of both files: all that are shown there; users' own only if some run has measured them. */
 typedef struct {
     const fl_metric *at[FL_METRICS_MAX];
     size_t n;
@@ -267,7 +266,7 @@ static file_columns columns_of(const fli_summary *rows, size_t count)
     return c;
 }
 
-/* A line of results.csv; without a row the first one, with the names of the columns. */
+/* A line of results.csv; row NULL: the first line, with the names of the columns. */
 static void csv_line(fli_text *t, const fli_results *r, const fli_summary *row, const file_columns *columns)
 {
     const fl_metric *m;
@@ -345,7 +344,7 @@ static void json_row(fli_text *t, const fli_results *r, const fli_summary *row, 
     fli_text_add(t, "]}");
 }
 
-/* As of a run, which ends with its rounds or is stopped: a comparison ends with its runs. */
+/* Why the comparison ended, as for a run: "runs" if all are done, else the text of a stop. */
 static const char *stopped_by(const fli_results *r)
 {
     for (size_t i = 0; i < r->count; i++)
@@ -372,7 +371,7 @@ static fl_status make_json(const fli_results *r, fli_arena *a, fli_text *t)
     return FL_OK;
 }
 
-/* The same with a * behind the name of every method's best setting, for tables without a style sheet. */
+/* The grid with a * after every method's best setting, for tables without a style sheet. */
 static fl_status starred_grid(const fli_results *r, fli_arena *a, fli_grid *out)
 {
     fl_status status = fli_results_grid(r, a, out);
@@ -391,7 +390,7 @@ static fl_status starred_grid(const fli_results *r, fli_arena *a, fli_grid *out)
     return FL_OK;
 }
 
-/* A label is text: it may neither end its cell nor be read as Markdown or HTML. */
+/* Escapes a label: it must not end its cell, or be read as Markdown or HTML. */
 static void add_markdown(fli_text *t, const char *s)
 {
     for (; *s; s++) {

@@ -1,13 +1,12 @@
-/* Ours beside a paper's. The figures are data in the experiment:
+/* Our figures beside a paper's, which are data in the experiment:
  *
  *     paper:
  *       source: "[VRA] Table IV, MNIST, Non-IID"
  *       figures:
  *         FedAvg: {accuracy: 95.64 ± 0.12, "to 0.9": 63, "to 0.97": "> 500"}
  *
- * Methods are named by their labels. Quantities are texts as printed there; ours are put beside those that are known
- * here: accuracy (%), own accuracy (of the clients' own models, %), loss, rounds, seconds, and "to X" (rounds to test
- * accuracy X). */
+ * Methods are named by their labels. Quantities are texts as printed in the paper; ours are known for these: accuracy
+ * (%), own accuracy (of the clients' own models, %), loss, rounds, seconds, and "to X" (rounds to test accuracy X). */
 #include "study/study.h"
 #include "base/number.h"
 
@@ -15,7 +14,7 @@
 
 static const fli_node *figures_of(const fl_study *s) { return fli_node_find(s->x.paper, "figures"); }
 
-/* Every quantity that any method has, in order of appearance. */
+/* Collects every quantity of any method, in order of appearance. */
 static size_t quantities(const fli_node *figures, const char **out, size_t most)
 {
     size_t n = 0;
@@ -28,7 +27,7 @@ static size_t quantities(const fli_node *figures, const char **out, size_t most)
     return n;
 }
 
-/* Papers print more digits than a table of many methods has room for. */
+/* With the digits of papers, which a table of many methods has no room for. */
 static void add_stat(fli_text *t, const fl_metric *m, const fli_stat *st)
 {
     static const int digits[] = {[FL_UNIT_NONE] = 3,  [FL_UNIT_SHARE] = 2, [FL_UNIT_SCORE] = 3,
@@ -55,7 +54,7 @@ static void ours(fli_text *t, const fli_results *r, const fli_summary *row, cons
     if (is_target(quantity, &target)) fli_target_text(t, r, row, target, &fli_metric_round.is);
 }
 
-/* What the paper has and this comparison has not: a label that was mistyped would be lost in silence. */
+/* Lists methods of the paper that this comparison lacks: otherwise a mistyped label would be lost silently. */
 static void add_others(fli_text *t, const fl_study *s, const fli_node *figures)
 {
     size_t n = 0;
@@ -181,7 +180,7 @@ fl_status fl_study_paper(fl_study *s, fl_text_fn *out, void *arg)
     fli_clear(s->ctx);
     if (!figures || figures->type != FLI_NODE_MAP)
         return fli_fail(s->ctx, FL_ECONFIG, "%s has no paper.figures to compare with", s->x.name);
-    if (!figures->first && !json) { /* a figure has curves: they are in the report */
+    if (!figures->first && !json) { /* only curves, which are in the report */
         out(arg, "the paper shows curves, no numbers; ours are in report.html\n");
         return FL_OK;
     }

@@ -1,5 +1,5 @@
-/* The card of the report: what was compared on what, by whom and when. Everything in it is looked up, nothing is known
- * here; where the methods do not agree on a line, it says so. */
+/* The card of the report: what was compared on which problem, by which command and when. It reads everything from
+ * settings and results; where methods differ in a line, the line says so. */
 #include "study/study.h"
 
 #include "base/number.h"
@@ -56,7 +56,7 @@ static void add_data(card *c, const fli_settings *settings)
     end_line(c, "clients");
 }
 
-/* "dirichlet (alpha 0.2)": the first key of a kind, which is what it is about, and those that are not at their
+/* "dirichlet (alpha 0.2)": the first key of a kind, which is its main one, and all keys that differ from their
  * defaults. */
 static void add_choice(fli_text *t, const fli_choice *choice)
 {
@@ -67,7 +67,7 @@ static void add_choice(fli_text *t, const fli_choice *choice)
         fli_text_init(&value, t->ctx);
         fli_key_print_value(&value, row, choice->params);
         const char *now = fli_text_get(&value);
-        int counts = row == choice->item.keys && strcmp(now, "0"); /* 0 says that another one counts */
+        int counts = row == choice->item.keys && strcmp(now, "0"); /* 0 means that another key applies */
         if (counts || !row->def || strcmp(row->def, now))
             fli_text_addf(t, "%s%s %s", some++ ? ", " : " (", row->name, now);
         t->failed |= value.failed;
@@ -103,7 +103,7 @@ static void model_line(card *c, const fli_settings *settings)
     if (settings->model.weight_decay > 0) fli_text_addf(&c->text, ", weight decay %g", settings->model.weight_decay);
 }
 
-/* Where the trials that are done agree. */
+/* The number of parameters, if the finished trials agree. */
 static void parameters_too(card *c)
 {
     size_t found = 0;
@@ -117,7 +117,7 @@ static void parameters_too(card *c)
 
 static void cohort_line(card *c, const fli_settings *settings) { add_choice(&c->text, &settings->sampler); }
 
-/* How many took part in the last round that was measured: it may be fewer than the settings want. */
+/* The number of clients in the last measured round, which may be smaller than the settings want. */
 static void numbers_too(card *c)
 {
     double least = INFINITY, most = 0;
@@ -136,7 +136,7 @@ static void work_line(card *c, const fli_settings *settings)
 {
     static const char *const keys[] = {"local.epochs", "local.steps", "local.batch", "local.lr", "local.momentum"};
     size_t some = 0;
-    for (size_t i = settings->local.work.steps > 0; /* then epochs do not count */ i < sizeof keys / sizeof *keys;
+    for (size_t i = settings->local.work.steps > 0; /* then epochs have no effect */ i < sizeof keys / sizeof *keys;
          i++) {
         fli_text value;
         fli_text_init(&value, c->r->ctx);
@@ -151,10 +151,10 @@ static void work_line(card *c, const fli_settings *settings)
 typedef struct {
     const char *name;
     line_fn *line;             /* what the settings say */
-    void (*measured)(card *c); /* what came of it; NULL: nothing is measured */
+    void (*measured)(card *c); /* what was measured of it; NULL: nothing */
 } part;
 
-/* The line of the first trial, if it is that of all settings of the first seed. */
+/* Adds the first trial's line, if all settings of the first seed have the same. */
 static fl_status add_common(card *c, const part *p)
 {
     char *first = NULL;
@@ -175,7 +175,7 @@ static fl_status add_common(card *c, const part *p)
 
 /* ---- by whom, when ------------------------------------------------------------------------------------- */
 
-/* When the newest of the runs ended: it stays the same when the page is written again. */
+/* When the newest run ended: unlike the current time, it is the same when the page is written again. */
 static time_t newest(const fli_results *r)
 {
     time_t last = 0;

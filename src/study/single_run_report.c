@@ -1,5 +1,5 @@
-/* Pages and charts of runs that no comparison has made: of one in memory, or of result folders. Each is a method with
- * one seed, which is done. */
+/* Pages and charts of runs outside of a comparison: of one in memory, or of result folders. Each appears as a method
+ * with one finished seed. */
 #include "base/file.h"
 #include "base/number.h"
 #include "run/output.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What a run is called, and how it was set. The arena is for the texts. */
+/* Fills in a run's label and settings; texts are allocated in the arena. */
 static fl_status describe_run(fl_ctx *ctx, fli_arena *a, const char *label, const fli_settings *settings, fli_method *m,
                               fli_trial *t)
 {
@@ -39,7 +39,7 @@ static fl_status take_clients(const fl_run *run, fli_arena *a, fli_outcome *o)
     return FL_OK;
 }
 
-/* The clients of a server are the only ones who can count their samples. */
+/* With clients in other programs, takes the sizes that they report: only they can count their samples. */
 static fl_status take_claims(const fl_run *run, fli_arena *a, fli_histogram *h)
 {
     const fli_fed *fed = run->plan.fed;
@@ -122,7 +122,7 @@ fl_status fl_run_events(fl_run *run, const char *folder)
 
 /* ---- result folders ------------------------------------------------------------------------------------ */
 
-/* Without a histogram: the samples are not loaded. */
+/* Has no histogram, since the samples are not loaded. */
 struct fl_curves {
     fli_results results;
     fli_histogram none;

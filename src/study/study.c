@@ -1,5 +1,5 @@
 /* A comparison's life: its output folder, which one process at a time writes; finished runs of an earlier call, which
- * are taken over; and the trials, which share data. Running them is in trials.c, statistics in summary.c. */
+ * are reused; and the trials, which share data. Running them is in trials.c, statistics in summary.c. */
 #include "study/study.h"
 
 #include "base/file.h"
@@ -33,7 +33,8 @@ static fl_status not_ours(const fli_output_claim *c, const char *path)
                     path);
 }
 
-/* The existing manifest, or an empty one. A file with its name that is not a manifest belongs to somebody else. */
+/* The existing manifest, or an empty one. Refuses a file of that name that is not a manifest: it is not this
+ * program's. */
 static fl_status read_manifest(const fli_output_claim *c, fli_manifest *m)
 {
     char *path = fli_strf(c->ctx, "%s/%s", c->folder, FLI_MANIFEST_NAME);
@@ -77,7 +78,7 @@ fl_status fli_output_claim_check(const fli_output_claim *c, const char *const *n
     return status;
 }
 
-/* Adds what the files are about to become. */
+/* Adds the files' new contents. */
 static fl_status add_files(fli_manifest *m, const char *const *names, const fli_text *texts)
 {
     fl_status status = FL_OK;
@@ -121,8 +122,8 @@ static fl_status remove_stale(const fli_output_claim *c, const fli_manifest *old
     return status;
 }
 
-/* First a manifest that knows the old files and the new ones, so that whenever the program is killed what is there is
- * known as ours. */
+/* Writes a manifest of the old and the new files first: if the program is killed, the files in the folder are still
+ * known as its own. */
 fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *names, const fli_text *texts)
 {
     fli_manifest both, new;
@@ -143,9 +144,8 @@ fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *n
 
 /* ==== finished runs of an earlier call ====================================================================== */
 
-/* A finished trial is a result folder like any other: after an interruption those that are
- * whole, with the settings and from the data that are wanted, count as done. Finished runs that are something else are
- * replaced only on request. */
+/* A finished trial is an ordinary result folder. After an interruption, complete results with the right settings and
+ * data count as done. Other finished runs are replaced only on request. */
 
 static fl_status read_rows(fl_ctx *ctx, const char *folder, fli_outcome *o)
 {
@@ -156,7 +156,7 @@ static fl_status read_rows(fl_ctx *ctx, const char *folder, fli_outcome *o)
     return status;
 }
 
-/* Whether the rows go forward to at most the last round. */
+/* Whether the rows' rounds increase, up to at most the last round. */
 static int in_order(const fli_trial *t, const fli_outcome *o)
 {
     for (size_t i = 0; i < o->count; i++)
@@ -165,8 +165,7 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
     return o->count > 0;
 }
 
-/* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked
- * at. */
+/* Classifies a trial's folder. `samples`: the current digest of its samples; NULL: data are not compared. */
 static fl_status look_at_result(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_existing_result *out)
 {
     fli_digest data;
@@ -174,7 +173,7 @@ static fl_status look_at_result(fl_study *s, const fli_trial *t, const fli_diges
     return status ? status : fli_existing_result_find(s->ctx, t->folder, t->settings, samples ? &data : NULL, out);
 }
 
-/* The trial must be run. */
+/* Marks a trial that has to be run. */
 static void mark_open(fli_outcome *o, fli_existing_result existing)
 {
     fli_free(o->rows);
@@ -182,7 +181,7 @@ static void mark_open(fli_outcome *o, fli_existing_result existing)
     *o = (fli_outcome){.data = o->data, .existing = existing};
 }
 
-/* Looks into an open trial's folder and takes its result over, if it is the one that is wanted. */
+/* Looks into an open trial's folder and reuses its result, if it has the right settings. */
 static fl_status take_finished(fl_study *s, size_t i)
 {
     const fli_trial *t = &s->x.trials[i];
@@ -190,7 +189,7 @@ static fl_status take_finished(fl_study *s, size_t i)
     if (o->state != FLI_TRIAL_OPEN) return FL_OK;
     fl_status status = look_at_result(s, t, NULL, &o->existing);
     if (status || o->existing != FLI_EXISTING_SAME) return status;
-    fli_free(o->rows); /* of a run that was stopped */
+    fli_free(o->rows); /* of a stopped run */
     status = read_rows(s->ctx, t->folder, o);
     if (!status && in_order(t, o)) {
         o->state = FLI_TRIAL_DONE;
@@ -203,7 +202,7 @@ static fl_status take_finished(fl_study *s, size_t i)
 
 /* ---- the data they were made from ------------------------------------------------------------------------- */
 
-/* Data that are gone do not make a result worthless: a table can still be printed. */
+/* If the data are gone, a result is still good for a table: warns and keeps it. */
 static fl_status data_unreadable(fl_study *s, const char *place, fli_existing_result *existing)
 {
     fli_log(s->ctx, FL_LOG_WARNING, "%s: it is not known whether it was made from the current data: %s", place,
@@ -228,7 +227,7 @@ static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samp
     return status;
 }
 
-/* The first trial of shared data that was taken over and not looked at yet; x.count if there is none. */
+/* The first reused trial of shared data that was not checked yet; x.count if there is none. */
 static size_t unchecked(const fl_study *s, size_t shared)
 {
     for (size_t i = 0; i < s->x.count; i++)
@@ -298,18 +297,18 @@ fl_status fli_finished_runs_settle(fl_study *s)
     fl_status status = FL_OK;
     for (size_t i = 0; i < s->x.count && !status; i++) status = take_finished(s, i); /* another process may have run */
     for (size_t k = 0; k < s->shared_count && !status; k++) status = check_data(s, k);
-    for (size_t i = 0; i < s->x.count && !status; i++) /* of a run that was killed just before its end */
+    for (size_t i = 0; i < s->x.count && !status; i++) /* left by a run that was killed just before its end */
         if (s->outcomes[i].state == FLI_TRIAL_DONE) status = fli_checkpoint_clear(s->ctx, s->x.trials[i].folder);
     return status ? status : check_replaced(s);
 }
 
 /* ==== the end of a finished run ============================================================================= */
 
-/* What the result of a finished run says of its end: clients.csv and the number of parameters. */
+/* Reads the end of a finished run from its result: clients.csv and the number of parameters. */
 
 enum { MOST_BYTES = 1 << 26 };
 
-/* Cell `k` of a line of numbers; NaN: it is empty. */
+/* Cell `k` of a line of numbers; NaN if empty. */
 static double number(const char *line, size_t k)
 {
     char *end;
@@ -334,7 +333,8 @@ static size_t lines_of(const char *text)
     return n;
 }
 
-/* client,samples,train_loss,accuracy,own_accuracy,own_mix: where clients have models of their own, these count. */
+/* client,samples,train_loss,accuracy,own_accuracy,own_mix: if clients have models of their own, takes the accuracy of
+ * these. */
 static fl_status take_clients(fl_ctx *ctx, const char *text, fli_outcome *o)
 {
     size_t lines = lines_of(text);

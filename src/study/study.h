@@ -1,5 +1,5 @@
-/* A comparison under way: the runs of an experiment, which of them are done, their metrics; and the tables and pages
- * that are made of results, those of a comparison, of a single run or of result folders. For study/. */
+/* A comparison in progress: the runs of an experiment, which of them are done, their metrics; and tables and pages of
+ * results, from a comparison, a single run or result folders. For study/. */
 #ifndef FLI_STUDY_STUDY_H
 #define FLI_STUDY_STUDY_H
 
@@ -17,9 +17,9 @@
 
 /* ==== the output folder: study.c ============================================================================ */
 
-/* A folder of results: one process at a time writes there, and nothing is overwritten that this program did not write.
- * Which files those are is in a manifest in the folder: a file that is not listed, or has been changed since, belongs
- * to somebody else. A folder has results of one kind: the manifest of a comparison is not overwritten by a tuning. */
+/* A folder of results: one process at a time writes there, and overwrites only files that this program wrote and that
+ * have not changed since; a manifest in the folder lists them. A folder has results of one kind: a tuning does not
+ * overwrite a comparison's manifest. */
 
 typedef struct {
     fl_ctx *ctx;
@@ -27,42 +27,42 @@ typedef struct {
     fli_lock *lock; /* NULL: not taken */
 } fli_output_claim;
 
-/* Locks the folder, and makes it if it is not there. */
+/* Locks the folder, and makes it if it does not exist. */
 fl_status fli_output_claim_take(fli_output_claim *c);
 void fli_output_claim_leave(fli_output_claim *c);
-/* Refuses to overwrite what this program has not written, and results of another kind. `names` ends with NULL; the
- * first one is in every folder of this kind, and in no other. */
+/* Refuses to overwrite files of other programs, and results of another kind. `names` ends with NULL; every folder of
+ * this kind, and no other, has the first one. */
 fl_status fli_output_claim_check(const fli_output_claim *c, const char *const *names);
-/* Writes all the files, one text each. Those of an earlier call that are not among them are removed. */
+/* Writes all files, one text each, and removes those of an earlier call that are not among them. */
 fl_status fli_output_claim_write(const fli_output_claim *c, const char *const *names, const fli_text *texts);
 
 /* ==== a comparison ========================================================================================== */
 
 typedef enum { FLI_TRIAL_OPEN, FLI_TRIAL_RUNNING, FLI_TRIAL_DONE, FLI_TRIAL_FAILED } fli_trial_state;
 
-/* What has become of a trial. */
+/* The state of a trial and its results. */
 typedef struct {
     fli_trial_state state;
     fl_row *rows;
     size_t count, capacity;
-    size_t round;                 /* finished rounds, also between measurements */
-    char *error;                  /* of a failed one; */
+    size_t round;                 /* finished rounds, updated between measurements too */
+    char *error;                  /* of a failed trial */
     fl_status status;             /* of a failed one */
-    size_t data;                  /* its place in `shared` */
-    fli_existing_result existing; /* what was in its folder when it was looked at */
-    int checked;                  /* a trial that was taken over: its data are known to be the present ones */
-    /* Of one that is done, after fli_result_end_load: */
+    size_t data;                  /* index in `shared` */
+    fli_existing_result existing; /* what its folder contained */
+    int checked;                  /* of a reused trial: its data are known to be the current ones */
+    /* Of a finished trial, after fli_result_end_load: */
     int end_known;
     fli_client_end *clients;
     size_t client_count;
-    size_t parameters; /* of the model; 0: not known */
+    size_t parameters; /* of the model; 0: unknown */
 } fli_outcome;
 
 /* Data that several trials share: loaded when the first needs them, freed after the last. */
 typedef struct {
     const char *key;
     pthread_mutex_t lock; /* held while loading */
-    fl_ctx *ctx;          /* its own: loading happens on worker threads */
+    fl_ctx *ctx;          /* of its own, because worker threads load */
     fl_config *cfg;
     fli_plan plan;
     int loaded;
@@ -70,21 +70,21 @@ typedef struct {
     size_t users;     /* trials that still need them */
 } fli_shared;
 
-/* Who holds what in the first seed, for the report. */
+/* Which client has which labels in the first seed, for the report. */
 typedef struct {
     size_t *count;  /* labels, counted x classes; NULL for regression */
     size_t counted; /* the first clients */
-    size_t clients; /* those of them that are shown */
+    size_t clients; /* of these, the number shown */
     size_t classes, all_clients, samples, features, tests;
     size_t tested;      /* test samples whose labels were counted, those of clients included */
     size_t least, most; /* samples of a client */
-    size_t *claims;     /* per client, of all_clients; NULL: their samples are not claimed but here */
-    double chance;      /* share of the largest class among the test samples; 0: not known */
-    double distance;    /* of a client's mix of labels from that of all counted, on average: half of the sum of absolute
+    size_t *claims;  /* numbers of samples that clients report, of all_clients; NULL: the samples are in this process */
+    double chance;   /* share of the largest class among the test samples; 0: unknown */
+    double distance; /* of a client's mix of labels from that of all counted, on average: half of the sum of absolute
                          * differences of shares, from 0 (the same) to 1 (nothing in common); NaN: not known */
 } fli_histogram;
 
-/* Runs as tables and pages show them. All borrowed. */
+/* Runs for tables and pages. All borrowed. */
 typedef struct {
     fl_ctx *ctx;
     const char *title, *description;
@@ -93,15 +93,15 @@ typedef struct {
     fli_outcome *outcomes;   /* one per trial */
     size_t count, seeds;
     const fli_histogram *histogram;
-    const fli_metric *goal; /* what targets are about; as in the first trial */
+    const fli_metric *goal; /* metric of targets; as in the first trial */
     const fl_reals *targets;
-    const char *command; /* that made them; NULL: not known */
-    int was_stopped;     /* those that are open were not run, on request */
-    const char *stopped; /* of a run without a folder: where it was stopped on request; NULL: it was not */
+    const char *command; /* the command line that made them; NULL: unknown */
+    int was_stopped;     /* on request, before the open ones were run */
+    const char *stopped; /* of a run without a folder: where it was stopped on request; NULL: not stopped */
     time_t ended;        /* of a run without a folder; 0: trials' folders tell */
 } fli_results;
 
-/* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
+/* Distance between trials of one method and setting with successive seeds: trials are stored seed by seed. */
 static inline size_t fli_results_stride(const fli_results *r) { return r->count / r->seeds; }
 
 struct fl_study {
@@ -112,10 +112,10 @@ struct fl_study {
     fli_shared *shared;
     size_t shared_count;
     fli_histogram histogram;
-    const fli_metric *goal;  /* what targets are about; as in the first trial */
+    const fli_metric *goal;  /* metric of targets; as in the first trial */
     const fl_reals *targets; /* as in the first trial */
     fli_output_claim claim;  /* of the output folder */
-    fli_live *live;          /* NULL: there is no live page */
+    fli_live *live;          /* NULL: no live page */
     double published;
     pthread_mutex_t lock;      /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int stop_requested; /* lock-free, so that a signal handler may set it */
@@ -132,7 +132,7 @@ struct fl_study {
 /* Frees loaded data. */
 void fli_shared_unload(fli_shared *d);
 
-/* What there is. The caller holds the lock while runs are under way. */
+/* The comparison's results. While runs are in progress the caller holds the lock. */
 fli_results fli_study_results(const fl_study *s);
 
 /* ---- for the report ----------------------------------------------------------------------------------------- */
@@ -140,18 +140,18 @@ fli_results fli_study_results(const fl_study *s);
 /* Counts which client has which labels (output.c); leaves `count` NULL for regression, too many classes to show, or
  * samples that are not here. */
 fl_status fli_label_counts_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
-/* What the result of a trial that is done says of its clients and its model (study.c). A report does without what
- * cannot be read. */
+/* Reads clients and model from a finished trial's result (study.c). What cannot be read is left out of the report. */
 void fli_result_end_load(fl_ctx *ctx, const fli_trial *t, fli_outcome *o);
-/* What the runs are about, line by line (problem.c); memory from the arena. */
+/* The report's card, line by line (problem.c); memory from the arena. */
 fl_status fli_problem_facts(const fli_results *r, fli_arena *a, fli_report *out);
 
 /* ---- finished runs of an earlier call (study.c) ------------------------------------------------------------- */
 
-/* Before anything is run: which results count, also by their data, and whether those that would be replaced may be. */
+/* Before anything is run: decides which results count, by settings and data, and refuses to replace others unless that
+ * was requested. */
 fl_status fli_finished_runs_settle(fl_study *s);
 
-/* The files that a comparison leaves for a reader (output.c); ends with NULL. */
+/* The files of a comparison's report (output.c); ends with NULL. */
 extern const char *const fli_study_files[];
 
 /* ---- statistics over seeds (summary.c) ---------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ typedef struct {
 
 /* One method at one setting, over its finished seeds. */
 typedef struct {
-    size_t method, setting, first; /* first: a trial of it */
+    size_t method, setting, first; /* first: index of one of its trials */
     size_t seeds, failed;
     fli_stat at_end[FL_METRICS_MAX]; /* in the order of the metrics; bytes as megabytes */
     int best;                        /* of its method's settings */
@@ -171,31 +171,33 @@ typedef struct {
 
 /* As fli_results_stride. */
 static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s->x.seeds; }
-/* Values one by one, from zeros; those that are not finite do not count. Mean and deviation are there after finish. */
+/* Adds a value to a statistic that starts as zeros, and ignores values that are not finite. Mean and deviation are
+ * valid after finish. */
 void fli_stat_take(fli_stat *st, double v);
 void fli_stat_finish(fli_stat *st);
-/* In the digits and the multiple that suit the metric, with the deviation if there is one. */
+/* Prints with the metric's digits and multiple, and with the deviation if there is one. */
 void fli_stat_words(fli_text *t, const fl_metric *m, const fli_stat *st);
 /* A text as a field of a CSV file, quotes included. */
 void fli_csv_text(fli_text *t, const char *s);
-/* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
+/* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing without values. */
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */
 fl_status fli_results_summaries(const fli_results *r, fli_arena *a, fli_summary **out, size_t *count);
-/* A metric at the end. */
+/* A metric at the end of the runs. */
 const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric);
-/* All metrics where a target was reached first, over the seeds that reached it; in their order, bytes as megabytes.
- * Returns how many did. */
+/* All metrics at the row that first reaches a target, over the seeds that reach it; in the metrics' order, bytes as
+ * megabytes. Returns the number of these seeds. */
 size_t fli_results_to_target(const fli_results *r, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX]);
-/* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did; nothing if that cost was not counted. */
+/* "120", "120 (3/5)" if only some seeds reach the target, "> 500" if none does; nothing if that cost was not
+ * counted. */
 void fli_target_text(fli_text *t, const fli_results *r, const fli_summary *row, double target, const fl_metric *cost);
 /* The table for a reader; memory from the arena. */
 fl_status fli_results_grid(const fli_results *r, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */
 void fli_grid_text(fli_text *t, const fli_grid *g);
-/* ",MEAN,STD"; two empty cells where there is no value. */
+/* ",MEAN,STD"; two empty cells without values. */
 void fli_stat_csv(fli_text *t, const fli_stat *st);
-/* {"mean": ..., "std": ..., "n": ...}; null where there is no value. */
+/* {"mean": ..., "std": ..., "n": ...}; null without values. */
 void fli_stat_json(fli_json *j, const char *key, const fli_stat *st);
 
 /* ---- for a reader (output.c) -------------------------------------------------------------------------------- */

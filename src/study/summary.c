@@ -16,7 +16,7 @@ void fli_stat_take(fli_stat *st, double v)
 
 void fli_stat_finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (double)(st->n - 1)) : 0; }
 
-/* What tables and files give: megabytes instead of bytes. */
+/* As in tables and files: megabytes instead of bytes. */
 static void take_row(fli_stat *stats, const fl_row *row)
 {
     const fli_metric *m;
@@ -46,8 +46,8 @@ static void summarise(const fli_results *r, fli_summary *row)
     finish_all(row->at_end);
 }
 
-/* By what targets are about, or by the loss where that is not known. A setting without any result loses to one that
- * has some, and one with failed runs to one that has none. */
+/* Compares by the metric of targets, or by the loss if that is unknown. A setting without results loses to one with
+ * results, and one with failed runs to one without. */
 static int better(const fli_results *r, const fli_summary *a, const fli_summary *b)
 {
     const fli_metric *const by[] = {r->goal, &fli_metric_train_loss};
@@ -85,7 +85,7 @@ fl_status fli_results_summaries(const fli_results *r, fli_arena *a, fli_summary 
     return FL_OK;
 }
 
-/* The row in which a finished run first reached a target; NULL: it has not. */
+/* The row in which a finished run first reached a target; NULL: it did not. */
 static const fl_row *reached_at(const fli_results *r, const fli_outcome *o, double target)
 {
     for (size_t k = 0; o->state == FLI_TRIAL_DONE && k < o->count; k++)
@@ -109,7 +109,7 @@ size_t fli_results_to_target(const fli_results *r, const fli_summary *row, doubl
 
 /* ---- the table for a reader ---------------------------------------------------------------------------- */
 
-/* Small models exchange kilobytes, fast devices need milliseconds: three digits that count. */
+/* Three significant digits: small models exchange kilobytes, fast devices need milliseconds. */
 static int cost_digits(double v) { return v >= 99.5 ? 0 : v >= 9.95 ? 1 : v >= 0.995 ? 2 : 4; }
 
 void fli_target_text(fli_text *t, const fli_results *r, const fli_summary *row, double target, const fl_metric *cost)
@@ -178,17 +178,17 @@ typedef struct {
     double target;
 } column;
 
-/* All of them, and the rows they are filled from. */
+/* All columns, and the rows that fill them. */
 typedef struct {
     const fli_results *of;
     const fli_summary *rows;
     size_t count; /* of rows */
-    int settings; /* some method has several */
+    int settings; /* some method has several settings */
     column *columns;
     size_t n;
 } layout;
 
-/* Whether any row has something to say by a metric. */
+/* Whether any row has a value of a metric. */
 static int tells(const layout *l, const fl_metric *m)
 {
     for (size_t i = 0; i < l->count; i++) {
@@ -199,7 +199,8 @@ static int tells(const layout *l, const fl_metric *m)
     return 0;
 }
 
-/* The metrics of a view of which some row has something to say: those that stand before what targets cost, or after. */
+/* Adds a view's metrics of which some row has a value: those before the costs of targets or, with `late`, those
+ * after. */
 static void add_metrics(layout *l, fl_view view, int late, column c)
 {
     for (size_t k = 0; (c.metric = fl_metric_shown(view, k)); k++)
@@ -242,7 +243,7 @@ static void body(fli_text *t, const layout *l, const column *c, const fli_summar
     }
 }
 
-/* A trial's number for a column, in the unit of the table; NaN: it has none. */
+/* A trial's number for a column, in the unit of the table; NaN: none. */
 static double number(const fli_results *r, const column *c, size_t trial)
 {
     const fli_outcome *o = &r->outcomes[trial];
@@ -254,7 +255,7 @@ static double number(const fli_results *r, const column *c, size_t trial)
     return c->metric->unit == FL_UNIT_BYTES ? v / 1e6 : c->metric->unit == FL_UNIT_SHARE ? 100 * v : v;
 }
 
-/* What a model has that has learnt nothing, in percent, and two standard errors of it. */
+/* The accuracy of always guessing the largest class, in percent, and two of its standard errors. */
 static void set_chance(const fli_histogram *h, fli_grid *g)
 {
     if (!h->tested) return;
@@ -262,7 +263,7 @@ static void set_chance(const fli_histogram *h, fli_grid *g)
     g->chance_noise = 200 * sqrt(h->chance * (1 - h->chance) / (double)h->tested);
 }
 
-/* The numbers behind the cells, which of the rows stand for their methods, and what methods are judged by. */
+/* The numbers behind the cells, the rows that represent their methods, and the column by which methods are compared. */
 static fl_status add_numbers(const layout *l, fli_arena *a, fli_grid *g)
 {
     const fli_results *r = l->of;
@@ -276,7 +277,7 @@ static fl_status add_numbers(const layout *l, fli_arena *a, fli_grid *g)
                 values[(i * l->n + k) * r->seeds + seed] =
                     number(r, &l->columns[k], l->rows[i].first + seed * fli_results_stride(r));
     }
-    for (size_t k = l->n; k--;) /* by the loss where accuracy is not known */
+    for (size_t k = l->n; k--;) /* the loss, if accuracy is unknown */
         if (l->columns[k].kind == AT_END && l->columns[k].metric == &fli_metric_train_loss.is) g->goal = k;
     for (size_t k = 0; k < l->n; k++)
         if (l->columns[k].kind == AT_END && l->columns[k].metric == &r->goal->is) g->goal = k;
@@ -344,8 +345,8 @@ void fli_grid_text(fli_text *t, const fli_grid *g)
     fli_free(most);
 }
 
-/* Quoted; a spreadsheet takes what begins like this for a formula, quotes or not, unless an apostrophe stands before
- * it. */
+/* Quoted. A spreadsheet reads a field that begins with one of these characters as a formula, even in quotes, unless an
+ * apostrophe precedes it. */
 void fli_csv_text(fli_text *t, const char *s)
 {
     fli_text_add(t, *s && strchr("=+-@\t\r", *s) ? "\"'" : "\"");

@@ -1,5 +1,5 @@
-/* Running a comparison. Trials are handed to worker threads in order (seed by seed), each with its own context; trials
- * of one seed share the loaded data and the partition. */
+/* Running a comparison. Worker threads take trials in order (seed by seed), each with its own context; trials of one
+ * seed share the loaded data and the partition. */
 #include "study/study.h"
 
 #include "base/file.h"
@@ -18,10 +18,10 @@ typedef struct {
     fl_study *s;
     size_t trial;
     fl_run *run;
-    fl_status status; /* of keeping its metrics */
+    fl_status status; /* of storing its metrics */
 } job;
 
-/* Loads the data a trial needs, unless another trial did. */
+/* Loads a trial's data, unless another trial has. */
 static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
 {
     fl_status status = FL_OK;
@@ -41,7 +41,7 @@ static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
             status = fli_label_counts_take(d->ctx, d->plan.fed, &s->histogram);
         pthread_mutex_unlock(&s->lock);
     } else
-        status = d->status; /* the first trial to need them has said why */
+        status = d->status; /* the trial that tried to load them has reported why */
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -53,7 +53,7 @@ static void release_shared(fli_shared *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Under the lock: tells the observer, and now and then the live page. */
+/* Caller holds the lock. Tells the observer and, at intervals, the live page. */
 static void notify(fl_study *s, size_t trial, int ended)
 {
     const fli_trial *t = &s->x.trials[trial];
@@ -122,12 +122,12 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
 static fl_status set_threads(fl_study *s, fl_config *cfg)
 {
     char text[40];
-    if (atoi(fl_config_get(cfg, "threads")) > 0) return FL_OK; /* the file knows better */
+    if (atoi(fl_config_get(cfg, "threads")) > 0) return FL_OK; /* the file takes precedence */
     fli_snprintf(text, sizeof text, "threads=%zu", s->threads);
     return fl_config_set(cfg, text);
 }
 
-/* The rows of a run that goes on; the one of its present round will be measured again. */
+/* Copies a resumed run's rows, except that of its current round, which is measured again. */
 static fl_status keep_rows(job *j)
 {
     const fl_row *rows;
@@ -144,7 +144,7 @@ static fl_status keep_rows(job *j)
     return status;
 }
 
-/* The trial's run, from its checkpoint where there is one that fits. */
+/* Makes the trial's run, from its checkpoint if there is a matching one. */
 static fl_status make_run(job *j, fl_ctx *ctx, fl_config *cfg, const fli_plan *data)
 {
     fl_status status = fli_run_new(cfg, data, &j->run);
@@ -189,7 +189,7 @@ static fl_status write_events(fl_study *s, fl_ctx *ctx, size_t trial)
     return status;
 }
 
-/* Under the lock: what became of the trial. */
+/* Caller holds the lock. Records the trial's outcome. */
 static void finish_trial(job *j, fl_ctx *ctx, fl_status status)
 {
     fl_study *s = j->s;
@@ -203,20 +203,20 @@ static void finish_trial(job *j, fl_ctx *ctx, fl_status status)
         o->checked = 1;
         return;
     }
-    o->count = 0; /* metrics of an unfinished run are nobody's result */
+    o->count = 0; /* metrics of an unfinished run do not count */
     o->round = 0;
     o->state = status ? FLI_TRIAL_FAILED : FLI_TRIAL_OPEN;
     o->status = status;
     if (status) o->error = fli_strdup(s->ctx, ctx && *fl_ctx_error(ctx) ? fl_ctx_error(ctx) : fl_status_text(status));
 }
 
-/* fl_log_fn: what a run has to say, said by the study. */
+/* fl_log_fn: forwards a run's log lines to the study's log. */
 static void forward_log(void *study, fl_log_level level, const char *line)
 {
     fli_log(((fl_study *)study)->ctx, level, "%s", line);
 }
 
-/* fli_pool_fn: trial `item`, if it is still to be run. */
+/* fli_pool_fn: runs trial `item`, if it is open. */
 static void trial_item(void *arg, size_t item, size_t worker)
 {
     fl_study *s = arg;
@@ -227,7 +227,7 @@ static void trial_item(void *arg, size_t item, size_t worker)
     if (!s->stop_requested) {
         fl_ctx *ctx = fl_ctx_new();
         if (ctx && item < fli_study_stride(s))
-            fl_ctx_on_log(ctx, forward_log, s); /* of the first seed: once is enough */
+            fl_ctx_on_log(ctx, forward_log, s); /* log lines of the first seed alone */
         pthread_mutex_lock(&s->lock);
         o->state = FLI_TRIAL_RUNNING;
         pthread_mutex_unlock(&s->lock);
@@ -289,7 +289,7 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     fl_status status = fli_output_claim_take(&s->claim);
     if (!status) status = fli_output_claim_check(&s->claim, fli_study_files);
     if (!status) status = fli_finished_runs_settle(s);
-    for (size_t i = 0; i < s->x.count && !status && s->options.tensorboard; i++) /* those taken over have curves, too */
+    for (size_t i = 0; i < s->x.count && !status && s->options.tensorboard; i++) /* reused trials have curves, too */
         if (s->outcomes[i].state == FLI_TRIAL_DONE) status = write_events(s, s->ctx, i);
     if (!status) status = fli_pool_new(s->ctx, prepare(s), &pool);
     if (status) return status;
@@ -301,6 +301,6 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     fli_pool_run(pool, s->x.count, trial_item, s);
     fli_pool_free(pool);
     s->was_stopped = s->stop_requested;
-    s->stop_requested = 0; /* what was requested has happened; the comparison may go on */
+    s->stop_requested = 0; /* the request was carried out; the comparison can continue later */
     return FL_OK;
 }

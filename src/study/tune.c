@@ -1,6 +1,5 @@
-/* Tuning: the candidates of a method, the goal that orders them, and the way from rung to rung: how many candidates and
- * seeds each has, running it, which candidates go on. The box of a method is in tune_space.c, files in tune_output.c.
- * */
+/* Tuning: the candidates of a method, the goal that orders them, and the rungs: how many candidates and seeds each has,
+ * running it, which candidates stay. tune_space.c has the box of a method, tune_output.c the files. */
 #include "study/tune.h"
 
 #include "algo/algo.h"
@@ -14,10 +13,10 @@
 
 /* ==== candidates ============================================================================================ */
 
-/* The candidates of a method: points that fill its box evenly, the same ones every time. They are the first ones of a
- * sequence, so that a larger budget adds to those of a smaller one. */
+/* The candidates of a method: points that fill its box evenly, the same ones every time. They are the first points of a
+ * sequence, so a larger budget adds points to those of a smaller one. */
 
-enum { TRIES = 64 }; /* points looked at for each that is wanted: whole numbers and choices repeat */
+enum { TRIES = 64 }; /* points tried per candidate, because whole numbers and choices repeat */
 
 /* The generalised golden ratio: the root of x^(d+1) = x + 1. Multiples of its powers, modulo 1, are spread evenly in d
  * dimensions whatever their number (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018). */
@@ -35,7 +34,7 @@ static double coordinate(double phi, size_t k, size_t j)
     return modf(0.5 + (double)k * pow(phi, -(double)(j + 1)), &whole);
 }
 
-/* Three digits are enough to try, and read well. */
+/* Rounds to three digits: enough for a search, and readable. */
 static void write_number(const fli_span *r, double u, char *text, size_t size)
 {
     double v = r->log ? r->from * pow(r->to / r->from, u) : r->from + u * (r->to - r->from);
@@ -50,7 +49,7 @@ static void write_number(const fli_span *r, double u, char *text, size_t size)
     if (read > r->to) fli_snprintf(text, size, "%.15g", r->to);
 }
 
-/* The value of a range at u, as a node that knows where the range stands. */
+/* The value of a range at u, as a node with the range's place in the file. */
 static fli_node *value_at(fl_tune *t, const fli_span *r, double u)
 {
     char text[64];
@@ -82,7 +81,7 @@ static fli_node *point_at(fl_tune *t, const fli_comparison *c, size_t k)
     return point;
 }
 
-/* A candidate's values as one text, the same for the same values. Numbers count as such: the file may write 0.10. */
+/* A candidate's values as one text, equal for equal values. Numbers are compared by value: the file may have 0.10. */
 static fl_status describe(fl_tune *t, const fli_comparison *c, const fli_candidate *k, const char **out)
 {
     fl_status s = FL_OK;
@@ -161,7 +160,8 @@ static const fli_metric *find_metric(const char *name, size_t n)
     return NULL;
 }
 
-/* What grows as a run goes on, and the less the better. The machine's seconds differ from run to run. */
+/* Finds a cost: a metric that grows during a run and should be small. The machine's seconds are excluded, because they
+ * differ from run to run. */
 static const fli_metric *find_cost(const char *name, size_t n)
 {
     const fli_metric *m = n == 6 && !strncmp(name, "rounds", 6) ? &fli_metric_round : find_metric(name, n);
@@ -185,7 +185,8 @@ static fl_status read_target(fl_tune *t, const fli_node *node, const char *text,
     return FL_OK;
 }
 
-/* A goal that no run can have, or none can miss, chooses nothing: that is said before anything is run. */
+/* Refuses, before anything is run, a goal that no run can reach or that every run reaches: it cannot order
+ * candidates. */
 static fl_status check_possible(fl_tune *t, const fli_node *node)
 {
     const fli_goal *g = &t->goal;
@@ -232,7 +233,7 @@ static fl_status read_goal(fl_tune *t, const fli_node *node)
 
 /* ---- without a goal in the file ------------------------------------------------------------------------- */
 
-/* Whether some finished run has a value of it at its end. */
+/* Whether some finished run has a value of the metric at its end. */
 static int was_measured(const fl_tune *t, const fli_metric *m)
 {
     for (size_t i = 0; i < t->study->x.count; i++) {
@@ -289,7 +290,7 @@ static void take_run(const fli_goal *g, const fli_outcome *o, fli_score *out)
     fli_stat_take(&out->cost, fli_row_get(&o->rows[k], g->cost));
 }
 
-/* The score of the method's setting `at` (its place among those that remain) in the rung that has just been run. */
+/* The score of the method's setting `at` (index among the remaining ones) in the last rung. */
 static void score_of(const fl_tune *t, size_t method, size_t at, fli_score *out)
 {
     const fl_study *s = t->study;
@@ -306,7 +307,7 @@ static void score_of(const fl_tune *t, size_t method, size_t at, fli_score *out)
     fli_stat_finish(&out->loss);
 }
 
-/* -1: a is better, 1: b is, 0: neither. One that has no value is the worse one. */
+/* -1: a is better, 1: b is, 0: neither. A score without a value is worse. */
 static int compare(const fl_metric *m, const fli_stat *a, const fli_stat *b)
 {
     if (!a->n || !b->n) return (a->n == 0) - (b->n == 0);
@@ -325,7 +326,7 @@ int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b)
 
 /* ==== rungs ================================================================================================= */
 
-enum { KEEP = 3, MOST_CANDIDATES = 1000 }; /* one in KEEP goes on, but at least one, and the file's own setting */
+enum { KEEP = 3, MOST_CANDIDATES = 1000 }; /* one in KEEP stays, at least one, and also the file's own setting */
 
 typedef struct {
     int64_t seeds, budget;
@@ -339,7 +340,7 @@ static const fl_key tune_table[] = {
 
 /* ---- the budget ----------------------------------------------------------------------------------------- */
 
-/* Lays out the rungs for this many candidates; returns what they cost, in runs. */
+/* Plans the rungs for this number of candidates; returns their cost in runs. */
 static size_t plan_rungs(fl_tune *t, size_t candidates)
 {
     size_t cost = 0, seeds = 1, before = 0, field = candidates;
@@ -397,7 +398,7 @@ static fl_status put_points(fl_tune *t, fl_config *cfg)
     return FL_OK;
 }
 
-/* The comparison that the present rung is: the file with points and tuning seeds, models not kept. */
+/* Makes the current rung's comparison: the file with points and tuning seeds, models not saved. */
 static fl_status make_rung(fl_tune *t)
 {
     char seed[40];
@@ -424,8 +425,8 @@ static int any_done(const fl_tune *t, size_t method)
     return 0;
 }
 
-/* Divergence is a result, and a method that always diverges has no winner; anything else that stops a run would spoil
- * the choice. */
+/* Fails if a run failed for any reason but divergence: the choice would depend on it. Divergence is a result; a method
+ * that always diverges has no winner. */
 static fl_status check_failures(fl_tune *t)
 {
     for (size_t i = 0; i < t->study->x.count; i++) {
@@ -451,9 +452,9 @@ fl_status fl_tune_verdict(fl_tune *t)
     return s;
 }
 
-/* ---- which candidates go on ----------------------------------------------------------------------------- */
+/* ---- which candidates stay ------------------------------------------------------------------------------ */
 
-/* The remaining candidates in order, the best first; of equals the one that was made first. */
+/* Orders the remaining candidates, the best first; among equals, the one made first. */
 static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)
 {
     for (size_t i = 0; i < c->remaining_count; i++) {
@@ -464,7 +465,7 @@ static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)
     }
 }
 
-/* Marks those that go on: the best, and the file's own setting beside them; none that has diverged, if that leaves
+/* Marks the candidates that stay: the best ones and the file's own setting, without diverged ones if that leaves
  * any. */
 static void choose(fli_comparison *c, const size_t *order, size_t room)
 {
@@ -480,7 +481,7 @@ static void choose(fli_comparison *c, const size_t *order, size_t room)
     if (left == room) c->candidates[order[0]].stays = 1;
 }
 
-/* Those that stay come before those that do not, and are the remaining ones of the next rung. */
+/* Numbers the candidates, those that stay first; these are the remaining ones of the next rung. */
 static void number(fli_comparison *c, const size_t *order)
 {
     size_t in = 0, out = 0, next = 0;
@@ -514,7 +515,7 @@ static fl_status judge(fl_tune *t, size_t method)
     return FL_OK;
 }
 
-/* Runs the present rung. *whole: all of it was run. */
+/* Runs the current rung. *whole: it was completed. */
 static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *whole)
 {
     size_t done;
@@ -535,8 +536,8 @@ static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *who
     return s;
 }
 
-/* Runs that a comparison has left, of winners that this tuning may not find again, would be in the way at the end of
- * it: that is said before the budget is spent. */
+/* Finished runs of an earlier comparison, of winners that this tuning may not find again, would block the comparison
+ * after it: refuses them before the budget is spent. */
 static fl_status check_above(fl_tune *t)
 {
     int same = 1;
@@ -554,7 +555,7 @@ static fl_status check_above(fl_tune *t)
     return s;
 }
 
-/* Locks the folders that this tuning writes, and refuses to overwrite files that are not its own. */
+/* Locks the folders that this tuning writes, and refuses to overwrite files of others. */
 static fl_status claim_folders(fl_tune *t, const char *const *names)
 {
     fl_status s = FL_OK;
@@ -563,8 +564,8 @@ static fl_status claim_folders(fl_tune *t, const char *const *names)
     return s ? s : fli_output_claim_check(&t->claim, names);
 }
 
-/* The end of a range that a value is near to; NULL: none. The file's own value may lie outside, which is no end, and a
- * range that ends where the key does cannot be wider there. */
+/* The end of a range to which a value is close; NULL: none. A value of the file outside the range is not close to an
+ * end, and an end at the key's own limit cannot be moved. */
 static const char *end_near(const fli_comparison *c, const fli_span *r, double v)
 {
     static const double near = 0.1; /* of the range */
@@ -591,7 +592,7 @@ static void warn_of_end(fl_tune *t, const fli_comparison *c, const fli_span *r)
     fli_text_fini(&text);
 }
 
-/* Where a winner is so near the end of a range that a wider one may be better. */
+/* Warns if a winner is so close to the end of a range that a wider range may be better. */
 static void tune_warn(fl_tune *t)
 {
     for (size_t i = 0; i < t->x.method_count; i++)
@@ -625,7 +626,7 @@ void fl_tune_stop(fl_tune *t)
 
 /* ---- life ----------------------------------------------------------------------------------------------- */
 
-/* The file with its `quick` part applied, if that is wanted. */
+/* Copies the file, with its `quick` part applied if that was requested. */
 static fl_status copy_file(fl_tune *t, const fl_config *cfg)
 {
     if (!(t->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
@@ -636,7 +637,7 @@ static fl_status copy_file(fl_tune *t, const fl_config *cfg)
     return s;
 }
 
-/* Seeds, budget and folder, by the options or else by the file. */
+/* Seeds, budget and folder, from the options or else from the file. */
 static fl_status read_own(fl_tune *t, const fl_tune_options *o)
 {
     tune_settings own;
@@ -664,7 +665,7 @@ static fl_status read_own(fl_tune *t, const fl_tune_options *o)
     return t->output ? FL_OK : FL_ENOMEM;
 }
 
-/* A grid says what is tried, and so does tuning. */
+/* Refuses grids and points: tuning chooses the settings to try. */
 static fl_status check_methods(fl_tune *t)
 {
     char where[512];

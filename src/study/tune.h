@@ -1,38 +1,38 @@
 /* Tuning: which settings of a method are the best ones for a problem, by successive halving over seeds.
  *
  * Every method has a box of ranges and the same number of candidates in it: the file's own setting, and points that
- * fill the box evenly. All candidates run with one seed. The best third goes on to three seeds, a third of those to
- * nine, and so on up to the tuning seeds; the file's own setting goes on beside them, so that the winner can be held
- * against it on every seed. Runs of an earlier rung are not made again. The number of candidates
- * is the largest one whose runs fit the budget, which counts full-length runs with one seed.
+ * fill the box evenly. All candidates run with one seed. The best third runs with three seeds, a third of those with
+ * nine, and so on up to the tuning seeds. The file's own setting stays in every rung, so that the winner can be
+ * compared with it on every seed. Runs of an earlier rung are reused. The number of candidates is the largest whose
+ * runs fit the budget, counted in full-length runs with one seed.
  *
- * A rung is a comparison (study.h) with one point per candidate, so parallel runs, resuming and the rest are as there:
- * a tuning that was killed finds its finished runs and goes the same way again. Tuning seeds are far from the seeds
- * that a comparison reports: nothing is chosen by what is reported later. */
+ * A rung is a comparison (study.h) with one point per candidate, which also provides parallel runs and resuming: a
+ * tuning that was killed repeats its rungs and finds its finished runs. Tuning seeds are far from those that a
+ * comparison reports, so nothing is chosen by results that are reported later. */
 #ifndef FLI_STUDY_TUNE_H
 #define FLI_STUDY_TUNE_H
 
 #include "study/study.h"
 
 enum {
-    FLI_TUNE_RUNGS = 12,           /* more than 3^11 seeds there are not */
-    FLI_TUNE_SEED_OFFSET = 1000000 /* from the file's seed to the first tuning seed; more seeds no comparison has */
+    FLI_TUNE_RUNGS = 12,           /* for up to 3^11 seeds */
+    FLI_TUNE_SEED_OFFSET = 1000000 /* first tuning seed minus the file's seed; comparisons have fewer seeds */
 };
 
 /* One key of the box. */
 typedef struct {
     const char *key;
-    const fli_node *at;     /* where the file says so; NULL: the method's own range */
+    const fli_node *at;     /* its node in the file; NULL: the method's own range */
     const fli_node *values; /* a list to choose from; NULL: from .. to */
     size_t count;           /* of values */
     double from, to;
     int log, whole;
 } fli_span;
 
-/* Where a value lies in its range: 0 at `from`, 1 at `to`. */
+/* The position of a value in its range: 0 at `from`, 1 at `to`. */
 double fli_span_place(const fli_span *r, double v);
 
-/* What a candidate's runs have shown. */
+/* The results of a candidate's runs. */
 typedef struct {
     size_t seeds, failed, reached; /* runs, those that diverged, those that reached the target */
     fli_stat value, cost, loss;    /* of the goal at the end; to the target; training loss at the end */
@@ -41,9 +41,9 @@ typedef struct {
 typedef struct {
     fli_node *point;    /* a map key -> value; empty: the file's own setting */
     const char *values; /* of the keys in its box, one per line: equal for equal settings */
-    size_t rung;        /* the last one that it was in, from 0 */
-    size_t place;       /* among those of its method, from 1 */
-    int stays;          /* in the next rung */
+    size_t rung;        /* the last rung that it was in, from 0 */
+    size_t place;       /* rank among its method's candidates, from 1 */
+    int stays;          /* is in the next rung */
     fli_score score;
 } fli_candidate;
 
@@ -55,13 +55,13 @@ typedef struct {
     size_t range_count;
     fli_candidate *candidates; /* the first is the file's own setting */
     size_t count;
-    size_t *remaining; /* the candidates that are still in, in ascending order */
+    size_t *remaining; /* candidates of the current rung, ascending */
     size_t remaining_count;
     size_t runs;      /* spent */
-    int all_diverged; /* every setting has diverged: there is no winner */
+    int all_diverged; /* every setting diverged: no winner */
 } fli_comparison;
 
-/* What makes a setting better: a metric at the end, or what it costs to reach a target. */
+/* The goal: a metric at the end, or the cost of reaching a target. */
 typedef struct {
     const fli_metric *value; /* NULL: not decided yet */
     const fli_metric *cost;  /* NULL: there is no target */
@@ -72,7 +72,7 @@ struct fl_tune {
     fl_ctx *ctx;
     fli_arena arena;
     fl_config *cfg;   /* the file, `quick` applied */
-    fli_experiment x; /* the same with one seed: labels, and every method as the file has it */
+    fli_experiment x; /* the file with one seed: labels, and every method with the file's settings */
     fl_study_options options;
     const char *output; /* folder; runs are in `trials` below it */
     size_t budget, seeds;
@@ -80,7 +80,7 @@ struct fl_tune {
     fli_goal goal;
     fli_comparison *comparisons; /* one per method */
     size_t seeds_at[FLI_TUNE_RUNGS], candidates_at[FLI_TUNE_RUNGS], rungs;
-    size_t rung;     /* the one under way; `rungs`: done */
+    size_t rung;     /* the current one; `rungs`: done */
     fl_study *study; /* of that rung; NULL: not begun */
     int stop_requested;
     fli_output_claim claim;
@@ -95,7 +95,7 @@ fl_status fli_tune_ranges(fl_tune *t);
 
 /* ---- candidates and the goal: tune.c --------------------------------------------------------------------- */
 
-/* Makes `count` candidates, or as many as there are different ones. */
+/* Makes `count` candidates, or all different ones if there are fewer. */
 fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count);
 
 /* Whether a is better than b. */
@@ -104,12 +104,11 @@ int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 /* ---- files and tables: tune_output.c --------------------------------------------------------------------- */
 
 const fli_candidate *fli_comparison_winner(const fli_comparison *c);
-/* What a candidate has for a key, as text. */
+/* A candidate's value for a key, as text. */
 void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const char *key, fli_text *out);
-/* The names of the files that a tuning leaves, NULL at the end: three, and one for each method that has a winner.
- * Memory from the arena. */
+/* The names of a tuning's files, ending with NULL: three, and one per method with a winner. Memory from the arena. */
 const char *const *fli_tune_files(fl_tune *t, fli_arena *a);
-/* *same: the winners that are in the output folder were found with this budget and these seeds. */
+/* *same: the winners in the output folder were found with this budget and these seeds. */
 fl_status fli_tune_was_same(fl_tune *t, int *same);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a tuning leaves: the table (text, JSON), what was tried (tried.csv, tried.svg), the winners as files to run. */
+/* The output of a tuning: the table (text, JSON), all candidates (tried.csv, tried.svg), the winners as files to
+ * run. */
 #include "base/file.h"
 #include "base/number.h"
 #include "format/yaml.h"
@@ -11,7 +12,7 @@
 
 /* ==== tried.svg ============================================================================================= */
 
-/* Which of the panel's words a text is; NaN: none of them. */
+/* The index of a text among the panel's words; NaN: not one of them. */
 static double choice_of(const fli_panel *p, const char *text)
 {
     for (size_t k = 0; k < p->word_count; k++)
@@ -73,8 +74,7 @@ static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, c
     return s;
 }
 
-/* Where the file does not say: rounds to its highest target; else what runs have, test accuracy before training loss.
- * After the first rung. */
+/* The goal in words. */
 static void goal_words(fli_text *text, const fli_goal *g)
 {
     if (g->cost)
@@ -83,7 +83,7 @@ static void goal_words(fli_text *text, const fli_goal *g)
         fli_text_add(text, g->value->is.title);
 }
 
-/* What was tried: the goal against each key, a panel per method and key. */
+/* Draws all candidates: the goal against each key, a panel per method and key. */
 static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
 {
     fl_status s = FL_OK;
@@ -110,7 +110,7 @@ static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
 
 /* ==== the table as JSON ===================================================================================== */
 
-/* Per method what the file's own setting and the best one have shown. */
+/* Per method, the results of the file's own setting and of the best one. */
 
 static void put_setting(fli_json *j, const fli_comparison *c, const fli_candidate *k)
 {
@@ -195,7 +195,7 @@ void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const 
     else
         fli_settings_print_key(&text, c->settings, key);
     const char *s = fli_text_get(&text);
-    int one = text.n > 2 && s[0] == '[' && !strchr(s, ','); /* a list of one number is that number */
+    int one = text.n > 2 && s[0] == '[' && !strchr(s, ','); /* a list of one number is printed as that number */
     fli_text_addn(out, one ? s + 1 : s, one ? text.n - 2 : text.n);
     out->failed |= text.failed;
     fli_text_fini(&text);
@@ -339,7 +339,7 @@ static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
 
 /* ---- the winners ---------------------------------------------------------------------------------------- */
 
-/* Lays a point over a map of settings. */
+/* Overrides a map of settings with a point. */
 static fl_status lay_over(fl_ctx *ctx, fli_arena *a, fli_node *map, const fli_node *point)
 {
     fl_status s = FL_OK;
@@ -362,14 +362,14 @@ static fl_status put_description(fl_tune *t, fl_config *cfg)
     return s;
 }
 
-/* Leaves each method at its best setting, and those without one out. */
+/* Sets each method to its best setting, and removes methods without one. */
 static fl_status put_winners(fl_tune *t, fl_config *cfg)
 {
     fl_status s = FL_OK;
     fli_node *root = fli_config_change(cfg), *methods = fli_node_find(root, "methods");
     fli_node **at = methods ? &methods->first : &root;
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        if (t->comparisons[i].all_diverged) { /* there are others, so this is a list */
+        if (t->comparisons[i].all_diverged) { /* other methods have winners, so this is a list */
             *at = (*at)->next;
             continue;
         }
@@ -390,7 +390,7 @@ fl_status fl_tune_winners(fl_tune *t, fl_config **out)
     fl_status s = put_winners(t, cfg);
     if (!s) s = put_description(t, cfg);
     if (!s) s = fli_config_put(cfg, "output", t->x.output);
-    /* what was laid over still says where it came from in the tuning's memory; a copy has its own */
+    /* the points' places refer to the tuning's memory; a copy has its own */
     if (!s && !(*out = fl_config_copy(cfg))) s = FL_ENOMEM;
     fl_config_free(cfg);
     return s;
@@ -412,7 +412,7 @@ static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
     return s;
 }
 
-/* A method's file: the whole configuration, as it would stand beside a result. */
+/* A method's file: the whole configuration, as in a result's folder. */
 static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 {
     const fli_comparison *c = &t->comparisons[i];

@@ -1,5 +1,5 @@
-/* The box that a method is tuned in: its own ranges, under those of the file for all methods, under its own in the
- * file. */
+/* The box of a method: ranges of its descriptor, overridden by those of the file for all methods, and these by the
+ * method's own in the file. */
 #include "algo/algo.h"
 #include "base/number.h"
 #include "study/experiment.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A range of the file: its key, and the node that says what it is. */
+/* A range of the file: its key and its node. */
 typedef struct {
     const char *key;
     const fli_node *node;
@@ -81,7 +81,7 @@ static fl_status ranges_of_file(fl_tune *t, const fli_node *tune, int is_method,
 
 /* ---- one range ------------------------------------------------------------------------------------------ */
 
-/* What says how long a run is, what the problem is or what is measured: a search would choose the easier one. */
+/* Keys of a run's length, the problem and the metrics cannot be tuned: a search would choose the easiest problem. */
 static int is_out_of_bounds(const char *key)
 {
     static const char *const keys[] = {"rounds",           "threads",      "memory", "executor", "device",
@@ -165,7 +165,7 @@ double fli_span_place(const fli_span *r, double v)
 
 /* ---- the box of a method -------------------------------------------------------------------------------- */
 
-/* The range of that key, or a new one at the end. */
+/* Finds the range of that key, or appends one. */
 static fli_span *place_for(fli_comparison *c, const char *key)
 {
     size_t i = 0;
@@ -189,7 +189,7 @@ static void add_defaults(fli_comparison *c)
     }
 }
 
-/* Puts a range of the file into a box whose method has such a key. */
+/* Adds a range of the file to the box of a method that has the key. */
 static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, const fl_key *row)
 {
     fli_span r;
@@ -209,7 +209,7 @@ static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
     return FL_OK;
 }
 
-/* A range for all methods: those that have the key take it. */
+/* Adds a range to the boxes of all methods that have the key. */
 static fl_status add_common(fl_tune *t, const file_range *e)
 {
     char where[512], what[256], meant[FLI_MEANT_LEN] = "";

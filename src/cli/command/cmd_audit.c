@@ -1,4 +1,4 @@
-/* fedloom audit: whether the audit file of a federation is as its server wrote it. */
+/* fedloom audit: checks that a federation's audit file is unchanged since its server wrote it. */
 #include "cli/cli.h"
 
 #include "net/common/audit.h"

@@ -1,4 +1,4 @@
-/* fedloom cert: who may serve and who may join. */
+/* fedloom cert: certificates of servers and clients. */
 #include "cli/cli.h"
 
 #include "net/cert/cert.h"
@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* What the words after `fedloom cert ACTION` were. */
+/* The words and options after `fedloom cert`. */
 typedef struct {
     const words *plain; /* from the action on */
     const char *name;
@@ -14,7 +14,7 @@ typedef struct {
     int has_days, json;
 } request;
 
-/* printf, cleaned: a folder may be called anything. */
+/* printf, cleaned, because a folder's name may contain any character. */
 __attribute__((format(printf, 1, 2))) static void tell(const char *fmt, ...)
 {
     char line[4096 + 512];
@@ -138,7 +138,7 @@ static fl_status do_list(fl_ctx *ctx, const request *r)
     return s;
 }
 
-/* How many words an action wants after its name. */
+/* An action, and how many words it takes. */
 typedef struct {
     const char *name, *wants;
     size_t least, most;

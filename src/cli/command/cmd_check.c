@@ -1,4 +1,5 @@
-/* fedloom check: does the method's theory apply to this federation? And, with --fix, settings for which it does. */
+/* fedloom check: tells whether the method's theory applies to this federation and, with --fix, prints settings for
+ * which it does. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ typedef struct {
     int fix, run, json;
 } request;
 
-/* The configuration in memory: a file is only touched once there is one. */
+/* Collects the configuration in memory, so that a file is opened only when the text is complete. */
 static void collect(void *arg, const char *text)
 {
     char **all = arg;
@@ -30,7 +31,7 @@ static int write_file(const char *path, const char *text)
     return CLI_OK;
 }
 
-/* Without a file of its own the configuration is what goes to stdout, and the report is said beside it. */
+/* If the configuration goes to stdout, the report goes to stderr. */
 static void report_beside(void *unused, const char *text)
 {
     (void)unused;
@@ -40,7 +41,7 @@ static void report_beside(void *unused, const char *text)
     }
 }
 
-/* fl_text_fn: say_out, with the verdicts at the beginning of lines in their colours. */
+/* fl_text_fn: say_out, with coloured verdicts at the beginning of lines. */
 static void say_verdicts(void *unused, const char *text)
 {
     static const struct {

@@ -16,7 +16,7 @@ static int run_files(const words *files, study_request *req, const char *output)
     interrupt_install(req->quiet);
     interrupt_context(ctx);
     for (size_t i = 0; i < files->n && !interrupt_seen(); i++) {
-        if (output && files->n > 1) { /* each its own folder below */
+        if (output && files->n > 1) { /* each file gets its own folder below */
             snprintf(folder, sizeof folder, "%s/%zu", output, i + 1);
             req->options.output = folder;
         } else

@@ -1,21 +1,21 @@
-/* fedloom completion: scripts by which shells complete what is typed, and what they ask the program for. */
+/* fedloom completion: scripts for shells, and the candidates that these ask the program for. */
 #include "cli/cli.h"
 
 #include <string.h>
 
 /* ==== what a word may become ====================================================================================== */
 
-/* Answers for the shells: commands, their options and words, and keys and names that the library lists. */
+/* Candidates: commands, their options and words, and keys and names that the library lists. */
 
-/* The word that is being completed, and what is known to stand before the part in question: "--set=local." */
+/* The word to complete, and its beginning that is fixed, such as "--set=local." */
 typedef struct {
     const char *current; /* all of it, as typed */
-    char before[256];    /* what a candidate is put behind */
+    char before[256];    /* prefix of every candidate */
 } partial_word;
 
 enum { MEANING_LEN = 72 };
 
-/* As many whole words as there is room for. */
+/* Cuts a text to the whole words that fit. */
 static void shorten(char *text)
 {
     if (strlen(text) + 1 < MEANING_LEN) return;
@@ -24,7 +24,7 @@ static void shorten(char *text)
     if (blank) *blank = 0;
 }
 
-/* Prints a candidate, if the word may become it; `meaning` may be "". */
+/* Prints a candidate if it begins with the word; `meaning` may be "". */
 static void print_candidate(const partial_word *w, const char *name, const char *ending, const char *meaning)
 {
     char word[512], brief[MEANING_LEN + 1];
@@ -34,7 +34,7 @@ static void print_candidate(const partial_word *w, const char *name, const char 
     if (!strncmp(word, w->current, strlen(w->current))) printf("%s%s%s\n", word, *brief ? "\t" : "", brief);
 }
 
-/* Have the shell look for files or folders. */
+/* Makes the shell offer files or folders. */
 static void print_files(void) { puts(":files"); }
 static void print_folders(void) { puts(":folders"); }
 
@@ -42,7 +42,7 @@ static void print_folders(void) { puts(":folders"); }
 
 /* From the library's listings. */
 
-/* fl_list as a document; NULL: there is no such thing. */
+/* fl_list as a document; NULL: unknown. */
 static json_t *listing(fl_ctx *ctx, const char *kind, const char *name)
 {
     json_t *all = NULL;
@@ -56,7 +56,7 @@ static const char *text(const json_t *of, const char *key)
     return s ? s : "";
 }
 
-/* Every listing is a map with one list in it. */
+/* A listing is a map that contains one list. */
 static json_t *only_list(const json_t *all) { return json_object_iter_value(json_object_iter((json_t *)all)); }
 
 static void offer_items(fl_ctx *ctx, const partial_word *w, const char *kind, const char *meaning)
@@ -65,13 +65,13 @@ static void offer_items(fl_ctx *ctx, const partial_word *w, const char *kind, co
     size_t i;
     json_array_foreach(only_list(all), i, one)
     {
-        if (!json_is_false(json_object_get(one, "here"))) /* a device that there is not */
+        if (!json_is_false(json_object_get(one, "here"))) /* a missing device */
             print_candidate(w, text(one, "name"), "", text(one, meaning));
     }
     json_decref(all);
 }
 
-/* The things of a kind ("algorithms"), or with NULL the kinds. */
+/* Offers the things of a kind ("algorithms"), or the kinds if NULL. */
 static void offer_kind(fl_ctx *ctx, const partial_word *w, const char *kind)
 {
     offer_items(ctx, w, kind, kind && !strcmp(kind, "devices") ? "is" : "title");
@@ -80,7 +80,7 @@ static void offer_kind(fl_ctx *ctx, const partial_word *w, const char *kind)
     print_candidate(w, "devices", "", "where a run can be computed, on this machine");
 }
 
-/* Those that are not among `seen`, where they are put: several kinds have keys of one name. */
+/* Offers keys that are not in `seen`, and adds them: several kinds have keys of the same name. */
 static void offer_keys(const partial_word *w, const json_t *keys, json_t *seen)
 {
     json_t *key;
@@ -93,7 +93,7 @@ static void offer_keys(const partial_word *w, const json_t *keys, json_t *seen)
     }
 }
 
-/* The values of a key, where they are words. */
+/* Offers the values of a key, if they are words. */
 static void offer_words(const partial_word *w, const json_t *keys, const char *name, json_t *seen)
 {
     json_t *key, *word;
@@ -110,7 +110,7 @@ static void offer_words(const partial_word *w, const json_t *keys, const char *n
     }
 }
 
-/* Either the keys of a section, or with `name` the values of one of them. */
+/* Offers the keys of a section or, with `name`, the values of this key. */
 static void offer_section(fl_ctx *ctx, const partial_word *w, const json_t *section, const char *name)
 {
     const char *kinds = text(section, "kinds");
@@ -118,7 +118,7 @@ static void offer_section(fl_ctx *ctx, const partial_word *w, const json_t *sect
     size_t i, n = json_array_size(only_list(all));
     if (all && !name) print_candidate(w, "kind", "=", text(section, "title"));
     if (all && name && !strcmp(name, "kind")) offer_items(ctx, w, kinds, "title");
-    for (i = 0; i <= n; i++) { /* its own, then those of its kinds */
+    for (i = 0; i <= n; i++) { /* the section's own, then those of its kinds */
         one = i ? listing(ctx, kinds, text(json_array_get(only_list(all), i - 1), "name")) : NULL;
         const json_t *keys = json_object_get(i ? one : section, "keys");
         if (name)
@@ -131,7 +131,7 @@ static void offer_section(fl_ctx *ctx, const partial_word *w, const json_t *sect
     json_decref(all);
 }
 
-/* At the top: keys, and sections, of which some may be given by the name of a kind alone. */
+/* Offers top-level keys and sections; some sections may be given by the name of a kind alone. */
 static void offer_top(const partial_word *w, const json_t *sections)
 {
     json_t *section;
@@ -153,14 +153,14 @@ static const json_t *find_section(const json_t *sections, const char *name)
     return NULL;
 }
 
-/* What may follow in KEY=VALUE. */
+/* Offers continuations of KEY=VALUE. */
 static void offer_setting(fl_ctx *ctx, const partial_word *w)
 {
     json_t *all = listing(ctx, "settings", NULL);
     const char *typed = w->current + strlen(w->before), *dot = strchr(typed, '.'), *equals = strchr(typed, '=');
     partial_word own = {.current = w->current};
     char section[64] = "", name[64] = "";
-    if (dot && equals && dot > equals) dot = NULL; /* it is in the value */
+    if (dot && equals && dot > equals) dot = NULL; /* the dot is in the value */
     if (dot) snprintf(section, sizeof section, "%.*s", (int)(dot - typed), typed);
     const char *key = dot ? dot + 1 : typed, *part = equals ? equals + 1 : key;
     if (equals) snprintf(name, sizeof name, "%.*s", (int)(equals - key), key);
@@ -177,7 +177,7 @@ static void offer_setting(fl_ctx *ctx, const partial_word *w)
 
 /* ==== command lines =============================================================================================== */
 
-/* Puts the beginning of the word, up to and with the last of a character, before all candidates. */
+/* Makes the word's beginning, up to and including the last of a character, the prefix of all candidates. */
 static void keep_up_to(partial_word *w, char last)
 {
     const char *at = strrchr(w->current, last);
@@ -185,9 +185,9 @@ static void keep_up_to(partial_word *w, char last)
     if (n && n < sizeof w->before) snprintf(w->before, sizeof w->before, "%.*s", (int)n, w->current);
 }
 
-/* ---- what an option means, from the help texts ------------------------------------------------------------------ */
+/* ---- meanings of options, from the help texts -------------------------------------------------------------------- */
 
-/* The line of an option below "options:"; NULL: there is none. */
+/* The line of an option below "options:"; NULL: none. */
 static const char *find_line(const char *help, const char *name)
 {
     size_t n = strlen(name);
@@ -199,7 +199,7 @@ static const char *find_line(const char *help, const char *name)
     return NULL;
 }
 
-/* Its meaning on one line, or as much of it as is shown. */
+/* Reads its meaning as one line, cut to the shown length. */
 static void read_meaning(const char *line, char out[MEANING_LEN + 1])
 {
     const char *from = strstr(line + 2, "  "), *end = strchr(line, '\n');
@@ -213,7 +213,7 @@ static void read_meaning(const char *line, char out[MEANING_LEN + 1])
     }
 }
 
-/* Some commands have options that only the help of others explains. */
+/* The meaning, also from the help of other commands, which explain some options of this one. */
 static const char *meaning_of(const command *c, const char *name, char out[MEANING_LEN + 1])
 {
     const char *line = find_line(c->help, name);
@@ -253,7 +253,7 @@ static void offer_metrics(const partial_word *w, fl_view view)
     for (size_t i = 0; (m = fl_metric_shown(view, i)); i++) print_candidate(w, m->shown[view].label, "", m->title);
 }
 
-/* `first`: the plain word before it, for things that depend on it. */
+/* `first`: the plain word before, on which names depend. */
 static void offer(fl_ctx *ctx, partial_word *w, option_takes what, const char *first)
 {
     static const char *const formats[] = {"table", "json", NULL}, *const pages[] = {"1", "5", NULL},
@@ -318,7 +318,7 @@ static void offer_options(const question *q, const partial_word *w, const option
 
 static option_takes value_of(const option *o) { return o->type == OPT_FORMAT ? TAKES_FORMAT : o->takes; }
 
-/* Which plain word of the command the last one is; *first is the plain word before it. */
+/* The number of plain words of the command before the last; *first is the one before it. */
 static size_t plain_before(const question *q, const option *options, const char **first)
 {
     size_t n = 0;
@@ -336,7 +336,7 @@ static size_t plain_before(const question *q, const option *options, const char 
     return n;
 }
 
-/* fl_options_fn: the command's table is at hand. */
+/* fl_options_fn: answers with the command's option table. */
 static void answer(void *arg, const option *options)
 {
     const question *q = arg;
@@ -356,8 +356,8 @@ static void answer(void *arg, const option *options)
     }
 }
 
-/* Prints what the last of these words, those after the program's name, may become: a word per line, and behind a tab
- * what it means. */
+/* Prints candidates for the last word (of those after the program's name): one per line, with its meaning after a
+ * tab. */
 static void print_completions(fl_ctx *ctx, const words *line)
 {
     const partial_word w = {.current = line->n ? line->v[line->n - 1] : ""};
@@ -375,7 +375,7 @@ static void print_completions(fl_ctx *ctx, const words *line)
 
 /* ==== the command ================================================================================================= */
 
-/* packaging/completion, which is also installed where shells look. */
+/* from packaging/completion, which is also installed for the shells. */
 extern const char completion_bash[], completion_zsh[], completion_fish[];
 
 typedef struct {

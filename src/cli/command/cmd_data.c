@@ -1,4 +1,4 @@
-/* fedloom data: looks into a data set and its partition. */
+/* fedloom data: shows a data set and its partition. */
 #include "cli/cli.h"
 
 static int export(const fl_ctx *ctx, fl_config *cfg, const char *folder, int json)

@@ -1,4 +1,5 @@
-/* fedloom init: five questions, or flags, and an experiment that runs. Each answer is tried before the next one. */
+/* fedloom init: writes an experiment from the answers to five questions, or from flags. Each answer is tried before the
+ * next question. */
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -12,26 +13,26 @@
 
 /* ==== the experiment ============================================================================================== */
 
-/* What has been answered, the file of it, and whether it fits the data. */
+/* The answers, the file made of them, and whether it fits the data. */
 
 enum { DRAFT_NAME = 64, DRAFT_TEXT = 2048 };
 
 typedef struct {
     char data[DRAFT_TEXT];      /* what is in the braces of `data: {...}` */
-    int by_name;                /* it reads files: not made up */
+    int by_name;                /* data from files, not generated */
     char partition[DRAFT_NAME]; /* its kind */
-    size_t clients;             /* 0: as many as the data say */
+    size_t clients;             /* 0: the data decide */
     char model[DRAFT_NAME];
     char methods[DRAFT_TEXT]; /* with commas */
     size_t rounds;
     char device[DRAFT_NAME];
-    /* found out by looking at the data: */
+    /* read from the data: */
     size_t samples, classes; /* classes 0: regression */
     int images, standard, held_back;
-    int everyone; /* takes part in every round */
+    int everyone; /* all clients take part in every round */
 } experiment_draft;
 
-enum { FEW = 10 }; /* clients of whom all take part; of more, a fifth does */
+enum { FEW = 10 }; /* up to this number all clients take part; of more clients, a fifth */
 
 static void draft_init(experiment_draft *d)
 {
@@ -89,7 +90,7 @@ static void write_work(const experiment_draft *d, FILE *f)
         "# What a client does in its turn: passes over its samples, samples per step, step size. `fedloom tune FILE`\n"
         "# finds the step size for each method, `fedloom check FILE` says which one theory asks for.\n"
         "local: {epochs: 1, batch: 20, lr: %s}\n",
-        d->model, d->classes ? "0.05" : "0.01"); /* squares are steeper */
+        d->model, d->classes ? "0.05" : "0.01"); /* squared errors are steeper */
     fprintf(f,
             "\n# How long, where (`fedloom list devices`), and how often it is measured.\n"
             "rounds: %zu\n"
@@ -112,7 +113,7 @@ static void write_methods(const experiment_draft *d, FILE *f)
           f);
 }
 
-/* The file: commented, with all methods; or, with `method`, one run of it. */
+/* Writes the file: commented, with all methods or, with `method`, for one run of it. */
 static void draft_write(const experiment_draft *d, const char *method, FILE *f)
 {
     if (!method)
@@ -134,7 +135,7 @@ static void draft_write(const experiment_draft *d, const char *method, FILE *f)
 
 static const char origin[] = "the answer";
 
-/* The sentences, without their places in a file that the user never sees. */
+/* Prints the error's sentences without their places, because the user never sees that file. */
 static void say_why(const fl_ctx *ctx)
 {
     const char *line = fl_ctx_error(ctx);
@@ -163,7 +164,7 @@ static fl_config *config_of(fl_ctx *ctx, const experiment_draft *d, const char *
 
 static json_int_t number(const json_t *of, const char *key) { return json_integer_value(json_object_get(of, key)); }
 
-/* What the data are decides what suits them. */
+/* Reads what decides on suitable settings from the description of the data. */
 static void learn(experiment_draft *d, const json_t *about)
 {
     const json_t *data = json_object_get(about, "data");
@@ -176,7 +177,7 @@ static void learn(experiment_draft *d, const json_t *about)
     d->held_back = !number(data, "test_samples") && !number(first, "test");
 }
 
-/* Whether data, and who holds them, can be had; learns what they are. Says what is wrong. */
+/* Loads the data and the partition, and learns their properties. Prints errors. */
 static int draft_look(fl_ctx *ctx, experiment_draft *d)
 {
     json_t *about = NULL;
@@ -194,7 +195,7 @@ static int draft_look(fl_ctx *ctx, experiment_draft *d)
     return s ? CLI_USAGE : CLI_OK;
 }
 
-/* Whether a run of the method can be made of it. With `tell`: says what is wrong. */
+/* Whether a run of the method can be made from the draft. With `tell`: prints errors. */
 static int draft_fits(fl_ctx *ctx, const experiment_draft *d, const char *method, int tell)
 {
     fl_run *run = NULL;
@@ -208,7 +209,7 @@ static int draft_fits(fl_ctx *ctx, const experiment_draft *d, const char *method
 
 /* ==== answers ===================================================================================================== */
 
-/* Each is held against what there is, and tried. */
+/* Each is compared with what exists, and tried. */
 
 enum { ANSWER_LEN = DRAFT_TEXT };
 
@@ -228,7 +229,7 @@ static int is_known(const char *section, const char *name)
     return 0;
 }
 
-/* Takes the first word off; 0: there is none. */
+/* Splits off the first word; 0: none. */
 static int next_word(const char **rest, char *word, size_t size)
 {
     *rest += strspn(*rest, " \t");
@@ -238,7 +239,7 @@ static int next_word(const char **rest, char *word, size_t size)
     return n > 0;
 }
 
-/* The same, but what is left is one word if it is the name of a file or folder, which may have blanks. */
+/* The same, but if the rest is the name of a file or folder, which may have blanks, it is one word. */
 static int next_path(const char **rest, char *word, size_t size)
 {
     struct stat st;
@@ -250,7 +251,7 @@ static int next_path(const char **rest, char *word, size_t size)
     return 1;
 }
 
-/* A whole number from 1; 0: it is none. */
+/* A whole number >= 1; 0: not one. */
 static size_t count_of(const char *word)
 {
     char *end;
@@ -260,7 +261,7 @@ static size_t count_of(const char *word)
 
 /* ---- data ------------------------------------------------------------------------------------------------------ */
 
-/* Adds ", KEY: 'VALUE'" to what is in the braces; 0: no room, or a value that YAML has no plain quotes for. */
+/* Adds ", KEY: 'VALUE'" to the braces; 0: no room, or a value that single quotes of YAML cannot hold. */
 static int add_key(experiment_draft *d, const char *key, const char *value)
 {
     size_t n = strlen(d->data), room = sizeof d->data - n;
@@ -274,8 +275,7 @@ static int add_key(experiment_draft *d, const char *key, const char *value)
     return 1;
 }
 
-/* Key number i of a kind that tells where its files are: those that must be given, or the folder. NULL past the
- * last. */
+/* Key number i of a kind that names its files: required ones, or the folder. NULL past the last. */
 static const char *place_key(const json_t *kind, size_t i)
 {
     json_t *key;
@@ -320,7 +320,7 @@ static int is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/* "mine.csv": a file by its ending; "digits", "idx FOLDER": a kind and where it is. */
+/* "mine.csv": a file, by its ending; "digits", "idx FOLDER": a kind, and its place. */
 static int answer_data(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     char word[ANSWER_LEN];
@@ -386,7 +386,7 @@ static int all_fit(fl_ctx *ctx, const experiment_draft *d, int tell)
     return 1;
 }
 
-/* Whether method i is known, and was not named before. */
+/* Whether method i is known and not a repetition. */
 static int is_another(const experiment_draft *d, size_t i, const char *name)
 {
     char before[DRAFT_NAME];
@@ -396,7 +396,7 @@ static int is_another(const experiment_draft *d, size_t i, const char *name)
     return 1;
 }
 
-/* "fedavg, scaffold". Some methods want everyone in every round. If one does, all of them are compared so. */
+/* "fedavg, scaffold". Some methods need all clients in every round; then all methods are compared that way. */
 static int answer_methods(fl_ctx *ctx, experiment_draft *d, const char *answer)
 {
     char name[DRAFT_NAME];
@@ -428,7 +428,7 @@ static int answer_length(fl_ctx *ctx, experiment_draft *d, const char *answer)
 typedef struct {
     words files;
     const char *data, *partition, *model, *methods, *device;
-    size_t clients, rounds; /* 0: not given */
+    size_t clients, rounds; /* 0: no flag */
     int force;
     fl_ctx *ctx;
     experiment_draft draft;
@@ -436,10 +436,10 @@ typedef struct {
 
 /* ---- five questions --------------------------------------------------------------------------------------------- */
 
-/* What suits the answers so far. */
+/* Suggestions that fit the answers so far. */
 static void suggest_data(const request *r, char *out) { snprintf(out, ANSWER_LEN, "%s", r->data ? r->data : "digits"); }
 
-/* Label skew is what federations are about; a regression has no labels. */
+/* By default labels are uneven, as in real federations; a regression has no labels. */
 static void suggest_split(const request *r, char *out)
 {
     enum { MOST = 20, SAMPLES_EACH = 30 };
@@ -473,12 +473,12 @@ static int gave_model(const request *r) { return r->model != NULL; }
 static int gave_methods(const request *r) { return r->methods != NULL; }
 static int gave_length(const request *r) { return r->rounds || r->device; }
 
-/* Takes an answer, if it fits what was answered before. Says what is wrong; returns CLI_OK or another exit code. */
+/* Takes an answer that fits the earlier ones. Prints errors; returns CLI_OK or another exit code. */
 typedef int answer_fn(fl_ctx *ctx, experiment_draft *d, const char *answer);
 
 typedef struct {
     const char *text;
-    int (*given)(const request *r); /* by flags: not asked */
+    int (*given)(const request *r); /* given by flags: not asked */
     void (*suggest)(const request *r, char *out);
     answer_fn *take;
 } question;
@@ -497,7 +497,7 @@ static const question questions[] = {
 };
 enum { QUESTIONS = sizeof questions / sizeof *questions };
 
-/* A line without blanks around it; 0: there is none any more. */
+/* Reads a line without the blanks around it; 0: end of the input. */
 static int read_line(char *out)
 {
     char *line = NULL;
@@ -510,7 +510,7 @@ static int read_line(char *out)
     return n >= 0;
 }
 
-/* Until an answer fits. Nothing typed means what stands in brackets. */
+/* Asks until an answer fits. An empty line means the suggestion in brackets. */
 static int ask(request *r, const question *q)
 {
     char wanted[ANSWER_LEN], answer[ANSWER_LEN];
@@ -554,7 +554,7 @@ static int is_there(const char *file)
     return CLI_FAILED;
 }
 
-/* An open file beside `file`, with the mode that a new file gets; its name is in `beside`. */
+/* Opens a temporary file beside `file`, with the mode of a new file; writes its name to `beside`. */
 static FILE *open_beside(const char *file, char *beside, size_t size)
 {
     if ((size_t)snprintf(beside, size, "%s.XXXXXX", file) >= size) return errno = ENAMETOOLONG, NULL;
@@ -573,14 +573,14 @@ static FILE *open_beside(const char *file, char *beside, size_t size)
     return NULL;
 }
 
-/* A new name for a file, unless there is a file of that name. Some file systems know one of both ways alone. */
+/* Renames a file unless the new name exists. Some file systems support only one of the two ways. */
 static int rename_new(const char *from, const char *to)
 {
     if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return 0;
     return errno == EINVAL || errno == ENOSYS ? link(from, to) : -1;
 }
 
-/* Whole, or what was there stays as it was. 0: done, else errno. */
+/* Replaces a file completely, or leaves it unchanged. 0: done, else errno. */
 static int put_whole(const request *r, const char *file)
 {
     char beside[PATH_MAX];
@@ -589,13 +589,13 @@ static int put_whole(const request *r, const char *file)
     draft_write(&r->draft, NULL, f);
     int why = fflush(f) || fsync(fileno(f)) ? errno : 0;
     if (fclose(f) && !why) why = errno;
-    /* without --force: it may have come in the meantime */
+    /* without --force: the file may have been created in the meantime */
     if (!why && (r->force ? rename(beside, file) : rename_new(beside, file))) why = errno;
-    unlink(beside); /* after a failure, or a link */
+    unlink(beside); /* after a failure, or after link() */
     return why;
 }
 
-/* Into what is no plain file, such as a pipe or a link to a file elsewhere. 0: done, else errno. */
+/* Writes into a target that is not a plain file, such as a pipe or a symbolic link. 0: done, else errno. */
 static int put_through(const request *r, const char *file)
 {
     FILE *f = fopen(file, "w");

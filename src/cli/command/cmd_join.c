@@ -1,4 +1,4 @@
-/* fedloom join: takes part in a federation with one's own samples. */
+/* fedloom join: takes part in a federation with the samples of this machine. */
 #include "cli/cli.h"
 
 #include "net/client/join.h"

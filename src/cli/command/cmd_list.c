@@ -1,19 +1,19 @@
-/* fedloom list: what there is; as a table, JSON, Markdown or manual pages. */
+/* fedloom list: kinds, things and keys, as a table, JSON, Markdown or manual pages. */
 #include "cli/cli.h"
 
 #include <string.h>
 
 /* ---- manual page ------------------------------------------------------------------------------------------------- */
 
-/* The manual page fedloom(1), made from what `fedloom help` says: the overview, and the help of every command.
+/* The manual page fedloom(1), made from the texts of `fedloom help`: the overview, and the help of every command.
  *
- * Help is plain text with a few habits, which are all that is relied on: paragraphs are separated by empty lines, the
- * one that begins with "usage:" is set as it is, and so are indented lines, except that below "options:" each is a
- * name, two spaces or more, and its meaning, whose further lines are indented deeper. */
+ * It relies on a few conventions of the help: empty lines separate paragraphs; the one that begins with "usage:" and
+ * indented lines are set unchanged; but below "options:" a line is a name, two or more spaces and its meaning, whose
+ * further lines are indented deeper. */
 
 enum { OPTION_INDENT = 2 };
 
-/* n characters, none of which is a request or an escape. What stands in `backticks` is set bold. */
+/* Prints n characters, none as a request or an escape. Text in `backticks` is set bold. */
 static void put_text(const char *s, size_t n)
 {
     int bold = 0;
@@ -52,7 +52,7 @@ static void put_option_line(const char *line, size_t n)
 
 typedef enum { PROSE, VERBATIM, OPTIONS } setting;
 
-/* One paragraph, line by line; a change between prose and indented lines changes how it is set. */
+/* One paragraph, line by line; prose is filled, indented lines are not. */
 static void put_block(const char *s, size_t size)
 {
     setting now = PROSE, indented = strncmp(s, "options:", 8) ? VERBATIM : OPTIONS;
@@ -118,7 +118,7 @@ static void print_manual(void)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* What the options ask for. */
+/* The options. */
 typedef struct {
     int markdown, json;
     size_t man; /* the manual's section; 0: none */

@@ -14,10 +14,10 @@ typedef struct {
     words files, sets;
     const char *x, *y, *output, *data;
     int png, quick;
-    int no_converter; /* found out while drawing */
+    int no_converter; /* set while drawing */
 } request;
 
-/* Where curves come from: one of the two. */
+/* The source of the curves: one of the two. */
 typedef struct {
     fl_study *study;
     fl_curves *curves;
@@ -36,7 +36,7 @@ static fl_status chart(const source *from, const char *x, const char *y, fl_text
 
 static void write_text(void *f, const char *text) { fputs(text, f); }
 
-/* SVG to PNG by librsvg's own program: 200 dots per inch, enough for print. */
+/* Converts SVG to PNG by librsvg's program, with 200 dots per inch, enough for print. */
 static int make_png(const char *svg, int *no_converter)
 {
     char png[4096];
@@ -46,7 +46,7 @@ static int make_png(const char *svg, int *no_converter)
     snprintf(png, sizeof png, "%.*spng", (int)(n - 3), svg);
     char *argv[] = {"rsvg-convert", "--zoom", "2.5", "--output", png, (char *)svg, NULL};
     int rc = posix_spawnp(&child, argv[0], NULL, NULL, argv, environ);
-    if (rc == ENOENT) return *no_converter = 1, CLI_OK; /* said once, when the drawings are there */
+    if (rc == ENOENT) return *no_converter = 1, CLI_OK; /* reported once, after the drawings */
     if (rc || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status)) {
         say("%s: cannot be made from %s", png, svg);
         return CLI_FAILED;
@@ -64,7 +64,7 @@ static int write_file(const char *path, const char *text, size_t n)
     return failed ? CLI_FAILED : CLI_OK;
 }
 
-/* The document is made in memory first: a wrong name or a failure leaves the files alone. */
+/* Makes the document in memory first, so that a wrong name or a failure leaves the files unchanged. */
 static int draw(fl_ctx *ctx, const source *from, request *req, const char *x, const char *y)
 {
     char path[4096], *svg = NULL;
@@ -85,7 +85,7 @@ static int draw(fl_ctx *ctx, const source *from, request *req, const char *x, co
     return code || !req->png || req->no_converter ? code : make_png(path, &req->no_converter);
 }
 
-/* Everything that was measured, against rounds, unless one quantity is named. */
+/* Draws every measured quantity against rounds, unless one is named. */
 static int draw_all(fl_ctx *ctx, const source *from, request *req)
 {
     const char *x = req->x ? req->x : "rounds", *y;
@@ -126,7 +126,8 @@ static int plot_study(fl_ctx *ctx, request *req)
     return code;
 }
 
-/* A result folder holds nothing but the result, so the charts of one go beside it; those of several here. */
+/* A result folder contains only the result, so the charts of one run go beside it, and those of several into the
+ * current folder. */
 static int plot_runs(fl_ctx *ctx, request *req)
 {
     char beside[4096] = ".";

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where `make install` put the experiments: the build says where that is, seen from the program. */
+/* The installed experiments; the build defines the path relative to the program. */
 static const char *installed(void)
 {
     static char path[2048];
@@ -24,14 +24,14 @@ const char *experiments_folder(void)
     return access("experiments", R_OK) == 0 ? "experiments" : installed();
 }
 
-/* What an experiment's file says of itself. */
+/* A column of the list of experiments, from their files. */
 typedef struct {
-    const char *key, *heading, *name; /* in the file; of the column; in JSON */
-    const char *otherwise;            /* where the file says nothing */
+    const char *key, *heading, *name; /* key in the file; heading of the column; name in JSON */
+    const char *otherwise;            /* text without that key */
 } column;
 
 static const column columns[] = {
-    {NULL, "name", "name", ""}, /* the file's own, without its ending */
+    {NULL, "name", "name", ""}, /* the file's name, without its ending */
     {"paper.source", "paper", "paper", ""},
     {"needs.what", "needs", "needs", "nothing"},
     {"paper.time", "time (--quick)", "time", ""},
@@ -104,7 +104,7 @@ static int reproduce(const char *name, study_request *req)
     interrupt_install(req->quiet);
     interrupt_context(ctx);
     snprintf(path, sizeof path, "%s/%s.yaml", experiments_folder(), name);
-    if (strchr(name, '/')) snprintf(path, sizeof path, "%s", name); /* a file of one's own */
+    if (strchr(name, '/')) snprintf(path, sizeof path, "%s", name); /* any file */
     req->paper = 1;
     int code = access(path, R_OK) ? missing(name, path) : study_run(ctx, path, req);
     interrupt_context(NULL);

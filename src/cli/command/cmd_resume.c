@@ -1,4 +1,4 @@
-/* fedloom resume: goes on with a run from its last checkpoint. */
+/* fedloom resume: continues a run from its last checkpoint. */
 #include "cli/cli.h"
 
 #include <stdlib.h>

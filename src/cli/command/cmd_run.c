@@ -1,30 +1,29 @@
-/* fedloom run: one federation after the other, and a table at the end. */
+/* fedloom run: runs one after the other, and a table at the end. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What the command line asks for. */
+/* The command line. */
 typedef struct {
     words files, sets;
     const char *output, *algorithms;
     size_t threads;    /* 0: as configured */
-    size_t checkpoint; /* every this many rounds; 0: as configured */
+    size_t checkpoint; /* rounds between checkpoints; 0: as configured */
     int quiet, json;
     run_options how;
 } request;
 
-/* What goes on. */
+/* The state of the command. */
 typedef struct {
     const request *req;
     fl_ctx *ctx;
-    fl_config **plans; /* of all runs, in order; each file was read once */
+    fl_config **plans; /* of all runs, in order; each file is read once */
     size_t count, capacity;
-    fl_run *run; /* the one under way */
+    fl_run *run; /* the current one */
     progress progress;
     run_table *table;
-    int over; /* no further run: another process works in one of their folders, and will probably come to the others,
-               * too; or the ranks cannot reach each other any more */
+    int over; /* no further run: another process uses a folder, or ranks lost contact */
     int code;
 } session;
 
@@ -42,7 +41,7 @@ static int algorithm_at(const request *req, size_t i, char *name, size_t size)
     return *list != 0;
 }
 
-/* Whether an assignment is to a key that is one method's but not all methods': "algorithm.KEY=...". */
+/* Whether an assignment is to a method's own key: "algorithm.KEY=...". */
 static int method_key(const char *assignment, char *key, size_t size)
 {
     const char *at = assignment + strspn(assignment, " \t");
@@ -52,7 +51,7 @@ static int method_key(const char *assignment, char *key, size_t size)
     return 1;
 }
 
-/* How many of the methods have the key, and the names of those that have not, with commas. */
+/* Counts the methods that have the key, and lists the names of the others, with commas. */
 static size_t with_key(const request *req, const char *key, char *without, size_t size)
 {
     char name[64];
@@ -67,8 +66,8 @@ static size_t with_key(const request *req, const char *key, char *without, size_
     return with;
 }
 
-/* A key that only some of the methods have is set for those; who has it not goes without. That no method has it is
- * said when the configuration is checked. */
+/* Whether to skip an assignment for this method: a key that only some methods have is set for these. If no method has
+ * it, checking the configuration reports it. */
 static int goes_without(const request *req, const char *algorithm, const char *assignment)
 {
     char key[64], without[8];
@@ -76,7 +75,7 @@ static int goes_without(const request *req, const char *algorithm, const char *a
            with_key(req, key, without, sizeof without);
 }
 
-/* Says so, once. */
+/* Logs the skipped keys, once. */
 static void say_without(const request *req)
 {
     char key[64], without[512];
@@ -86,7 +85,7 @@ static void say_without(const request *req)
                 key, without);
 }
 
-/* The assignments that are for a method. */
+/* Applies the assignments for a method. */
 static fl_status finish_settings(const request *req, fl_config *cfg, const char *file, const char *algorithm)
 {
     words own = {0, calloc(req->sets.n + 1, sizeof *own.v)};
@@ -100,7 +99,7 @@ static fl_status finish_settings(const request *req, fl_config *cfg, const char 
 
 /* ---- one run's configuration ----------------------------------------------------------------------------- */
 
-/* Puts "<text><joint><more>" under a key. */
+/* Sets a key to "<text><joint><more>". */
 static fl_status put_joined(fl_config *cfg, const char *key, const char *text, const char *joint, const char *more)
 {
     size_t size = strlen(text) + strlen(joint) + strlen(more) + 1;
@@ -120,7 +119,7 @@ static fl_status put_output(const request *req, fl_config *cfg)
     return put_joined(cfg, "output", req->output, "/", fl_config_get(cfg, "name"));
 }
 
-/* The method's name after those of run and folder. */
+/* Appends the method's name to those of run and folder. */
 static fl_status put_algorithm(fl_config *cfg, const char *algorithm)
 {
     fl_status s = put_joined(cfg, "name", fl_config_get(cfg, "name"), "-", algorithm);
@@ -129,7 +128,7 @@ static fl_status put_algorithm(fl_config *cfg, const char *algorithm)
     return s;
 }
 
-/* A name that becomes a folder must stay below the folder it is put in. */
+/* Refuses a name that would lead out of the folder in which it becomes a folder. */
 static int check_name(const request *req, const fl_config *cfg, const char *file)
 {
     const char *name = fl_config_get(cfg, "name");
@@ -140,7 +139,7 @@ static int check_name(const request *req, const fl_config *cfg, const char *file
     return CLI_USAGE;
 }
 
-/* --set may change what the method's keys are, but not which method it is. */
+/* --set may change the method's keys, but not the method. */
 static int check_method(const fl_config *cfg, const char *algorithm)
 {
     const char *kind = fl_config_get(cfg, "algorithm.kind");
@@ -150,7 +149,7 @@ static int check_method(const fl_config *cfg, const char *algorithm)
                      algorithm);
 }
 
-/* What the rest of the command line says, over file, method and --set. */
+/* Applies the other options, which override file, method and --set. */
 static fl_status put_options(const request *req, fl_config *cfg, const char *algorithm)
 {
     char threads[40], every[60];
@@ -163,7 +162,7 @@ static fl_status put_options(const request *req, fl_config *cfg, const char *alg
     return s;
 }
 
-/* Completes and checks the configuration of one run; `algorithm` "" leaves the file's. Says what is wrong. */
+/* Completes and checks the configuration of one run; `algorithm` "" keeps the file's. Prints errors. */
 static int configure(session *x, fl_config *cfg, const char *file, const char *algorithm)
 {
     int code;
@@ -191,7 +190,7 @@ static int check_folder(const session *x, const fl_config *cfg)
     return CLI_OK;
 }
 
-/* Nor event files. */
+/* The same for event files. */
 static int check_events(const session *x, const fl_config *cfg)
 {
     const char *folder = x->req->how.tensorboard, *name = fl_config_get(cfg, "name");
@@ -217,7 +216,7 @@ static int keep(session *x, fl_config *cfg)
     return 1;
 }
 
-/* Takes the configuration; NULL: there is no memory for one. */
+/* Takes ownership of the configuration; NULL: out of memory. */
 static void plan_run(session *x, fl_config *cfg, const char *file, const char *algorithm)
 {
     int code = cfg ? configure(x, cfg, file, algorithm) : CLI_FAILED;
@@ -232,7 +231,7 @@ static void plan_run(session *x, fl_config *cfg, const char *file, const char *a
     if (code && !x->code) x->code = code;
 }
 
-/* A file is read once: it may be a pipe, or change in the meantime. */
+/* Reads a file only once: it may be a pipe, or change later. */
 static void plan_file(session *x, const char *file)
 {
     char name[64];
@@ -250,7 +249,7 @@ static void plan_file(session *x, const char *file)
 
 /* ---- the runs -------------------------------------------------------------------------------------------- */
 
-/* A run that fails (diverges, say) does not take the others with it. */
+/* A run that fails, such as by divergence, does not end the others. */
 static void do_run(session *x, fl_config *cfg)
 {
     fl_status s = fl_config_ranks(cfg, ranks_table());
@@ -265,7 +264,7 @@ static void do_run(session *x, fl_config *cfg)
     x->run = NULL;
 }
 
-/* The table, or the document; returns the exit code. */
+/* Prints the table or the document; returns the exit code. */
 static int report(const session *x)
 {
     if (x->req->json) {

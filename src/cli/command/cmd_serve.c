@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the command line asks for. */
+/* The command line. */
 typedef struct {
     words files, sets;
     const char *output;
     const char *command_line; /* for the report */
     fli_serve_options serve;
-    double grace;               /* seconds in which clients hear that the run is over */
+    double grace;               /* seconds to wait until clients have heard that the run is over */
     size_t bodies, per_address; /* MiB; connections */
     int quiet;
 } request;
@@ -24,7 +24,7 @@ static void log_line(void *unused, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-/* What fl_ctx_on_log gives as such a line. */
+/* For fl_ctx_on_log: prints such a line. */
 static void log_note(void *log, fl_log_level level, const char *line)
 {
     char word[512];
@@ -35,7 +35,7 @@ static void log_note(void *log, fl_log_level level, const char *line)
         fli_net_note(log, "note", "text=%s", word);
 }
 
-/* A server that is killed goes on when it is started again, unless the file says otherwise. */
+/* By default a killed server continues when it is started again; the file may change that. */
 static fl_status put_options(const request *req, fl_config *cfg)
 {
     fl_status s = req->output ? settings_put(cfg, "output", req->output) : FL_OK;
@@ -43,7 +43,7 @@ static fl_status put_options(const request *req, fl_config *cfg)
     return s;
 }
 
-/* The result of a run that has come to its end. *over: nothing is left to do, and clients may go. */
+/* Writes the result of a run that has ended. *over: nothing is left to do, and clients may leave. */
 static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
 {
     int paused;
@@ -53,7 +53,7 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     if (!status && !paused && run) status = fl_run_save_with_report(run, req->command_line);
     if (!status && !paused && run && !req->quiet) say("results and report.html are in %s", fl_run_output(run));
     if (status) say_error(ctx);
-    if (status == FL_EIO && !paused) paused = 1; /* the result could not be written, and is made again */
+    if (status == FL_EIO && !paused) paused = 1; /* the result could not be written; try again */
     if (paused && (!status || status == FL_EIO))
         say("the run stands still; the same command goes on with it");
     else if (paused)
@@ -62,11 +62,11 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     return interrupted ? CLI_INTERRUPTED : settings_exit(status);
 }
 
-/* A signal that came after the run had ended. */
+/* Whether a signal arrived after the run had ended. */
 static int came_now(void *before) { return interrupt_seen() != *(const int *)before; }
 
-/* Stays until all clients know that the run is over, for as long as --grace says, or until a signal. If some do not
- * know, and there is a result, what the same command needs to tell them stays as well. */
+/* Waits until all clients know that the run is over, for at most --grace seconds, or until a signal. If some clients do
+ * not know and there is a result, keeps the files with which the same command can tell them later. */
 static void take_leave(fl_ctx *ctx, fli_serve *s, const request *req, int ok)
 {
     const char *first;

@@ -1,13 +1,13 @@
-/* fedloom show: what a model file says of itself. */
+/* fedloom show: the metadata and tensors of a model file. */
 #include "cli/cli.h"
 
 #include <string.h>
 
-/* What runs write, in the order of interest. */
+/* The metadata that runs write, in the order of interest. */
 static const char *const keys[] = {"version", "algorithm", "bilevel", "round", "seed",      "data",    "precision",
                                    "shape",   "crop",      "scale",   "shift", "normalize", "settings"};
 
-/* A text line by line; long lines are cut. */
+/* Prints a text line by line; long lines are cut. */
 static void show_text(const char *key, const char *value)
 {
     enum { MOST = 200 };

@@ -1,4 +1,4 @@
-/* fedloom status: how a federation over a network stands. */
+/* fedloom status: the state of a federation over a network. */
 #include "cli/cli.h"
 
 #include "net/client/status_client.h"
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHOWN = 50 }; /* clients, without --all */
+enum { SHOWN = 50 }; /* clients shown without --all */
 
 typedef struct {
     words urls;
@@ -17,9 +17,9 @@ typedef struct {
     int all, json;
 } request;
 
-/* ---- what the server said: anything may be missing or of another kind ---------------------------------------- */
+/* ---- the server's answer: anything may be missing or of another type ------------------------------------------- */
 
-/* NaN: it is not there. */
+/* NaN: missing. */
 static double number(const json_t *j, const char *name)
 {
     const json_t *v = json_object_get(j, name);
@@ -38,7 +38,7 @@ static const char *text(const json_t *j, const char *name)
     return s ? s : "";
 }
 
-/* The same, ready for a terminal. */
+/* The same, cleaned for a terminal. */
 static const char *clean(const json_t *j, const char *name, char out[256])
 {
     snprintf(out, 256, "%s", text(j, name));
@@ -86,7 +86,7 @@ static void print_checkpoint(const json_t *c)
     if (*text(c, "error")) printf("no checkpoint could be written: %s\n", clean(c, "error", why));
 }
 
-/* The newest metrics, those that `fedloom run` shows as it goes. */
+/* The newest metrics, the same as `fedloom run` shows during a run. */
 static void print_metrics(const json_t *m)
 {
     const json_t *columns = json_object_get(m, "columns"), *rows = json_object_get(m, "rows");
@@ -184,7 +184,7 @@ static void rest(double seconds)
     for (double s = 0; s < seconds && !interrupt_seen(); s += 0.1) nanosleep(&moment, NULL);
 }
 
-/* Again and again where that is asked for; a server that is away then is waited for. */
+/* Repeats if requested; then it also waits for a server that cannot be reached. */
 static int look(fl_ctx *ctx, const request *r)
 {
     fli_status_client *client;

@@ -1,4 +1,4 @@
-/* fedloom verify: golden cases, and whether this build reproduces them. */
+/* fedloom verify: checks that this build reproduces golden cases. */
 #include "cli/cli.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@ typedef struct {
     size_t passed, failed;
     int pad; /* width of the names */
     int json;
-    json_t *cases; /* with json: what is printed at the end */
+    json_t *cases; /* with json: the document printed at the end */
 } tally;
 
 /* "cases/fedavg.json" -> "fedavg" */
@@ -55,7 +55,7 @@ static void check(tally *t, const char *path)
         print(t, name, ok, error, reason);
 }
 
-/* The last line, or the document. */
+/* Prints the last line or the document. */
 static int conclude(const tally *t)
 {
     if (t->json)

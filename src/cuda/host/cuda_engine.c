@@ -1,8 +1,8 @@
 /* The backend `cuda`: an open GPU, with one stream on which everything happens in order. Models and data are in net.c
  * and data.c.
  *
- * The first error that CUDA reports is kept, and nothing is computed from then on: numbers that come out are NaN, and
- * `status` says why. */
+ * The first error that CUDA reports stays. From then on nothing is computed, results are NaN, and `status` has the
+ * sentence. */
 #include "base/number.h"
 #include "cuda/host/host.h"
 #include "cuda/host/net.h"
@@ -11,16 +11,16 @@
 #include <string.h>
 
 enum { RING = 4 << 20, LINE = 256, SHORT = 64 << 10, ERROR_ROOM = 160, OLDEST = 8 };
-enum { NO_MEMORY = 2, NO_DRIVER = 35, NO_DEVICE = 100 }; /* of CUDA's numbers */
+enum { NO_MEMORY = 2, NO_DRIVER = 35, NO_DEVICE = 100 }; /* CUDA's error numbers */
 
-/* Memory here that CUDA reads by itself while we go on, and as much there. What is written to it is taken in order, so
- * when the end is reached the beginning can be used again once the stream has caught up. */
+/* A ring of pinned memory, which CUDA reads while the host continues, and as much memory on the device. Both are used
+ * in order; after the end the beginning is used again, once the stream has caught up. */
 typedef struct {
     char *here, *there;
     size_t room, at;
 } ring;
 
-/* Memory here for what comes back; kernels write to it, too. */
+/* Pinned memory for results; kernels write to it, too. */
 typedef struct {
     char *here;
     size_t room;
@@ -34,7 +34,7 @@ typedef struct {
     fli_cuda_heap *heap;
     ring out;
     pinned answer, flags;
-    unsigned char *finite; /* where to put what `flags` will say of so many vectors */
+    unsigned char *finite; /* where the answers in `flags` for `asked` vectors go */
     size_t asked;
 } gpu;
 
@@ -49,7 +49,7 @@ static int ok(gpu *g, const char *doing, int code)
     return 0;
 }
 
-/* Whether there is any point in going on; the calling thread uses the device from now on. */
+/* Whether the GPU still works; the calling thread uses the device from now on. */
 static int ready(gpu *g) { return !g->failed && ok(g, "using the GPU", fli_cuda_use(g->which)); }
 
 static int launched(gpu *g, const char *doing) { return ok(g, doing, fli_cuda_last()); }
@@ -82,7 +82,7 @@ static int ring_init(ring *r, size_t room)
     return code;
 }
 
-/* Room for so many bytes in the ring, *here and *there; 0: the GPU has failed. */
+/* Reserves bytes in the ring, *here and *there; 0: the GPU has failed. */
 static int reserve(gpu *g, size_t bytes, char **here, char **there)
 {
     ring *r = &g->out;
@@ -101,7 +101,7 @@ static int reserve(gpu *g, size_t bytes, char **here, char **there)
     return 1;
 }
 
-/* From the ring here to `to`, on a line of 16 bytes and with room for whole ones. */
+/* Copies from the host's ring to `to`, which is aligned to 16 bytes and has room for multiples of 16. */
 static int send(gpu *g, const char *doing, void *to, const char *here, size_t bytes)
 {
     if (bytes > SHORT) return ok(g, doing, fli_cuda_upload(g->stream, to, here, bytes));
@@ -109,7 +109,7 @@ static int send(gpu *g, const char *doing, void *to, const char *here, size_t by
     return launched(g, doing);
 }
 
-/* As many bytes come back as this. */
+/* Makes room for results of this size. */
 static int need(gpu *g, pinned *p, size_t bytes)
 {
     void *here = NULL;
@@ -122,7 +122,7 @@ static int need(gpu *g, pinned *p, size_t bytes)
     return 1;
 }
 
-/* What kernels write to pinned memory is there. */
+/* Waits until the kernels have written their results to pinned memory. */
 static int answered(gpu *g, const char *doing) { return launched(g, doing) && ok(g, doing, fli_cuda_wait(g->stream)); }
 
 static void gpu_write(fli_engine *e, size_t bytes, const void *from, void *v)
@@ -130,7 +130,7 @@ static void gpu_write(fli_engine *e, size_t bytes, const void *from, void *v)
     gpu *g = of(e);
     char *here, *there;
     if (!bytes || !ready(g)) return;
-    if (bytes > RING / 4) { /* CUDA has its own way with much */
+    if (bytes > RING / 4) { /* large copies are CUDA's */
         ok(g, "writing", fli_cuda_upload(g->stream, v, from, bytes));
         ok(g, "writing", fli_cuda_wait(g->stream));
     } else if (reserve(g, bytes, &here, &there)) {
@@ -191,7 +191,7 @@ static void *append(char **at, const void *from, size_t bytes)
     return to;
 }
 
-/* Addresses of all its vectors, put together: their lowest bits. */
+/* The addresses of all vectors, combined by "or", to see their alignment. */
 static uintptr_t low_bits(const fli_tape *t)
 {
     uintptr_t all = 0;
@@ -241,7 +241,7 @@ static double dot(fli_engine *e, const fli_ops *ops, size_t n, const void *x, co
     return sum;
 }
 
-/* What was asked for soon is out. */
+/* Delivers the answers that were requested for later. */
 static void found(fli_engine *e)
 {
     enum { PARTS = FLI_CUDA_FINITE_PARTS };
@@ -271,7 +271,7 @@ static void finite_soon(fli_engine *e, const fli_ops *ops, size_t n, size_t coun
 static void finite_all(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x,
                        unsigned char *out)
 {
-    enum { MOST = 32768 }; /* of one launch */
+    enum { MOST = 32768 }; /* per launch */
     for (size_t i = 0; i < count; i += MOST) {
         finite_soon(e, ops, n, count - i < MOST ? count - i : MOST, x + i, out + i);
         found(e);
@@ -289,7 +289,7 @@ static size_t count(char *why, size_t room)
     return code || devices < 0 ? 0 : (size_t)devices;
 }
 
-/* What CUDA says of it; the GPU's processors must be known to the kernels. */
+/* Describes a GPU; the kernels must support its compute capability. */
 static fl_status look_at(fl_ctx *ctx, size_t which, fli_engine_info *out)
 {
     int major = 0, minor = 0, processors = 0, driver = 0;
@@ -314,7 +314,7 @@ static fl_status describe(fl_ctx *ctx, size_t which, fli_engine_info *out)
 {
     fl_status s = look_at(ctx, which, out);
     if (s != FL_ECONFIG) return s;
-    fli_clear(ctx); /* that is for those who want to use it */
+    fli_clear(ctx); /* only callers that use the device need the error */
     return FL_OK;
 }
 

@@ -68,7 +68,8 @@ static void step_stage(const fli_cuda_pass *p, size_t l, const void *error, int 
                            w->work);
 }
 
-/* Down from stage `top`, at whose output the error is. The error below is computed with the weights before the step. */
+/* From stage `top`, with the error at its output, down to the first. A stage's error below is computed before the step
+ * changes its weights. */
 static void backward_from(const fli_cuda_pass *p, size_t top, const void *error, int add)
 {
     for (size_t l = top + 1; l-- > p->net->first;) {
@@ -100,14 +101,13 @@ void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
 
 /* ==== evaluation ========================================================================================== */
 
-/* Many evaluations at once, and long ones in parts that are lanes of their own, so that the
- * device is full. Sums are made in the order of the samples within a part and of the parts, and all of a call's are
- * fetched at its end. */
+/* Computes many evaluations at once, and cuts long ones into parts that are lanes of their own, to fill the device.
+ * Sums run in the order of the samples within a part, and of the parts. All sums of a call are fetched at its end. */
 
 enum { PART = 256 };
-#define BLOCK_BYTES (1024.0 * 1024 * 1024) /* that is worth taking: the device is full long before */
+#define BLOCK_BYTES (1024.0 * 1024 * 1024) /* at most: the device is busy with much less */
 
-/* What lanes of one block have in common. */
+/* The kind of a block's lanes. */
 typedef enum { PLAIN, MIXED, GRADIENT, ADDED, OUTPUT, KINDS } eval_kind;
 
 /* A lane: some of the samples of an evaluation. */
@@ -115,9 +115,9 @@ typedef struct {
     const void *x, *own, *y; /* y NULL: labelled */
     double mix;
     const uint32_t *samples;
-    size_t n, eval; /* its samples; the evaluation that it belongs to */
+    size_t n, eval; /* number of samples; index of the evaluation */
     void *gradient;
-    double *out; /* of outputs */
+    double *out; /* for outputs */
     int logits;
 } part;
 
@@ -128,9 +128,9 @@ typedef struct {
     fli_cuda_stream stream;
     eval_kind kind;
     const part *part;
-    size_t of_kind;          /* parts of this kind */
-    size_t longest;          /* part, */
-    uint32_t most, room;     /* of which this many rows are computed at a time; what there is room for */
+    size_t of_kind;          /* number of parts of this kind */
+    size_t longest;          /* length of the longest part */
+    uint32_t most, room;     /* rows of a part computed at a time; rows with room */
     const uint32_t *numbers; /* 0, 1, 2, ... */
     double *sums;
     const fli_cuda_lane *lanes_there, *own_there;
@@ -177,7 +177,7 @@ static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 
 /* ---- one block ----------------------------------------------------------------------------------------- */
 
-/* Gradients are always added: those that are not wanted so begin with zeros. */
+/* Gradients are always added, so those that should be replaced are zeroed first. */
 static void zero_gradients(const block *b, size_t lanes)
 {
     fli_cuda_start_tape t = fli_cuda_start_tape_new(b->net);
@@ -231,12 +231,12 @@ static void evaluate_block(const block *b, size_t lanes)
 typedef struct {
     part *part;
     size_t count;
-    size_t end[KINDS]; /* of the parts of each kind */
+    size_t end[KINDS]; /* end of each kind's parts */
     uint32_t *numbers;
     size_t longest;
 } parts;
 
-/* Cuts a part that is longer than a lane wants to be; gradients are added up by one lane, piece by piece. */
+/* Cuts a part that is too long for a lane. Gradients are not cut: one lane adds them up, piece by piece. */
 static void cut_part(const fli_engine_net *n, part whole, parts *out)
 {
     size_t classes = n->network.classes, most = whole.gradient ? whole.n : PART;
@@ -270,7 +270,7 @@ static void free_parts(parts *p)
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* How many of the lanes may stand in one block: none of them adds to what another one writes. */
+/* How many of the lanes can be in one block, so that no lane adds to a gradient that another writes. */
 static size_t distinct_targets(const part *t, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -279,7 +279,7 @@ static size_t distinct_targets(const part *t, size_t n)
     return n;
 }
 
-/* Parts of outputs go home from every block. */
+/* Fetches a block's outputs. */
 static fl_status fetch_outputs(fl_ctx *ctx, const block *b, size_t lanes)
 {
     size_t classes = b->net->network.classes, lane = b->room * classes;
@@ -293,7 +293,7 @@ static fl_status fetch_outputs(fl_ctx *ctx, const block *b, size_t lanes)
     return FL_OK;
 }
 
-/* The parts of one kind, block by block. sums: of the first of them. */
+/* Computes the parts of one kind, block by block. sums: that of the first part. */
 static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, size_t end, double *sums)
 {
     size_t piece = has_gradient(b->kind) ? b->net->piece : PART;
@@ -324,7 +324,7 @@ static eval_kind kind_of(const fli_engine_eval *l)
     return l->gradient ? l->add ? ADDED : GRADIENT : l->own ? MIXED : PLAIN;
 }
 
-/* Once to count them, and once more. */
+/* Called twice: to count the parts, then to make them. */
 static void part_evals(const fli_engine_net *n, const fli_engine_eval *evals, size_t count, parts *p)
 {
     for (eval_kind k = PLAIN; k <= ADDED; k++) {
@@ -352,7 +352,7 @@ static void pack_sums(void *arg, size_t lanes, fli_cuda_layout *p)
     *sums = fli_cuda_layout_reserve(p, 2 * lanes * sizeof **sums);
 }
 
-/* Where the sums of all parts are, zeroed. */
+/* Allocates zeroed sums for all parts. */
 static fl_status begin_sums(fl_ctx *ctx, fli_engine_net *n, size_t count, fli_cuda_stream stream, double **sums)
 {
     size_t lanes = count;
@@ -399,7 +399,7 @@ static fl_status evaluate_parts(fl_ctx *ctx, fli_engine_net *n, const fli_engine
     return s ? s : end_sums(ctx, n->engine, p, sums, evals, count);
 }
 
-/* Zeroes the results: without samples, the gradient, too. */
+/* Zeroes the results; of an evaluation without samples, also the gradient. */
 static void clear_results(fli_engine_net *n, fli_engine_eval *evals, size_t count)
 {
     fli_cuda_stream stream = fli_cuda_engine_stream(n->engine);

@@ -1,7 +1,7 @@
 /* Data on the device: the memory of a block of lanes with its tables, and data sets.
  *
- * Samples lie there as they are stored here: bytes stay bytes, and a kernel normalises what it reads. Sparse ones are
- * dense there, with the same numbers: a scale per feature, no shift. */
+ * Samples have the same type as on the host: bytes stay bytes, and a kernel normalises them when it reads them. Sparse
+ * samples become dense with the same numbers: a scale per feature, no shift. */
 #include "cuda/host/host.h"
 
 #include <string.h>
@@ -9,11 +9,11 @@
 /* ==== memory of a block of lanes ========================================================================== */
 
 enum { LINE = 256 };
-#define FREE_SHARE 0.9 /* of the device's free memory: others may want some */
+#define FREE_SHARE 0.9 /* of the device's free memory: leaves some for other programs */
 
 struct fli_cuda_layout {
-    char *there, *here; /* here NULL: it only counts */
-    size_t sent, kept;  /* bytes so far: copied there, and room behind all of that */
+    char *there, *here; /* here NULL: only counts */
+    size_t sent, kept;  /* bytes so far: copied, and reserved after the copied ones */
     size_t all_sent;
 };
 
@@ -34,7 +34,7 @@ void *fli_cuda_layout_copy(fli_cuda_layout *p, const void *here, size_t bytes)
     return at;
 }
 
-/* The first time. */
+/* Packs the first time, to count. */
 static fli_cuda_layout count(fli_cuda_layout_fn *pack, void *arg, size_t lanes)
 {
     fli_cuda_layout p = {.there = (char *)(uintptr_t)LINE};
@@ -42,7 +42,7 @@ static fli_cuda_layout count(fli_cuda_layout_fn *pack, void *arg, size_t lanes)
     return p;
 }
 
-/* What may be taken for a layout of this size. */
+/* The most bytes that may be allocated for a layout of this size. */
 static double most_bytes(const fli_cuda_workspace *d, double bytes, double limit)
 {
     double available;
@@ -53,7 +53,7 @@ static double most_bytes(const fli_cuda_workspace *d, double bytes, double limit
     return limit;
 }
 
-/* Counts for as many lanes as there may be. */
+/* Counts with fewer and fewer lanes until their layout fits. */
 static fli_cuda_layout choose_lanes(const fli_cuda_workspace *d, fli_cuda_layout_fn *pack, void *arg, double limit,
                                     size_t *lanes)
 {
@@ -94,7 +94,7 @@ fl_status fli_cuda_workspace_send(fl_ctx *ctx, fli_engine *e, fli_cuda_workspace
     p = (fli_cuda_layout){.there = d->there, .here = d->here, .all_sent = p.sent};
     pack(arg, *lanes, &p);
     if (p.sent) e->does->write(e, p.sent, d->here, d->there);
-    return e->does->status(e, ctx); /* kernels would follow addresses that never arrived */
+    return e->does->status(e, ctx); /* otherwise kernels would follow addresses that were not copied */
 }
 
 void fli_cuda_workspace_fini(fli_engine *e, fli_cuda_workspace *d)
@@ -109,8 +109,8 @@ void fli_cuda_workspace_fini(fli_engine *e, fli_cuda_workspace *d)
 struct fli_engine_data {
     fli_engine *engine;
     fli_cuda_data d;
-    void *x, *label, *number, *scale, *shift; /* there; NULL: none */
-    uint32_t *list;                           /* there: samples */
+    void *x, *label, *number, *scale, *shift; /* on the device; NULL: none */
+    uint32_t *list;                           /* on the device: sample numbers */
     const uint32_t *list_here;
     size_t listed;
 };
@@ -129,7 +129,7 @@ static size_t scale_bytes(const fli_dataset *ds) { return ds->scale ? ds->segmen
 double fli_cuda_data_bytes(const fli_dataset *ds)
 {
     double row = (double)row_bytes(ds) + (ds->label ? sizeof *ds->label : 0) + (ds->number ? sizeof *ds->number : 0) +
-                 sizeof(uint32_t); /* on a list */
+                 sizeof(uint32_t); /* in the list */
     return row * (double)ds->n + 2 * (double)scale_bytes(ds);
 }
 
@@ -162,7 +162,7 @@ static void spread_rows(const fli_dataset *ds, size_t first, size_t n, char *out
             memcpy(out + (i * ds->dim + ds->col[k]) * size, (const char *)ds->x + k * size, size);
 }
 
-/* A few rows at a time are dense here. */
+/* Makes a few rows at a time dense on the host. */
 static fl_status upload_sparse(fli_engine_data *d, fl_ctx *ctx, const fli_dataset *ds)
 {
     enum { PIECE = 1 << 22 };
@@ -195,7 +195,7 @@ static fl_status upload_all(fli_engine_data *d, fl_ctx *ctx, const fli_dataset *
     if (ds->number && !(d->number = upload(d, ctx, ds->number, ds->n * sizeof *ds->number))) return FL_ENOMEM;
     if (!ds->scale) return FL_OK;
     d->scale = upload(d, ctx, ds->scale, scale_bytes(ds));
-    d->shift = upload(d, ctx, ds->shift, scale_bytes(ds)); /* zeros where there is none */
+    d->shift = upload(d, ctx, ds->shift, scale_bytes(ds)); /* zeros if there is none */
     return d->scale && d->shift ? FL_OK : FL_ENOMEM;
 }
 

@@ -1,5 +1,5 @@
-/* Pieces of a few sizes, since a run has vectors of a few lengths. Small ones are cut from slabs, for good. Large ones
- * are found one by one, and can be returned to CUDA when memory runs out. */
+/* A run has vectors of a few lengths, so the heap has pieces of a few sizes. Small ones are cut from slabs,
+ * permanently. Large ones are allocated one by one, and returned to CUDA when memory runs out. */
 #include "cuda/host/host.h"
 
 enum { LINE = 256, NO_MEMORY = 2 }; /* cudaErrorMemoryAllocation */
@@ -7,31 +7,31 @@ enum {
     LARGE = 4 << 20,
     SLAB = 2 * LARGE,
     SLAB_MOST = 64 << 20
-};                 /* the first slab; each is twice as long as the last */
+};                 /* the first slab; each further one is twice as large */
 enum { NONE = 0 }; /* numbers of pieces and sizes count from 1 */
 
 typedef struct {
     char *at;
-    uint32_t size, next, chain; /* number of its size; the next free one of that size; the next one of its bucket */
+    uint32_t size, next, chain; /* number of its size; the next free piece of that size; the next piece in its bucket */
     int large;
 } piece;
 
 typedef struct {
     size_t bytes;
-    uint32_t free; /* the first piece that nobody has */
+    uint32_t free; /* the first free piece */
 } size_class;
 
 struct fli_cuda_heap {
     fli_cuda_stream stream;
     piece *pieces;
     size_t count, room;
-    uint32_t spare; /* the first piece that is no longer one */
+    uint32_t spare; /* the first unused record of a piece */
     size_class *sizes;
     size_t sizes_count, sizes_room;
     uint32_t *bucket; /* pieces by address; a power of two */
     size_t buckets;
     void **slab;
-    size_t slabs, slabs_room, slab_bytes, left; /* bytes of the last one, and what is left of it */
+    size_t slabs, slabs_room, slab_bytes, left; /* bytes of the last slab, and what is left of it */
 };
 
 static piece *piece_of(fli_cuda_heap *h, uint32_t number) { return &h->pieces[number - 1]; }
@@ -83,7 +83,7 @@ static void forget(fli_cuda_heap *h, uint32_t number)
 }
 
 /* ---- memory from CUDA ---- */
-/* Returns what it can. */
+/* Returns free large pieces to CUDA. */
 static void trim(fli_cuda_heap *h)
 {
     fli_cuda_wait(h->stream);
@@ -102,7 +102,7 @@ static int find_memory(fli_cuda_heap *h, size_t bytes, void **out)
 {
     int code = fli_cuda_alloc(bytes, out);
     if (code != NO_MEMORY) return code;
-    fli_cuda_last(); /* it is known */
+    fli_cuda_last(); /* clears CUDA's error, which is handled here */
     trim(h);
     code = fli_cuda_alloc(bytes, out);
     if (code) fli_cuda_last();
@@ -125,7 +125,7 @@ static int cut(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes, char **out)
 }
 
 /* ---- sizes ---- */
-/* Of those with a free piece the smallest that is large enough and not much too large; NONE: there is none. */
+/* The smallest size with a free piece that is large enough but not much too large; NONE if there is none. */
 static uint32_t fitting(const fli_cuda_heap *h, size_t bytes)
 {
     uint32_t best = NONE;
@@ -146,7 +146,7 @@ static int size_of(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes, uint32_t *out)
     return code;
 }
 
-/* A new piece, which is free. */
+/* Adds a new, free piece. */
 static int add_piece(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes)
 {
     uint32_t size, number;

@@ -1,5 +1,5 @@
-/* What the host's code knows of an open device beyond the backend's slots: its stream, its memory, data sets on it, and
- * the memory in which blocks of lanes are computed. For this folder and its tests. */
+/* An open device inside the host code: its stream, its memory, its data sets, and the memory of blocks of lanes. For
+ * this folder and its tests. */
 #ifndef FLI_CUDA_HOST_HOST_H
 #define FLI_CUDA_HOST_HOST_H
 
@@ -12,24 +12,24 @@
 
 /* ==== an open device ====================================================================================== */
 
-/* The stream on which all happens, for the calling thread, which uses the device from now on: cuda_engine.c. */
+/* The stream of all work; the calling thread uses the device from now on (cuda_engine.c). */
 fli_cuda_stream fli_cuda_engine_stream(fli_engine *e);
-/* What kernels are given of a data set: data.c. */
+/* A data set as kernels see it (data.c). */
 const fli_cuda_data *fli_cuda_engine_data(const fli_engine_data *d);
-/* Where samples are that are part of its list (fli_backend.data_list); NULL: they are not. */
+/* The device's address of `samples` if they are part of the set's list (fli_backend.data_list); else NULL. */
 const uint32_t *fli_cuda_engine_list(const fli_engine_data *d, const uint32_t *samples, size_t n);
 
 /* ==== memory ============================================================================================== */
 
-/* Memory on the device. CUDA takes its time to find some and waits for all work before it gives any back, so memory is
- * found in large pieces and what is given back is kept for the next that wants as much. All work is on one stream:
- * memory may therefore change hands while work on it is pending. */
+/* Memory on the device. CUDA allocates slowly, and waits for all work before it frees. So memory is allocated in large
+ * pieces, and freed pieces are kept for the next request of that size. All work is on one stream, so memory may be
+ * reused while work on it is pending. */
 
 typedef struct fli_cuda_heap fli_cuda_heap;
 
 fli_cuda_heap *fli_cuda_heap_new(fl_ctx *ctx, fli_cuda_stream s);
-void fli_cuda_heap_free(fli_cuda_heap *h); /* and all memory that it has found */
-/* Zeroed, on a line of 256 bytes. 0, or an error of runtime.h's. */
+void fli_cuda_heap_free(fli_cuda_heap *h); /* frees all its memory, too */
+/* *out is zeroed and aligned to 256 bytes. Returns 0 or an error number of runtime.h. */
 int fli_cuda_heap_take(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes, void **out);
 void fli_cuda_heap_give(fli_cuda_heap *h, void *p);
 
@@ -44,30 +44,30 @@ double fli_cuda_data_bytes(const fli_dataset *ds);
 
 /* ==== memory of a block of lanes ========================================================================== */
 
-/* What a block of lanes needs on the device, in one piece of memory: room to compute in, and tables and lists that are
- * copied there, all in one go.
+/* The memory of a block of lanes on the device, in one piece: room to compute in, and tables and lists, which are
+ * copied there in one operation.
  *
- * Tables have addresses of other parts in them. So a layout is made twice by the same function: the first time it
- * only counts, and the addresses it hands out lead nowhere. */
+ * Tables contain addresses of other parts. So the same function makes a layout twice: the first time only to count,
+ * with invalid addresses. */
 
 typedef struct fli_cuda_layout fli_cuda_layout;
 
-/* Room there, on a line of 256 bytes, with anything in it. */
+/* Reserves uninitialised memory, aligned to 256 bytes. */
 void *fli_cuda_layout_reserve(fli_cuda_layout *p, size_t bytes);
-/* A copy there of what is here. */
+/* Reserves memory and copies `here` into it. */
 void *fli_cuda_layout_copy(fli_cuda_layout *p, const void *here, size_t bytes);
 
-/* Packs what the first `lanes` lanes of a block need. */
+/* Packs the memory of the first `lanes` lanes of a block. */
 typedef void fli_cuda_layout_fn(void *arg, size_t lanes, fli_cuda_layout *p);
 
-/* Memory there, and to pack in here, that grows with what is asked of it. */
+/* Memory on the device and, for packing, on the host; both grow on demand. */
 typedef struct {
     char *there, *here;
     size_t there_room, here_room;
 } fli_cuda_workspace;
 
-/* Packs and sends. `lanes` comes in as the most there can be; where their memory would be more than `limit` bytes or
- * than the device has, fewer are packed, at least one. What was packed before is gone. */
+/* Packs and sends a layout, which replaces the one before. *lanes: the most lanes; reduced, to at least one, if their
+ * memory would exceed `limit` bytes or the device's. */
 fl_status fli_cuda_workspace_send(fl_ctx *ctx, fli_engine *e, fli_cuda_workspace *d, fli_cuda_layout_fn *pack,
                                   void *arg, double limit, size_t *lanes);
 void fli_cuda_workspace_fini(fli_engine *e, fli_cuda_workspace *d);

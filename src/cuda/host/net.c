@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum { LEAST_PIECE = 256, MOST_PIECE = 2048, ROOM_STEP = 8 };
-enum { MOST_LANES = 32768 };             /* kernels number lanes in a dimension of the grid that ends at 65535 */
-enum { MANY_LANES = 40 };                /* of an H200 with 132 processors */
-#define PIECE_BYTES (16.0 * 1024 * 1024) /* that a lane's activations and errors should stay below */
+enum { MOST_LANES = 32768 };             /* kernels use a grid dimension for lanes, which is limited to 65535 */
+enum { MANY_LANES = 40 };                /* tuned on an H200 with 132 processors */
+#define PIECE_BYTES (16.0 * 1024 * 1024) /* the most for a lane's activations and errors */
 
 /* ---- stages -------------------------------------------------------------------------------------------- */
 
@@ -30,7 +30,7 @@ static void add_stage(fli_engine_net *n, size_t *at)
                                             .masked = before && before->layer->relu};
 }
 
-/* Reals of a row on its way up and down. */
+/* Reals of a row, forward and backward. */
 static double row_reals(const fli_engine_net *n)
 {
     double reals = (double)n->network.features;
@@ -146,7 +146,7 @@ fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes)
 {
     size_t old = n->lanes_room;
     if (lanes <= old) return FL_OK;
-    n->lanes_room = 0; /* where one of them fails, all are asked for again */
+    n->lanes_room = 0; /* if one allocation fails, the next call repeats all */
     fl_status s = fli_grow(ctx, (void **)&n->lane, 0, lanes, sizeof *n->lane);
     if (!s) s = fli_grow(ctx, (void **)&n->own, 0, lanes, sizeof *n->own);
     if (!s) s = fli_grow(ctx, (void **)&n->drawing, 0, lanes, sizeof *n->drawing);

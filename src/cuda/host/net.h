@@ -1,5 +1,5 @@
-/* A model on the device: the layers of its network, one kernel after the other, for a block of lanes at once. net.c
- * knows the network, cuda_evaluate.c takes mini-batches through it and evaluates, train.c has turns. */
+/* A model on the device: the layers of its network, one kernel after the other, for a block of lanes at once. net.c has
+ * the network, cuda_evaluate.c its passes and evaluation, train.c turns. */
 #ifndef FLI_CUDA_HOST_NET_H
 #define FLI_CUDA_HOST_NET_H
 
@@ -17,13 +17,12 @@ fl_status fli_cuda_outputs(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data
 
 /* ---- private to the files named above ---- */
 
-/* A layer, or a convolution with the max pool behind it. */
+/* A layer, or a convolution and the max pool after it. */
 typedef struct {
-    const fli_net_layer *layer, *pool; /* pool NULL: there is none */
+    const fli_net_layer *layer, *pool; /* pool NULL: none */
     size_t in, out;                    /* reals per row */
-    int chw;                           /* images behind it are channels first, because units follow */
-    int masked;                        /* what comes in went through ReLU: the error below is 0 where it is not
-                                          positive */
+    int chw;                           /* its images are channels first, because units follow */
+    int masked;                        /* its inputs come from ReLU: the error below is 0 where they are not positive */
 } fli_cuda_stage;
 
 struct fli_engine_net {
@@ -34,12 +33,12 @@ struct fli_engine_net {
     fli_network network;
     size_t depth, first; /* stages; the first one with parameters */
     fli_cuda_stage stage[FLI_NET_LAYERS_MAX];
-    uint32_t piece;          /* rows of a lane that are computed at a time, at most */
-    size_t block;            /* lanes at a time, at most */
-    size_t many;             /* lanes from which on one block of threads for each keeps the device busy */
-    fli_cuda_workspace work; /* of the block under way */
+    uint32_t piece;          /* most rows of a lane computed at a time */
+    size_t block;            /* most lanes at a time */
+    size_t many;             /* from this number of lanes on, one block of threads per lane keeps the device busy */
+    fli_cuda_workspace work; /* of the current block */
     fli_cuda_workspace sums; /* of a whole evaluation */
-    /* memory here for tables of a block, which grows */
+    /* host memory for tables of a block; it grows */
     fli_cuda_lane *lane, *own;
     fli_cuda_drawing *drawing;
     size_t lanes_room;
@@ -47,24 +46,24 @@ struct fli_engine_net {
     uint32_t *begin;
 };
 
-/* Where a block's mini-batches pass through. Matrices have lanes * room rows. */
+/* The memory of a block's mini-batches in the layers. Matrices have lanes * room rows. */
 typedef struct {
     uint32_t lanes, room;
     void *x[2];                  /* samples; the second one only with FLI_SWEEP_FUSED */
-    void *h[FLI_NET_LAYERS_MAX]; /* behind each stage; the last one is logits, then their errors */
+    void *h[FLI_NET_LAYERS_MAX]; /* output of each stage; the last is logits, then their errors */
     unsigned char *which[FLI_NET_LAYERS_MAX];
-    void *error[2]; /* that at the input of stage l is in error[l & 1] */
+    void *error[2]; /* error[l & 1] is at the input of stage l */
     void *p;        /* probabilities of the global model of pairs */
     void *work;
 } fli_cuda_sweep;
 
-enum { FLI_SWEEP_BACK = 1, FLI_SWEEP_PAIR = 2, FLI_SWEEP_FUSED = 4 }; /* errors are wanted; p; a second x */
+enum { FLI_SWEEP_BACK = 1, FLI_SWEEP_PAIR = 2, FLI_SWEEP_FUSED = 4 }; /* with errors; with p; with a second x */
 void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_cuda_layout *p,
                          fli_cuda_sweep *out);
-/* Rows that lanes have room for, so that `rows` of them fit. */
+/* Rows to reserve per lane for `rows` rows. */
 uint32_t fli_cuda_room(size_t rows);
 
-/* A sweep under way. */
+/* A sweep in progress. */
 typedef struct {
     const fli_engine_net *net;
     const fli_cuda_data *data;
@@ -72,31 +71,31 @@ typedef struct {
     fli_cuda_stream stream;
     fli_cuda_batch batch;
     fli_cuda_loss loss;
-    int side; /* the x that has the samples */
-    /* Where fli_cuda_fc_fused_step_fits the first layer, and all rows are computed at a time: */
-    const fli_cuda_batch *next; /* the mini-batch behind this one, in the other x: with the step on the first layer its
-                                   outputs are computed; NULL: there is none */
-    int begun;                  /* this one was the `next` of a pass */
-    int two;                    /* for fli_cuda_pass_at_once */
-    int bytes;                  /* fli_cuda_fc_fused_step_bytes_fits: `next`, which may have no lanes, is in no x */
+    int side; /* index of the x with the samples */
+    /* If fli_cuda_fc_fused_step_fits the first layer and all rows are computed at a time: */
+    const fli_cuda_batch *next; /* the following mini-batch, in the other x; NULL: none. The first layer's step also
+                                   computes its outputs */
+    int begun;                  /* this mini-batch was the `next` of a pass */
+    int two;                    /* as in fli_cuda_pass_at_once */
+    int bytes;                  /* fli_cuda_fc_fused_step_bytes_fits: `next`, which may have no lanes, needs no x */
 } fli_cuda_pass;
 
-/* Samples of the piece; then its logits, which are returned; then from their errors the steps, or gradients, which with
- * `add` are added to what is there. */
+/* In this order: gathers the samples; computes logits and returns them; from their errors makes the steps, or
+ * gradients, which `add` adds to the existing ones. */
 void fli_cuda_pass_gather(const fli_cuda_pass *p);
 void *fli_cuda_pass_forward(const fli_cuda_pass *p);
 void fli_cuda_pass_backward(const fli_cuda_pass *p, int add);
-/* All of that up and down, with the losses of labelled rows, where fli_cuda_fc_last_fits the last layer; `two`:
+/* Forward, losses of labelled rows and backward in one call, if fli_cuda_fc_last_fits the last layer; with `two`,
  * fli_cuda_fc_last_two_fits the last two, neither of which is the first. */
 void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add);
 
 fli_cuda_loss fli_cuda_loss_of(const fli_engine_net *n, const fli_cuda_data *data, const fli_semi *semi);
-/* Room for tables of so many lanes. */
+/* Makes room for the tables of this number of lanes. */
 fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes);
-/* A vector's bytes there. */
+/* Bytes of a vector on the device. */
 static inline size_t fli_cuda_vector(const fli_engine_net *n) { return n->network.parameters * n->real; }
 
-/* Operations on vectors, lane by lane, all of them by one tape: at most FLI_START_TAPE_OPS per lane. */
+/* A tape of operations on vectors before the first step, at most FLI_START_TAPE_OPS per lane. */
 enum { FLI_START_TAPE_OPS = 5 };
 typedef struct {
     fli_engine_net *net;
@@ -105,7 +104,7 @@ typedef struct {
 fli_cuda_start_tape fli_cuda_start_tape_new(fli_engine_net *n);
 void fli_cuda_start_tape_lane(fli_cuda_start_tape *b);
 void fli_cuda_start_tape_copy(fli_cuda_start_tape *b, const void *from, void *to);
-void fli_cuda_start_tape_zero(fli_cuda_start_tape *b, void *to); /* NULL: nothing to do */
+void fli_cuda_start_tape_zero(fli_cuda_start_tape *b, void *to); /* NULL: does nothing */
 /* to = x + factor y */
 void fli_cuda_start_tape_sum(fli_cuda_start_tape *b, const void *x, double factor, const void *y, void *to);
 void fli_cuda_start_tape_play(fli_cuda_start_tape *b);

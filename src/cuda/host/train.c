@@ -1,5 +1,5 @@
-/* Turns of many clients: all lanes of a block take a step together, and those that are done drop out at the end of the
- * list. Nothing here waits for the device. */
+/* Turns of many clients: all lanes of a block make a step together, and lanes that are done drop out at the end of the
+ * list. No function here waits for the device. */
 #include "cuda/host/net.h"
 
 #include <math.h>
@@ -9,16 +9,16 @@ typedef struct {
     fli_engine_net *net;
     const fli_engine_turns *turns;
     const fli_engine_lane *lane;
-    uint32_t rows, room; /* of a lane that are computed at a time; what there is room for */
+    uint32_t rows, room; /* rows of a lane computed at a time; rows with room */
     int pair;
-    int split;        /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
+    int split;        /* a mini-batch is longer than a piece: gradients are added up before a step */
     int small;        /* whole turns in one kernel, by a block of threads; */
-    uint32_t cluster; /* or by clusters of so many; else, with 0, layer by layer: */
+    uint32_t cluster; /* or by clusters of this many blocks; 0: layer by layer, with */
     int last;         /* the last layer and the losses in one kernel, */
     int two;          /* the layer below them, too, */
     int fused;        /* and the first layer's step and its next outputs, */
-    int bytes;        /* of samples where they are stored */
-    /* there: */
+    int bytes;        /* which reads byte samples where they are stored */
+    /* on the device: */
     const fli_cuda_lane *lanes_there, *own_there;
     const fli_cuda_drawing *drawing_there;
     fli_cuda_sweep sweep;
@@ -30,7 +30,7 @@ static int takes_whole(const block *b) { return b->small || b->cluster; }
 
 static size_t batch_of(const fli_engine_pass *p) { return p->size < p->n ? p->size : p->n; }
 
-/* Numbers of samples that are drawn for a pass in all steps: where all fit into one batch it is always the same. */
+/* How many sample numbers are drawn for a pass in all steps; if all samples fit into one batch, it is drawn once. */
 static size_t drawn(const fli_engine_pass *p, uint32_t steps)
 {
     return p->size < p->n ? (size_t)steps * p->size : p->n;
@@ -60,7 +60,7 @@ static const double *pack_rates(const double *rates, uint32_t steps, fli_cuda_la
     return rates ? fli_cuda_layout_copy(p, rates, 2 * (size_t)steps * sizeof *rates) : NULL;
 }
 
-/* What the steps on a model write beside it. */
+/* Packs the vectors that steps write besides the model. */
 static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_cuda_layout *p)
 {
     size_t bytes = fli_cuda_vector(b->net);
@@ -68,8 +68,8 @@ static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_cuda_layout *p
     if (b->split) lane->gradient = fli_cuda_layout_reserve(p, bytes);
 }
 
-/* shift + rho (z - anchor) is rho z and a vector times a number. A lane with both, as solvers leave it where steps are
- * few, has room for what they come to. */
+/* shift + rho (z - anchor) is rho z and a vector times a number. A lane with both, as solvers leave it for few steps,
+ * has room for their sum. */
 static int has_both(const fli_engine_lane *l) { return l->shift && l->anchor; }
 static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *lane, fli_cuda_layout *p)
 {
@@ -106,7 +106,7 @@ static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const f
     return lane;
 }
 
-/* The own model of a pair: the same mini-batches, other parameters and rates. */
+/* Packs the own model of a pair: the same mini-batches, other parameters and rates. */
 static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fli_cuda_lane *like, fli_cuda_layout *p)
 {
     fli_cuda_lane lane = *like;
@@ -141,10 +141,10 @@ static void pack(void *arg, size_t lanes, fli_cuda_layout *p)
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-/* Kernels of whole turns read where the others start, and leave alone who takes no step. */
+/* Kernels of whole turns read the start elsewhere than in z, and skip lanes without steps; others start at z. */
 static int starts_at_z(const block *b, const fli_engine_lane *l) { return !takes_whole(b) || !l->steps || !l->plain.n; }
 
-/* Vectors as they are before the first step. */
+/* Sets all vectors for the first step. */
 static void set_start_vectors(const block *b, size_t lanes)
 {
     fli_engine_net *n = b->net;
@@ -162,7 +162,7 @@ static void set_start_vectors(const block *b, size_t lanes)
     fli_cuda_start_tape_play(&t);
 }
 
-/* Errors and steps of one piece. */
+/* Computes errors and steps of one piece. */
 static void train_piece(const block *b, fli_cuda_pass *p)
 {
     int add = p->batch.first > 0;
@@ -209,15 +209,15 @@ static void train_step(const block *b, fli_cuda_pass *p)
     if (b->pair) fli_cuda_sgd(p->stream, b->net->type, &p->batch, b->net->network.parameters);
 }
 
-/* Lanes that take step k, of the first `lanes`. */
+/* How many of the first `lanes` lanes take step k. */
 static uint32_t going(const block *b, uint32_t lanes, uint32_t k)
 {
     while (lanes && b->lane[lanes - 1].steps <= k) lanes--;
     return lanes;
 }
 
-/* The same for a chain of steps: the next mini-batch is there when a step ends, and the first layer passes from one to
- * the other. */
+/* The same for consecutive steps: the next mini-batch is gathered before a step ends, and the first layer's kernel
+ * makes this step and the next outputs. */
 static void train_fused(const block *b, fli_cuda_pass *p)
 {
     p->batch.lane = b->lanes_there;
@@ -272,7 +272,7 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
 
-/* What the lanes of a call have in common. `batch`: the largest mini-batch. */
+/* The common properties of a call's lanes. *batch: the largest mini-batch. */
 static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fli_cuda_data *data, size_t *batch)
 {
     block b = {.net = n, .turns = turns, .pair = turns->lane[0].own_z != NULL};

@@ -1,8 +1,8 @@
 /* Mini-batches of whole turns: a block per lane. A shuffle (fli_rng_shuffle) swaps every place i, from the last to the
- * second, with with[i], a random one before it or itself. All threads draw these: the numbers of a stream are a
- * function of where they stand in it. Nor do swaps have to be done one by one. What is in place p when i's turn comes
- * was there from the beginning, unless somebody was swapped with p: the last one who was, j, left what was in place j
- * then. So everybody finds what ends up in a place by itself, in a few leaps. */
+ * second, with with[i], a random place <= i. All threads draw these numbers at once, because a stream's number is a
+ * function of its position. The swaps need no order either: place p has its original content when i is swapped, unless
+ * a place was swapped with p before; the last such place j left its own content of that time in p. So each thread finds
+ * the final content of a place on its own, in a few jumps. */
 #include "base/philox.h"
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
@@ -12,14 +12,14 @@ namespace
 
 enum {
     THREADS = 512,
-    ROOM = 2048 /* samples that are shuffled in shared memory; more lie in the lane's own work */
+    ROOM = 2048 /* samples shuffled in shared memory; for more, the lane's `work` is used */
 };
 #define NOBODY UINT32_MAX
 
-/* As many numbers of each as there are samples. */
+/* Arrays with a number per sample. */
 struct shuffler {
-    uint32_t *with;        /* [i]: whom place i is swapped with */
-    uint32_t *head, *next; /* head[p]: one of those that are swapped with p; next[i]: another one, after i */
+    uint32_t *with;        /* [i]: the place swapped with place i */
+    uint32_t *head, *next; /* head[p]: a place swapped with p; next[i]: the next place with the same partner */
     uint32_t *shuffled;
 };
 
@@ -31,7 +31,7 @@ struct stream {
 
 __device__ uint32_t one_of(const uint32_t v[4], uint32_t i) { return i < 2 ? (i ? v[1] : v[0]) : i == 2 ? v[2] : v[3]; }
 
-/* The four numbers of the stream that come together, and of which one comes after `at` others. */
+/* The group of four numbers of the stream that contains the number after `at` others. */
 __device__ void four_at(const fli_cuda_drawing *d, unsigned long long at, uint32_t out[4])
 {
     const uint32_t ctr[4] = {d->ctr[0] + (uint32_t)((at - d->left) / 4), d->ctr[1], d->ctr[2], d->ctr[3]};
@@ -56,7 +56,7 @@ __device__ uint64_t wide_number_at(const fli_cuda_drawing *d, unsigned long long
     return one_of(out, place) | (uint64_t)one_of(out, place + 1) << 32;
 }
 
-/* By one thread, for streams in which a number is rejected. */
+/* The draw by one thread, for streams with a rejected number. */
 __device__ void draw_one_by_one(const shuffler &m, stream *s, const fli_cuda_drawing *d, uint32_t n)
 {
     for (uint32_t i = n - 1; i > 0; i--) {
@@ -69,7 +69,7 @@ __device__ void draw_one_by_one(const shuffler &m, stream *s, const fli_cuda_dra
     }
 }
 
-/* Sets `with`, and empties the lists of who is swapped with whom. */
+/* Sets `with`, and empties the lists of swaps. */
 __device__ void draw(const shuffler &m, stream *s, const fli_cuda_drawing *d, uint32_t n)
 {
     for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
@@ -89,7 +89,8 @@ __device__ void draw(const shuffler &m, stream *s, const fli_cuda_drawing *d, ui
     __syncthreads();
 }
 
-/* The last to be swapped with place p before the turn of i comes: the first behind i. NOBODY: it is as it was. */
+/* The last place swapped with p before place i, which is the first one after i. NOBODY: p still has its original
+ * content. */
 __device__ uint32_t last_before(const shuffler &m, uint32_t p, uint32_t i)
 {
     uint32_t last = NOBODY;
@@ -114,10 +115,10 @@ __device__ void shuffle(const shuffler &m, stream *s, const fli_cuda_drawing *d,
     __syncthreads();
 }
 
-/* A pass: where its samples are shuffled, and where the mini-batches go. */
+/* A pass: the memory of its shuffle, and its mini-batches. */
 struct pass {
     uint32_t *v, *out;
-    uint32_t n, size, steps; /* steps of an epoch; 0: all fit into one batch, and keep their order */
+    uint32_t n, size, steps; /* steps of an epoch; 0: all samples fit into one batch and keep their order */
     uint32_t next;           /* the step in which the next epoch begins */
 };
 

@@ -1,4 +1,4 @@
-/* Convolutions, as kernels.h has them: which of the ways a layer goes. */
+/* Convolutions, as kernels.h has them: chooses the kernels of a layer. */
 #include "cuda/kernels/conv.cuh"
 
 static int on_tensor_cores(fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool)

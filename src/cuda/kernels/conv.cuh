@@ -1,6 +1,5 @@
-/* Between the parts of the convolutions: conv.cu chooses, conv_product.cu computes images from images (forward, and
- * backward to the layer's input), conv_gradient.cu filters' gradients, conv_plain.cu all
- * that these two leave out.
+/* Shared by the parts of the convolutions: conv.cu chooses, conv_product.cu computes images from images (forward, and
+ * backward to the layer's input), conv_gradient.cu gradients of filters, conv_plain.cu all other cases.
  *
  * The products run on tensor cores, without a matrix of patches: a block keeps a piece of the image, with its margin,
  * in shared memory, and the taps of the filters read it at shifted places. */
@@ -11,13 +10,13 @@
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/mma.cuh"
 
-/* Bytes of shared memory that a block may use: what all GPUs of these days have, and two blocks of it fit into large
- * ones. And the largest kernel. */
+/* Shared memory of a block in bytes: every current GPU has it, and large ones hold two such blocks. And the largest
+ * kernel. */
 enum { FLI_CONV_SHARED = 99 * 1024, FLI_CONV_KERNEL = 9 };
 
 static inline __host__ __device__ int fli_conv_over(int a, int b) { return (a + b - 1) / b; }
 
-/* An error at a layer's output: pooled with the places of its maxima (`which`, channels last), or as it is. */
+/* An error at a layer's output: pooled, with the places of its maxima (`which`, channels last), or not pooled. */
 typedef struct {
     const float *error;
     const unsigned char *which;      /* NULL: no pool */
@@ -25,7 +24,7 @@ typedef struct {
     int position_step, channel_step; /* floats from one to the next in `error` */
 } fli_conv_error;
 
-/* Four channels from c on, which need not be there. */
+/* Four channels from c on; missing ones are 0. */
 static __device__ __forceinline__ float4 fli_conv_error_at(const fli_conv_error &e, const float *image, int window,
                                                            int c)
 {
@@ -40,7 +39,7 @@ static __device__ __forceinline__ float4 fli_conv_error_at(const fli_conv_error 
     return v;
 }
 
-/* The places of the four maxima there; where there is no channel, anything. */
+/* The places of the four maxima; undefined for missing channels. */
 static __device__ __forceinline__ uchar4 fli_conv_which_at(const fli_conv_error &e, const unsigned char *image,
                                                            int window, int c)
 {
@@ -54,7 +53,7 @@ static __device__ __forceinline__ uchar4 fli_conv_which_at(const fli_conv_error 
     return v;
 }
 
-/* What is left of pooled errors at one place of their windows. */
+/* Pooled errors at one place of their windows: 0 unless the maximum was there. */
 static __device__ __forceinline__ float4 fli_conv_placed(float4 v, uchar4 which, int place)
 {
     return make_float4(which.x == place ? v.x : 0, which.y == place ? v.y : 0, which.z == place ? v.z : 0,
@@ -68,13 +67,13 @@ static __device__ __forceinline__ float4 fli_conv_tf32(float4 v)
     return make_float4(fli_conv_tf32(v.x), fli_conv_tf32(v.y), fli_conv_tf32(v.z), fli_conv_tf32(v.w));
 }
 
-/* A layer's step happens where the lane has rows; without rows a gradient that is put, not added, is 0. */
+/* A lane with rows makes the layer's step; without rows, a gradient that is written, not added, is 0. */
 static __device__ __forceinline__ int fli_conv_takes(const fli_cuda_lane *lane, uint32_t rows, int add)
 {
     return rows || (lane->gradient && !add);
 }
 
-/* Rows of a lane that a launch must provide for. */
+/* The most rows of a lane in a launch. */
 static inline int fli_conv_most(const fli_cuda_batch *b) { return (int)(b->most < b->room ? b->most : b->room); }
 
 /* The calls of kernels.h on tensor cores, for layers that fit (fli_conv_*_fits): stride 1 and no pool or one of 2 x 2.

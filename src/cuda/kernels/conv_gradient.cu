@@ -2,8 +2,8 @@
  *
  * A product of filters x positions (the error at the output) by positions x (tap, channel). A block has the filters'
  * tiles of 16 (MT of them), some tiles of eight columns, NT to a warp, and some images of a lane, which come a few rows
- * at a time: a stage. The errors are spread to where the maxima were when they are stored in shared memory. The next
- * stage is on its way while this one is used. Few columns: several warps share them and divide the positions.
+ * at a time: a stage. When errors are stored in shared memory they are spread to the places of the maxima. The next
+ * stage is fetched while this one is used. Few columns: several warps share them and divide the positions.
  *
  * Every block writes its sums; a second kernel adds those of a lane in the order of the images and takes the step. */
 #include "cuda/kernels/conv.cuh"
@@ -11,9 +11,9 @@
 
 enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4, FIVE_STRIDE = CHANNELS + 8 };
 
-/* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. FIVE: a block has the
- * 5 x 64 columns of a kernel row, and a warp all five taps of its channels, so that the compiler knows how far apart
- * they are. It then has room for larger products of a warp. */
+/* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. FIVE: a block has the 5
+ * x 64 columns of a kernel row, and a warp all five taps of its channels, so that the compiler knows their distance,
+ * which saves registers for larger products of a warp. */
 template <int SPLIT, int FIVE> struct cut {
     enum {
         WARPS = !SPLIT && FIVE ? 4 : 8,
@@ -28,7 +28,7 @@ enum { BLOCKS_MOST = 1024, PARTS_MOST = 25, PROCESSORS = 132 };
 typedef struct {
     int from, to;      /* channels of the image and of the error */
     int height, width; /* of the image */
-    int bottom, right; /* the error's positions, before the pool, end there */
+    int bottom, right; /* end of the error's positions, before the pool */
     int kernel, pad, pooled;
     int rows, steps; /* of a stage: rows of positions, eights of positions */
     int wide;        /* channels in blocks of `channels`; else all taps of a kernel row in a line */
@@ -58,7 +58,7 @@ static void set_columns(shape *p)
     p->shares = p->warps / p->column_warps;
 }
 
-/* Kernel rows that a group of tiles reaches beyond its first one. */
+/* Number of kernel rows of a group of tiles after its first one. */
 static int group_reach(const shape *p)
 {
     int n = p->column_warps * p->warp_tiles, even = n % p->row_tiles == 0 || p->row_tiles % n == 0;
@@ -140,7 +140,7 @@ static size_t sums_of(const shape *p)
 {
     return (size_t)p->filter_blocks * p->channel_blocks * p->tiles * 8 * p->filters;
 }
-/* Of a part: the sums, and those of the bias. */
+/* Floats of a part: its sums, and those of the bias. */
 static size_t part_of(const shape *p) { return sums_of(p) + (size_t)p->filter_blocks * p->filters; }
 
 /* ---- stages ---- */
@@ -206,7 +206,7 @@ static __device__ __forceinline__ void load_blocks(const shape &p, place at, int
     }
 }
 
-/* Errors on their way: of ITEMS windows, or of positions where there is no pool, four filters each. */
+/* Errors being fetched: four filters of each of ITEMS windows, or positions without a pool. */
 template <int ITEMS> struct items {
     float4 v[ITEMS];
     uchar4 which[ITEMS];
@@ -222,7 +222,7 @@ static __device__ __forceinline__ int stage_windows(const shape &p, const fli_co
     return (p.pooled ? p.rows / 2 : p.rows) * e.width;
 }
 
-/* Those that the image does not have are zeros. */
+/* Those outside of the image are zeros. */
 template <int MT, int ITEMS>
 static __device__ __forceinline__ void load_items(const shape &p, const fli_conv_error &e, place at, int filter,
                                                   items<ITEMS> *it)
@@ -239,7 +239,7 @@ static __device__ __forceinline__ void load_items(const shape &p, const fli_conv
         it->v[i] = fli_conv_error_at(e, e.error + before, window, c);
         if (p.pooled) it->which[i] = fli_conv_which_at(e, e.which + before, window, c);
     }
-    __syncwarp(); /* the compiler would read them later, when they are used */
+    __syncwarp(); /* keeps the compiler from moving the loads to their use */
 }
 
 /* spot: of every window of a stage, where its first position is in shared memory. */
@@ -285,8 +285,8 @@ template <int MT, int NT, int SHORT> static __device__ __forceinline__ void sums
             }
 }
 
-/* Of tile m a thread's rows are filters 16 m + 2 g and the next, so that tensor cores get what memory has. For tf32
- * errors are rounded already. */
+/* Of tile m a thread's rows are filters 16 m + 2 g and the next, so that tensor cores read the memory's order. For tf32
+ * errors are already rounded. */
 template <int SPLIT, int MT>
 static __device__ __forceinline__ void errors_at(const float *low, const float *high, fli_frag_a<SPLIT> a[MT])
 {
@@ -347,7 +347,7 @@ static __device__ __forceinline__ void sums_put(const float s[MT][NT][4], int n,
     }
 }
 
-/* Warps that share columns add up in their order, in shared memory; then all is written. */
+/* Warps that share columns add their sums in shared memory, in the order of the warps; then the block writes them. */
 template <int MT, int NT, int FIVE>
 static __device__ __forceinline__ void sums_out(const shape &p, const float s[MT][NT][4], int first_tile, float *shared,
                                                 float *out)
@@ -405,7 +405,7 @@ static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, F
     e.error += before * e.height * e.width * e.channels;
     if (e.which) e.which += before * e.height * e.width * e.channels;
 
-    int tile[NT]; /* where the columns of a tile are read, from the place of the first tap on */
+    int tile[NT]; /* offset of a tile's columns from the place of the first tap */
 #pragma unroll
     for (int n = 0; n < NT; n++) {
         int number = first_tile + tile_of<NT, FIVE>(warp % p.column_warps, n), in = number % p.row_tiles,

@@ -95,7 +95,7 @@ static __device__ __forceinline__ REAL error_at(const shape &p, const REAL *erro
     return error[row * size + out_at(p, c, window)];
 }
 
-/* Of all filters, those taps that lie over y, x of the image. */
+/* The sum over all filters of the taps that cover y, x of the image. */
 template <class REAL>
 static __device__ REAL gathered(const shape &p, const REAL *error, const unsigned char *which, size_t row,
                                 const REAL *filters, int y, int x)

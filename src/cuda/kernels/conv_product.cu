@@ -1,5 +1,5 @@
 /* Images from images: the forward pass, and the error at the layer's input, which is the convolution of the error at
- * its output with filters turned by 180 degrees whose channels have changed sides.
+ * its output with filters rotated by 180 degrees and with input and output channels exchanged.
  *
  * A product of filters x (channel, tap) by (channel, tap) x positions. Positions come in windows of 2 x 2: the upper
  * halves of four windows are a tile of eight columns, their lower halves the next one, so that a thread holds the four
@@ -7,32 +7,32 @@
  * 16 MT filters of its block.
  *
  * The image's channels come in chunks of 16 (WIDE), each with its margin in shared memory while all taps run over it; a
- * k-slice of 16 is a tap's channels. Images of few channels are one chunk, where the taps of a kernel row lie one
- * behind the other: a k-slice is any 16 of those. The filters are packed in the order in which threads hold them, and
- * come one kernel row at a time, the next while this one is used. For tf32 all is rounded before it is in shared
- * memory, as each value is read there once per tap. */
+ * k-slice of 16 is a tap's channels. Images of few channels are one chunk, with the taps of a kernel row consecutive: a
+ * k-slice is any 16 of them. The filters are packed in the order in which threads hold them, and fetched one kernel row
+ * at a time, the next while this one is used. For tf32 values are rounded before they are in shared memory, because
+ * each is read there once per tap. */
 #include "cuda/kernels/conv.cuh"
 
 /* ==== bias, ReLU, pool and mask =========================================================================== */
 
-/* What becomes of the sums of a convolution: bias, ReLU and pool in the forward pass, the mask of the
- * layer below in the backward pass. */
+/* The operations on a convolution's sums: bias, ReLU and pool in the forward pass, the mask of the layer below in the
+ * backward pass. */
 
-/* The layer, in the one direction or the other. */
+/* The layer, in one of the two directions. */
 typedef struct {
     int from, to;           /* channels of the source and of the target */
     int height, width;      /* of the source */
     int rows, columns;      /* of windows in the target */
-    int bottom, right;      /* positions of the target end there */
+    int bottom, right;      /* end of the target's positions */
     int kernel, margin;     /* margin: of zeros at the source's top and left; may be negative */
     int wide, chunks;       /* see conv_product.cu */
     int slices, slice_step; /* of a kernel row; floats between them in shared memory */
     int stride, pitch;      /* floats from position to position and from row to row in shared memory */
     int line;               /* positions of a row there */
-    int ahead;              /* kernel rows whose filters come at once */
+    int ahead;              /* kernel rows whose filters are fetched at once */
 } shape;
 
-/* What becomes of the sums. */
+/* The operations on the sums, and their target. */
 typedef struct {
     size_t bias; /* forward: place in the parameter vector */
     int biased, relu, pooled, chw;
@@ -42,8 +42,8 @@ typedef struct {
     int target_size; /* floats per row */
 } finish;
 
-/* Memory is read before anything is written, as the compiler must wait for one before the other. A thread has the
- * channels c, c + 8, ... of a window: 2 MT of them, as far as they are there. */
+/* All memory is read before any is written, because the compiler must keep their order and would wait. A thread has up
+ * to 2 MT channels of a window: c, c + 8, ... */
 
 /* Position i of the 2 x 2 of channel c + 8 n of a quad's window. */
 template <int QUADS, int MT>
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void pooled_out(const shape &p, const finish &
     }
 }
 
-/* The same where nothing is pooled: window y, x of positions. */
+/* The same without a pool: window y, x of positions. */
 template <int QUADS, int MT, int BACK>
 static __device__ __forceinline__ void four_out(const shape &p, const finish &f, const float s[MT][2 * QUADS][4],
                                                 int quad, const float bias[2 * MT], size_t row, int y, int x, int c)
@@ -132,8 +132,8 @@ static __device__ __forceinline__ void windows_out(const shape &p, const finish 
 
 enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
 
-/* Blocks of a multiprocessor. More QUADS save reads of filters. Images of few channels have so little to compute that
- * many blocks must wait for memory at once. */
+/* Blocks of a multiprocessor. More QUADS save reads of filters. Images of few channels need little computing, so many
+ * blocks at once have to wait for memory. */
 template <int SPLIT, int WIDE, int QUADS> struct cut {
     enum { BLOCKS = QUADS == 4 ? 2 : SPLIT || WIDE ? 3 : 4 };
 };
@@ -194,7 +194,7 @@ static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_
     from += TURNED ? ((size_t)channel * p.to + first) * taps : ((size_t)first * p.from + channel) * taps;
     for (int i = threadIdx.x; i < lines * line; i += blockDim.x)
         fli_async4(w + i, from + (size_t)(i / line) * (TURNED ? p.to : p.from) * taps + i % line, 1);
-    fli_async_commit(); /* a thread's reads wait together */
+    fli_async_commit(); /* overlaps a thread's reads */
     fli_async_wait<0>();
     __syncthreads();
 
@@ -214,7 +214,7 @@ static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_
 
 /* ---- the source ---- */
 
-/* The rows that windows first .. last of a lane need, one below the other; each image has its margin. */
+/* The rows that windows first .. last of a lane need, consecutively; each image has its margin. */
 typedef struct {
     int first, count; /* row `first` of all images of the lane, margins among them */
 } stripe;
@@ -225,7 +225,7 @@ static __device__ __forceinline__ int stripe_row(const shape &p, int window)
     return r / p.rows * (2 * p.rows + p.kernel - 1) + 2 * (r % p.rows);
 }
 
-/* Where a row of the stripe lies: its image and y. */
+/* The image and y of a row of the stripe. */
 static __device__ __forceinline__ int row_there(const shape &p, const stripe &s, int row, int *y)
 {
     int each = 2 * p.rows + p.kernel - 1, v = s.first + row;
@@ -233,7 +233,7 @@ static __device__ __forceinline__ int row_there(const shape &p, const stripe &s,
     return v / each;
 }
 
-/* Values on their way into shared memory; ROUND: they are there, and are rounded. */
+/* Values being copied into shared memory; ROUND: they have arrived and are rounded. */
 template <int ROUND> static __device__ __forceinline__ void fetch4(float *to, const float *from, int there)
 {
     if (ROUND)
@@ -281,15 +281,15 @@ static __device__ __forceinline__ void load_images(const shape &p, const stripe 
     }
 }
 
-/* The row of errors, counted over all images of the lane, that row `v` of all images with margins needs; behind: the
- * one behind it. */
+/* The row of errors, counted over all images of the lane, for row `v` counted with margins; behind: the row after
+ * it. */
 static __device__ __forceinline__ int error_row(const shape &p, const fli_conv_error &e, int v, int behind)
 {
     int each = 2 * p.rows + p.kernel - 1, y = v % each - p.margin, row = e.which ? y / 2 : y;
     return v / each * e.height + (y < 0 ? 0 : min(row + behind, e.height));
 }
 
-/* Four channels of an error, before those that were no maxima are left out. */
+/* Four channels of an error, before selecting the places of maxima. */
 typedef struct {
     float4 v;
     uchar4 which;
@@ -329,8 +329,8 @@ static __device__ __forceinline__ void item_write(const shape &p, const stripe &
         if (it.c + j < p.from) to[j] = four[j];
 }
 
-/* A chunk of the backward pass: pooled errors go where the maxima were; the margins are zeros already. e: of the lane.
- * Reads come in fours, so that they wait together. */
+/* A chunk of the backward pass: pooled errors go to the places of the maxima; the margins are already zeros. e: of the
+ * lane. Four reads overlap. */
 template <int WIDE, int ROUND>
 static __device__ __forceinline__ void load_errors(const shape &p, const stripe &s, int chunk, const fli_conv_error &e,
                                                    int first_row, int rows, float *to)
@@ -360,7 +360,7 @@ static __device__ __forceinline__ void load_errors(const shape &p, const stripe 
 
 template <int SPLIT, int QUADS, int MT> struct sums {
     float now[MT][2 * QUADS][4];
-    /* Tensor cores cut off what their sums have no room for. Single precision therefore adds up short sums itself. */
+    /* Tensor cores truncate their sums. So single precision adds up short sums itself. */
     float all[SPLIT ? MT : 1][SPLIT ? 2 * QUADS : 1][4];
 };
 
@@ -387,7 +387,7 @@ static __device__ __forceinline__ void half_slice(const float v[2 * QUADS][2], c
     for (int i = 0; i < 4 * QUADS; i++) {
         if (SPLIT)
             b[i / 2].set(i % 2, v[i / 2][i % 2]);
-        else /* rounded already */
+        else /* already rounded */
             b[i / 2].hi[i % 2] = __float_as_uint(v[i / 2][i % 2]);
     }
 #pragma unroll
@@ -483,7 +483,7 @@ static __global__ void __launch_bounds__(THREADS, (cut<SPLIT, WIDE, QUADS>::BLOC
     sums<SPLIT, QUADS, MT> sum = {};
     for (int stage = 0, row = 0, chunk = 0; chunk < p.chunks; stage++) {
         if (row == 0) {
-            if (chunk) __syncthreads(); /* all are done with the chunk before */
+            if (chunk) __syncthreads(); /* waits until all threads are done with the previous chunk */
             if (BACK)
                 load_errors<WIDE, !SPLIT>(p, s, chunk, e, error_first, error_rows, image);
             else
@@ -527,7 +527,7 @@ static size_t shared_bytes(const shape *p, int windows)
     return sizeof(float) * (stripe_floats(p, windows) + stages * (size_t)p->ahead * p->slices * slice_floats(p));
 }
 
-/* Windows of a block: at most so many, fewer where images are small, since each needs its margin. */
+/* Windows of a block: at most `most`, and fewer if images are small, because each needs its margin. */
 static int block_windows(const shape *p, int most)
 {
     while (most > 8 && shared_bytes(p, most) > FLI_CONV_SHARED) most /= 2;
@@ -548,7 +548,7 @@ static void launch_quads(fli_cuda_stream s, const shape *p, const fli_cuda_batch
                *p, *b, source, *e, packed, packed_of(p), windows, stripe_floats(p, windows), *f);
 }
 
-/* Quads of a warp, for tf32: so many that the last blocks to run fill the processors of a large GPU best. */
+/* Quads of a warp, for tf32: the number with which the last blocks fill the processors of a large GPU best. */
 static int quads_for(const shape *p, const fli_cuda_batch *b)
 {
     if (fli_cuda_conv_quads) return (int)fli_cuda_conv_quads;

@@ -1,5 +1,6 @@
-/* Layers of units, many lanes at once: which kernel, how many blocks. The kernels are in dense_product.cuh (forward,
- * backward), dense_step.cuh, dense_fused_step.cuh and dense_bytes.cuh; that for double precision is here. */
+/* Layers of units, many lanes at once: chooses kernels and numbers of blocks. The kernels are in dense_product.cuh
+ * (forward, backward), dense_step.cuh, dense_fused_step.cuh and dense_bytes.cuh; the one for double precision is
+ * here. */
 #include "cuda/kernels/dense_bytes.cuh"
 #include "cuda/kernels/dense_fused_step.cuh"
 #include "cuda/kernels/dense_product.cuh"
@@ -10,11 +11,11 @@
 
 /* ==== double precision ==================================================================================== */
 
-/* Layers of units without tensor cores: double precision. One product for the three of them, D = A B over k:
+/* Layers of units without tensor cores: double precision. One kernel for all three products D = A B over k:
  *
  *     forward    rows x units    over inputs
  *     backward   rows x inputs   over units
- *     step       units x inputs  over rows                                                                          */
+ *     step       units x inputs  over rows */
 
 enum fc_what { FC_FORWARD, FC_BACKWARD, FC_STEP };
 enum { PLAIN_TILE = 32, PLAIN_K = 16, PLAIN_SIDE = 16, PLAIN_THREADS = PLAIN_SIDE * PLAIN_SIDE };
@@ -115,10 +116,10 @@ static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static uint32_t rows_of(const fli_cuda_batch *b) { return least(b->most, b->room); }
 
-/* Vectors and matrices start on lines of 256 bytes, so their rows are on lines of 16 if: */
+/* Vectors and matrices are aligned to 256 bytes, so their rows are aligned to 16 if: */
 static int weights_aligned(const fc_layer &l) { return l.weight % 4 == 0 && l.inputs % 4 == 0; }
 
-/* What a launch of a product is told. */
+/* The arguments of a product's launch. */
 struct fc_call {
     fli_cuda_stream stream;
     fli_cuda_batch batch;
@@ -139,7 +140,7 @@ template <int SPLIT, int BACK, int VEC, class CUT> static void launch_product(co
                      c.out);
 }
 
-/* With tiles of n for the rows: 50 want 7 of them, more rows come in several blocks. */
+/* Chooses the tiles of n for the rows: 50 rows need 7; more rows take several blocks. */
 template <int SPLIT, int BACK, int MT, int WM, int WK, int STAGES> static void product_rows(const fc_call &c)
 {
     uint32_t rows = rows_of(&c.batch);
@@ -187,7 +188,7 @@ extern "C" void fli_cuda_fc_forward_cut(fli_cuda_stream s, fli_cuda_type type, c
     forward<0>(c, cut);
 }
 
-/* Large blocks read the samples less often; small ones keep all processors busy where there are few lanes. */
+/* Large blocks read the samples less often; small ones keep all processors busy with few lanes. */
 static fli_fc_cut best_cut(size_t units, uint32_t lanes)
 {
     return pieces(units, 32) * lanes >= fli_processors() ? FLI_FC_32 : FLI_FC_16;
@@ -232,7 +233,7 @@ template <int SPLIT, int WU, int WC, int STAGES> static void step_rows(const fc_
     else
         launch_step<SPLIT, 1, fc_stride<7, WU, WC, STAGES>>(c, error, add);
 }
-/* With three products for one a processor is busier computing, and smaller blocks fill it better. */
+/* Single precision makes three products for one, so computing dominates, and smaller blocks fill a processor better. */
 template <int SPLIT> static void step(const fc_call &c, const float *error, int add)
 {
     if (!weights_aligned(c.layer) || c.layer.units % 4)
@@ -294,8 +295,8 @@ extern "C" void fli_cuda_fc_fused_step_cut(fli_cuda_stream s, fli_cuda_type type
     if (type == FLI_CUDA_F32) return fused_step<1>(c, next, (const float *)error, (const float *)x, how);
     fused_step<0>(c, next, (const float *)error, (const float *)x, how);
 }
-/* Blocks of 16 units if these are at most so many for each processor, or where rows are few and time goes into reading
- * weights: they do that in longer pieces. */
+/* Uses blocks of 16 units if each processor gets at most this many, or if there are few rows, when reading weights
+ * dominates: these blocks read longer pieces. */
 static fli_fc_fused_cut best_fused(const fli_net_layer *l, const fli_cuda_batch *b, uint32_t most)
 {
     uint32_t blocks = pieces(fli_net_out(l), 16) * fli_cuda_lanes_at_start(b);

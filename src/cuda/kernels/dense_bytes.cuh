@@ -1,13 +1,13 @@
-/* What dense_fused_step.cuh does, for samples that are stored as bytes with one scale, if any: the step of the first
- * layer and, with the weights that it leaves, the outputs for the next mini-batch. Samples are read where they are
- * stored, a quarter of what they are as floats; nothing gathers them.
+/* As dense_fused_step.cuh, for samples stored as bytes with at most one scale: the step of the first layer and, with
+ * the new weights, the outputs for the next mini-batch. Samples are read where they are stored, a quarter of their size
+ * as floats, and need no gathering.
  *
- * A byte is a number of tf32 as it is, so in single precision a product is two of those of mma.cuh, not three. The
- * scale of samples is applied to sums; what is added to each value comes in by sums, too: of a unit's errors in the
- * gradient, of its weights in the outputs.
+ * A byte is exact in tf32, so in single precision a product is two of those of mma.cuh, not three. The scale of samples
+ * is applied to sums. The shift of samples is applied through sums, too: of a unit's errors in the gradient, of its
+ * weights in the outputs.
  *
- * Weights and, where the step has one, their term come from far, two pieces ahead. Samples are of use to many lanes, so
- * the cache has them: one piece ahead will do, and leaves room for the term. */
+ * Weights and, where the step has one, their term come from global memory, two pieces ahead. Many lanes use the
+ * samples, so these are in the cache: one piece ahead is enough, and leaves room for the term. */
 #ifndef FLI_CUDA_DENSE_BYTES_CUH
 #define FLI_CUDA_DENSE_BYTES_CUH
 
@@ -18,28 +18,28 @@ template <int KT_, int WU_, int WC_> struct fc_byte_chain {
         KT = KT_,
         WU = WU_,
         WC = WC_,
-        STAGES = 3, /* of weights and terms; of samples there are two */
+        STAGES = 3, /* of weights and terms; samples have two */
         THREADS = 32 * WU * WC,
         ROWS = 8 * KT,
         TU = 16 * WU,
         TC = 32 * WC,
         E_STRIDE = (TU + 31) / 32 * 32 + 8,
-        X_STRIDE = TC + 32,      /* bytes; strides that make no bank meet twice */
-        NEXT_STRIDE = TC + 16,   /* the same for the other way to read */
+        X_STRIDE = TC + 32,      /* bytes; strides without bank conflicts */
+        NEXT_STRIDE = TC + 16,   /* the same for the other order of reading */
         X = ROWS * X_STRIDE / 4, /* floats */
         NEXT = ROWS * NEXT_STRIDE / 4,
         W = TU * TC,
-        E = ROWS * E_STRIDE, /* at first where the last stage of weights comes later */
+        E = ROWS * E_STRIDE, /* at first in the place of the last stage of weights */
         SUM = TU + 4,
-        SUMS = WC * (ROWS + 1) * SUM, /* in the end where the stages were; a row more for sums of weights */
+        SUMS = WC * (ROWS + 1) * SUM, /* finally in the place of the stages; one more row for sums of weights */
         ALL = STAGES * 2 * W + 2 * (X + NEXT),
         FLOATS = ALL + 2 * TU, /* and the new bias, and sums of errors */
         BLOCKS = 227 * 256 / (FLOATS + 256),
         FEWER = 12 / (WU * WC),
         RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER,
-        ACROSS = TC / 16, /* threads that bring a row's part of a piece */
+        ACROSS = TC / 16, /* threads that fetch a row's part of a piece */
         DOWN = THREADS / ACROSS,
-        OWN = (ROWS + DOWN - 1) / DOWN /* rows that a thread brings parts of */
+        OWN = (ROWS + DOWN - 1) / DOWN /* rows of which a thread fetches parts */
     };
     static_assert(E <= 2 * W && SUMS <= ALL, "there is room");
 };
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void fc_find_samples(const fli_cuda_data &d, c
         x.row[i] = r < rows ? (const unsigned char *)d.x + (size_t)order[r] * d.length : NULL;
     }
 }
-/* Their part of a piece, on its way; zeros where there is nothing. */
+/* Fetches their part of a piece; zeros for missing values. */
 template <class S, int STRIDE>
 static __device__ __forceinline__ void fc_fetch_samples(const fc_samples<S::OWN> &x, const void *any, uint32_t col,
                                                         uint32_t width, unsigned char *to)
@@ -111,8 +111,8 @@ static __device__ __forceinline__ void fc_byte_gradient(const unsigned char *x, 
 
 /* The work of a block: units of a lane, and its samples. */
 template <class S> struct fc_byte_run {
-    fc_fused_cuts r; /* but for places of samples */
-    fc_matrix term;  /* at NULL: there is none */
+    fc_fused_cuts r; /* but without places of samples */
+    fc_matrix term;  /* at NULL: none */
     fc_samples<S::OWN> in, next;
     const void *any;
     float scale, shift;
@@ -140,8 +140,8 @@ template <class S> struct fc_byte_run {
     }
 };
 
-/* The new weights of a warp's units and 32 inputs of piece i, as fc_fused_step has them; 0 behind the last input.
- * whole[half]: what the thread has of their sum. */
+/* The new weights of a warp's units and 32 inputs of piece i, as fc_fused_step has them; 0 after the last input.
+ * whole[half]: the thread's part of their sum. */
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_byte_step(const fc_byte_run<S> &b, const fli_update<float> &u, size_t weight,
                                                     uint32_t i, const float (*errors)[4], const float *more,
@@ -180,8 +180,8 @@ static __device__ __forceinline__ void fc_byte_step(const fc_byte_run<S> &b, con
     }
 }
 
-/* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs is made anew, as tensor
- * cores do not round what they add up to the nearest. */
+/* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs starts from 0, because
+ * tensor cores do not round sums to the nearest. */
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_byte_outputs(const unsigned char *next, const float (*w)[2][4],
                                                        float (*sum)[4])
@@ -203,7 +203,7 @@ static __device__ __forceinline__ void fc_byte_outputs(const unsigned char *next
 #pragma unroll
         for (int e = 0; e < 4; e++) a.set(e, w[e % 2][e / 2][j]);
 #pragma unroll
-        for (int n0 = 0; n0 < S::KT; n0 += 4) { /* so many that none waits for the one before it */
+        for (int n0 = 0; n0 < S::KT; n0 += 4) { /* four products that do not depend on each other */
             uint32_t b[4][2];
 #pragma unroll
             for (int n = n0; n < S::KT && n < n0 + 4; n++)
@@ -255,7 +255,7 @@ static __device__ __forceinline__ void fc_byte_finish(const fc_byte_run<S> &b, c
     }
 }
 
-/* What the block works on. Mini-batches b and next are those of fc_fused_bytes. */
+/* Sets the block's work. Mini-batches b and next as in fc_fused_bytes. */
 template <class S>
 static __device__ __forceinline__ fc_byte_run<S>
 fc_byte_run_of(const fli_cuda_batch &b, const fli_cuda_batch &next, uint32_t number, const fc_layer &l,
@@ -280,8 +280,8 @@ fc_byte_run_of(const fli_cuda_batch &b, const fli_cuda_batch &next, uint32_t num
     return run;
 }
 
-/* All pieces, the first of which are on their way. `all`: the sum of the errors of the thread's first unit; that of its
- * other one is 8 behind it. */
+/* Works on all pieces, the first of which are being fetched. `all`: the sum of the errors of the thread's first unit;
+ * that of the other unit is 8 after it. */
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_byte_pieces(const fc_byte_run<S> &b, const fli_update<float> &u,
                                                       size_t weight, const float (*errors)[4], const float *all,
@@ -291,7 +291,7 @@ static __device__ __forceinline__ void fc_byte_pieces(const fc_byte_run<S> &b, c
     const float more[2] = {b.shift != 0 ? b.shift * all[0] : 0.0f, b.shift != 0 ? b.shift * all[8] : 0.0f};
     const int busy = b.r.unit + warp / S::WC * 16 < b.r.w.rows;
     for (uint32_t i = 0; i < b.r.pieces; i++) {
-        fli_async_wait<1>(); /* but for the weights of piece i + 1 */
+        fli_async_wait<1>(); /* all but the weights of piece i + 1 */
         __syncthreads();
         b.samples_ahead(i + 1);
         fli_async_commit();
@@ -306,8 +306,8 @@ static __device__ __forceinline__ void fc_byte_pieces(const fc_byte_run<S> &b, c
     __syncthreads();
 }
 
-/* blockIdx: x cuts the units, y is the lane; the last ones come first, as the cache still has them. b, error: of the
- * step; next, out: of the mini-batch behind it, which fewer lanes may have. */
+/* blockIdx: x cuts the units, y is the lane; the last lanes come first, because they are still in the cache. b, error:
+ * of the step; next, out: of the following mini-batch, which fewer lanes may have. */
 template <int SPLIT, class S>
 __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_fused_bytes(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, fli_cuda_data d, const float *error, float *out)
@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     float a[S::KT][4], sum[S::KT][4], whole[2] = {0, 0};
     fli_update<float> u;
     u.init(&b.lane[lane], b.step, 0);
-    u.gradient = NULL; /* as the compiler then knows, too */
+    u.gradient = NULL; /* tells the compiler */
     fli_overlap();
     const fc_byte_run<S> run = fc_byte_run_of<S>(b, next, lane, l, d, u, error, memory);
     float *errors = run.weights(S::STAGES - 1);

@@ -1,10 +1,10 @@
-/* The step of the first layer of units and, with the weights that it leaves, the outputs for the next mini-batch: what
- * stands between two mini-batches at once. The weights, by far the most that a step reads and writes, are read once.
+/* The step of the first layer of units and, with the new weights, the outputs for the next mini-batch, in one kernel.
+ * So the weights, by far the largest part of what a step reads and writes, are read once.
  *
  * As in dense_step.cuh a block has WU times 16 units and goes along the inputs, 32 WC at a time, and a warp has 16
- * units and 32 inputs of a piece. Its new weights are in registers, where the step has put them, and are just what a
- * thread must hold of A in D = A B: units by inputs. Product j of the piece has the inputs 4 t + j and 16 + 4 t + j.
- * The sums of the WC warps that share units are added at the end, in order. */
+ * units and 32 inputs of a piece. The step leaves its new weights in registers, and these are what the thread needs of
+ * A in D = A B: units by inputs. Product j of the piece has the inputs 4 t + j and 16 + 4 t + j. The sums of the WC
+ * warps that share units are added at the end, in order. */
 #ifndef FLI_CUDA_KERNELS_DENSE_FUSED_STEP_CUH
 #define FLI_CUDA_KERNELS_DENSE_FUSED_STEP_CUH
 
@@ -26,9 +26,9 @@ template <int KT_, int WU_, int WC_, int STAGES_> struct fc_chain {
         NEXT = ROWS * TC,    /* the next ones, */
         W = TU * TC,
         ONE = X + NEXT + W,
-        E = ROWS * E_STRIDE, /* at first where the last stage comes later */
+        E = ROWS * E_STRIDE, /* at first in the place of the last stage */
         SUM = TU + 4,
-        SUMS = WC * ROWS * SUM, /* in the end where the stages were */
+        SUMS = WC * ROWS * SUM, /* finally in the place of the stages */
         ALL = (STAGES - 1) * ONE + (ONE > E ? ONE : E),
         FLOATS = (ALL > SUMS ? ALL : SUMS) + TU, /* and the new bias */
         BLOCKS = 227 * 256 / (FLOATS + 256),
@@ -90,8 +90,8 @@ static __device__ __forceinline__ void fc_fused_step(const fc_fused_cuts &r, con
     }
 }
 
-/* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs is made anew, as tensor
- * cores do not round what they add up to the nearest. */
+/* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs starts from 0, because
+ * tensor cores do not round sums to the nearest. */
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_fused_outputs(const float *next, const float (*w)[2][4], float (*sum)[4])
 {
@@ -120,8 +120,8 @@ static __device__ __forceinline__ void fc_fused_outputs(const float *next, const
     }
 }
 
-/* The step of the bias, a thread per unit, which stays in `now` for the outputs. all_errors: sums of units' errors are
- * wanted there, too; NULL: they are not. */
+/* The step of the bias, a thread per unit, which stays in `now` for the outputs. all_errors: also receives the sums of
+ * units' errors; NULL: not needed. */
 template <class S>
 static __device__ __forceinline__ void fc_fused_bias(const fc_fused_cuts &r, const fli_update<float> &u,
                                                      const fc_layer &l, const float *errors, float *now,
@@ -160,8 +160,8 @@ static __device__ __forceinline__ void fc_fused_finish(const fc_fused_cuts &r, c
     }
 }
 
-/* blockIdx: x cuts the units, y is the lane; the last ones come first, as the cache still has them. b, error, in: of
- * the step; next, x, out: of the mini-batch behind it, which fewer lanes may have. */
+/* blockIdx: x cuts the units, y is the lane; the last lanes come first, because they are still in the cache. b, error,
+ * in: of the step; next, x, out: of the following mini-batch, which fewer lanes may have. */
 template <int SPLIT, class S>
 __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_fused(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, const float *error, const float *in, const float *x,
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     const size_t first = (size_t)lane * b.room;
     fli_update<float> u;
     u.init(&b.lane[lane], b.step, 0);
-    u.gradient = NULL; /* as the compiler then knows, too */
+    u.gradient = NULL; /* tells the compiler */
     const fc_fused_cuts r = {
         {error + first * l.units, fli_cuda_rows(&b.lane[lane], &b), l.units},
         {in + first * l.inputs, fli_cuda_rows(&b.lane[lane], &b), l.inputs},

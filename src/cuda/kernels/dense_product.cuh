@@ -2,22 +2,22 @@
  *
  *     D[m][n] = sum over k of A[m][k] B[n][k]
  *
- * forward: m are units, k inputs; backward: m are inputs, k units; n are rows of the mini-batch. Rows are at the side
- * of the product that has tiles of 8, so that little is wasted of 50 rows (56), 20 (24) or 10 (16).
+ * forward: m are units, k inputs; backward: m are inputs, k units; n are rows of the mini-batch. Rows are on the side
+ * with tiles of 8, so that little is wasted for 50 rows (56), 20 (24) or 10 (16).
  *
  * A block has 16 MT WM of the m and 8 NT of the n. Its warps share the k as well (WK), because a warp with a large part
  * of D needs few operands per product; their sums are added at the end, in order. Memory is read asynchronously, STAGES
  * pieces of BK k ahead.
  *
- * Of 16 k a thread takes 4 t ... 4 t + 3 (t = its number % 4) by one access: which k meet in a product does not matter
- * as long as A and B agree. Chunks of four k lie so that the eight threads of such an access meet no bank twice. */
+ * Of 16 k a thread takes 4 t ... 4 t + 3 (t = its number % 4) by one access: the order of k is free as long as A and B
+ * agree. Chunks of four k are placed so that the eight threads of such an access use different banks. */
 #ifndef FLI_CUDA_DENSE_PRODUCT_CUH
 #define FLI_CUDA_DENSE_PRODUCT_CUH
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/mma.cuh"
 
-/* A layer of units, as kernels are told of it. */
+/* A layer of units, as an argument of kernels. */
 struct fc_layer {
     uint32_t units, inputs;
     size_t weight, bias;
@@ -28,7 +28,7 @@ static inline fc_layer fc_layer_of(const fli_net_layer *l)
     return fc_layer{(uint32_t)fli_net_out(l), (uint32_t)fli_net_in(l), l->weight, l->bias, l->biased, l->relu};
 }
 
-/* How a product is cut up: see above. */
+/* How a product is divided: see above. */
 template <int MT_, int NT_, int WM_, int WK_, int STAGES_> struct fc_cut {
     enum {
         MT = MT_,
@@ -42,11 +42,11 @@ template <int MT_, int NT_, int WM_, int WK_, int STAGES_> struct fc_cut {
         SUB = BK / (16 * WK),
         STAGES = STAGES_,
         STAGE = (TM + TN) * BK, /* floats */
-        SUM = TM + 4,           /* the stride of sums: no bank twice */
-        SUMS = WK * TN * SUM,   /* they lie where the operands were */
+        SUM = TM + 4,           /* the stride of sums, without bank conflicts */
+        SUMS = WK * TN * SUM,   /* in the place of the operands */
         FLOATS = STAGES * STAGE > SUMS ? STAGES *STAGE : SUMS,
         BYTES = 4 * FLOATS,
-        BLOCKS = 227 * 1024 / (BYTES + 1024), /* that a processor has shared memory for, */
+        BLOCKS = 227 * 1024 / (BYTES + 1024), /* limit by a processor's shared memory, */
         FEWER = 16 / (WM * WK),               /* registers */
         RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER
     };
@@ -58,7 +58,7 @@ struct fc_matrix {
     uint32_t rows, width;
 };
 
-/* Where (row, column) of a tile lies in shared memory: k along rows, */
+/* Place of (row, column) of a tile in shared memory: k along rows, */
 template <int BK> struct along_k {
     static __device__ __forceinline__ uint32_t at(uint32_t row, uint32_t k)
     {
@@ -74,8 +74,8 @@ template <int STRIDE> struct apart {
     static __device__ __forceinline__ uint32_t at(uint32_t row, uint32_t col) { return row * STRIDE + col; }
 };
 
-/* ROWS x WIDTH of a matrix, from (row, col) on, on their way to a tile; zeros where there is nothing. VEC: rows of the
- * matrix are on lines of 16 bytes. */
+/* Fetches ROWS x WIDTH of a matrix, from (row, col) on, into a tile; zeros outside. VEC: rows of the matrix are aligned
+ * to 16 bytes. */
 template <class TILE, int VEC, int ROWS, int WIDTH, int THREADS>
 static __device__ __forceinline__ void fc_fetch(float *to, const fc_matrix &a, uint32_t row, uint32_t col)
 {
@@ -117,8 +117,8 @@ static __device__ __forceinline__ void fc_read_a(const float *tile, uint32_t m, 
         }
 }
 
-/* sum += A B of 16 k, for COUNT tiles of n. In single precision the sum of 16 k is made anew and then added, as tensor
- * cores do not round what they add up to the nearest. */
+/* sum += A B of 16 k, for COUNT tiles of n. In single precision the sum of 16 k starts from 0 and is added afterwards,
+ * because tensor cores do not round sums to the nearest. */
 template <int SPLIT, int MT, int COUNT>
 static __device__ __forceinline__ void fc_multiply(const fc_quads<MT> &a, const float4 *b, float (*sum)[MT][4])
 {
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void fc_multiply(const fc_quads<MT> &a, const 
         for (int i = 0; i < MT; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++) fa[i].set(e, a.q[i][e % 2][2 * pair + e / 2]);
-        if constexpr (MT == 1) { /* all at once, as there are few products that do not wait for each other */
+        if constexpr (MT == 1) { /* all at once: few products are independent of each other */
             fli_frag_b<SPLIT> fb[COUNT];
 #pragma unroll
             for (int n = 0; n < COUNT; n++) {
@@ -163,7 +163,7 @@ static __device__ __forceinline__ void fc_multiply(const fc_quads<MT> &a, const 
             for (int e = 0; e < 4; e++) sum[n][i][e] = SPLIT ? sum[n][i][e] + fresh[n][i][e] : fresh[n][i][e];
 }
 
-/* What a warp does with a piece of BK k that has arrived. */
+/* A warp's products of a piece of BK k that has arrived. */
 template <int SPLIT, int BACK, class CUT>
 static __device__ __forceinline__ void fc_piece(const float *stage, float (*sum)[CUT::MT][4])
 {
@@ -184,7 +184,7 @@ static __device__ __forceinline__ void fc_piece(const float *stage, float (*sum)
     }
 }
 
-/* The sums of all warps into memory that all see: sums[share of k][n][m]. */
+/* Writes the sums of all warps to shared memory: sums[share of k][n][m]. */
 template <class CUT> static __device__ __forceinline__ void fc_lay_down(float (*sum)[CUT::MT][4], float *sums)
 {
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -207,7 +207,7 @@ template <class CUT> static __device__ __forceinline__ float fc_total(const floa
     return v;
 }
 
-/* All of the k: the block's part of D lies in `memory` then, as fc_total reads it. */
+/* The product over all k; leaves the block's part of D in `memory`, for fc_total. */
 template <int SPLIT, int BACK, int VEC, class CUT>
 static __device__ __forceinline__ void fc_sums(const fc_matrix &w, const fc_matrix &rows, uint32_t m, uint32_t n,
                                                float *memory)

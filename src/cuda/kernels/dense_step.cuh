@@ -1,11 +1,11 @@
-/* The gradient of a layer of units on tensor cores and the step with it, at once: the gradient of a weight lives in
- * registers alone, and a weight is read once and written once.
+/* The gradient of a layer of units on tensor cores and the step, in one kernel: gradients stay in registers, and a
+ * weight is read once and written once.
  *
  *     G[u][c] = sum over rows r of E[r][u] X[r][c]
  *
  * A warp has 16 units, and as fragments all their errors in up to 8 KT rows. A block is WU warps high and WC wide. It
  * goes along the inputs, 32 WC at a time, with X and the weights read asynchronously, STAGES pieces ahead. More rows
- * come in turns. Wide pieces are kind to memory, whose neighbouring lines are cheap together.
+ * take several turns. Pieces are wide, because memory reads neighbouring lines faster.
  *
  * A warp's 32 inputs c are four tiles of 8: number n of tile j is input 4 (n / 2 + n % 2 * 4) + j. So a thread reads
  * four neighbours at once, and its part of G is two times four neighbours, 4 t and 16 + 4 t, of units g and g + 8; four
@@ -26,17 +26,17 @@ template <int KT_, int WU_, int WC_, int STAGES_> struct fc_stride {
         ROWS = 8 * KT,
         TU = 16 * WU,
         TC = 32 * WC,
-        E_STRIDE = (TU + 31) / 32 * 32 + 8, /* strides that make no bank meet twice */
+        E_STRIDE = (TU + 31) / 32 * 32 + 8, /* strides without bank conflicts */
         X_STRIDE = TC + 4,
         E = ROWS * E_STRIDE, /* floats */
         X = ROWS * X_STRIDE,
         W = TU * TC,
         ONE = X + W,
-        BLOCKS = 227 * 256 / (STAGES * ONE + E + 256), /* that a processor has shared memory for, */
+        BLOCKS = 227 * 256 / (STAGES * ONE + E + 256), /* limit by a processor's shared memory, */
         FEWER = (KT > 2 ? 16 : 20) / (WU * WC),        /* registers */
         RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER
     };
-    /* Rows that come in turns have room for their errors in every stage. */
+    /* With several turns every stage has room for the errors of its rows. */
     static size_t bytes(uint32_t turns) { return 4 * ((size_t)STAGES * ONE + (turns > 1 ? STAGES : 1) * E); }
 };
 
@@ -52,8 +52,7 @@ struct fc_run {
     float *stages, *errors;
 };
 
-/* A piece's terms of the step, which are read when its products are done, on their way to the cache: a thread has 16 of
- * a row. */
+/* Prefetches a piece's terms of the step, which are read after its products: a thread has 16 of a row. */
 template <class S>
 static __device__ __forceinline__ void fc_terms_ahead(const fc_matrix &w, const fli_update<float> &u, size_t weight,
                                                       uint32_t row, uint32_t col)
@@ -65,8 +64,7 @@ static __device__ __forceinline__ void fc_terms_ahead(const fc_matrix &w, const 
     if (u.buffer) fli_prefetch(u.buffer + at);
 }
 
-/* Number i of the run's pieces and turns, on its way. VEC: rows of inputs, weights and errors are on lines of 16 bytes.
- * */
+/* Fetches number i of the run's pieces and turns. VEC: rows of inputs, weights and errors are aligned to 16 bytes. */
 template <int VEC, class S>
 static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_update<float> &u, size_t weight, uint32_t i)
 {
@@ -85,8 +83,8 @@ static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_updat
     fli_async_commit();
 }
 
-/* A warp's errors, as fragments want them: in single precision as they are, to be split when they are used, which saves
- * registers; else rounded to tf32. */
+/* A warp's errors in the order of fragments: in single precision unrounded, and split at each use to save registers;
+ * else rounded to tf32. */
 template <int SPLIT, class S> static __device__ __forceinline__ void fc_errors(const float *errors, float (*a)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -160,7 +158,7 @@ static __device__ __forceinline__ void fc_weights(const fc_run &r, const fli_upd
     }
 }
 
-/* Sums of errors, a thread per unit: the bias. All turns of the first piece pass here. */
+/* Sums of errors, a thread per unit: the bias. Called in all turns of the first piece. */
 template <class S>
 static __device__ __forceinline__ void fc_bias(const fc_run &r, const fli_update<float> &u, size_t bias, uint32_t turn,
                                                const float *errors, float *sum)
@@ -202,8 +200,8 @@ static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_
     __syncthreads();
 }
 
-/* error: rows of units; in: rows of inputs. The last lanes come first: their weights were the last to be read, so some
- * are still in the cache. */
+/* error: rows of units; in: rows of inputs. The last lanes come first: their weights were read last, so some are still
+ * in the cache. */
 template <int SPLIT, int VEC, class S>
 __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_step(fli_cuda_batch b, fc_layer l, fc_work work, const float *error, const float *in, int add)

@@ -1,4 +1,4 @@
-/* Samples of mini-batches into matrices: a warp per row. sample.cuh says what the values are. */
+/* Samples of mini-batches into matrices: a warp per row. sample.cuh computes the values. */
 #include "cuda/kernels/sample.cuh"
 
 namespace
@@ -10,7 +10,7 @@ enum { PICTURES = 4, PICTURE_MOST = 4096 };        /* of a block; bytes of one *
 /* V neighbours in memory, read and written as one. */
 template <class T, int V> struct __align__(sizeof(T) * V) pack { T v[V]; };
 
-/* The row that a warp is about; 0: there is none. */
+/* The warp's row; 0: none. */
 __device__ int find_row(const fli_cuda_batch &b, const fli_cuda_lane **lane, uint32_t *row)
 {
     *lane = b.lane + blockIdx.x;
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(THREADS) gather_simple(fli_cuda_data d, fli_cu
         pack<STORED, V> in[IN_FLIGHT];
         for (int u = 0; u < IN_FLIGHT; u++)
             if ((k = first + u * FLI_WARP) < packs) in[u] = from[k];
-        __syncwarp(); /* or else the compiler waits for one after the other */
+        __syncwarp(); /* keeps the compiler from waiting for each load */
         for (int u = 0; u < IN_FLIGHT; u++) {
             if ((k = first + u * FLI_WARP) >= packs) continue;
             pack<REAL, V> out;
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(THREADS) gather_images(fli_cuda_data d, fli_cu
     sample_out<REAL, STORED>(d, s, channels_last, x + place_of_row(b, d, row));
 }
 
-/* Pictures: bytes, each image scaled by itself. A warp reads the stored image at once, puts what is seen in order,
- * where it adds up, and then writes it. */
+/* Pictures: bytes, each image scaled by itself. A warp reads the stored image at once, puts the visible part in order,
+ * sums it, and then writes it. */
 __host__ __device__ size_t picture_room(const fli_cuda_data &d) { return (d.length + d.dim + 15) / 16 * 16; }
 
 int pictures(const fli_cuda_data *d)
@@ -103,14 +103,14 @@ __device__ void picture_read(const uint8_t *from, uint32_t length, uint8_t *to)
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++)
         if (own + u * FLI_WARP < packs) in[u] = ((const uint4 *)from)[own + u * FLI_WARP];
-    __syncwarp(); /* all of them are under way */
+    __syncwarp(); /* all loads are in flight */
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++)
         if (own + u * FLI_WARP < packs) ((uint4 *)to)[own + u * FLI_WARP] = in[u];
     __syncwarp();
 }
 
-/* What is seen, in the order of the target, and its sums; what comes in from outside is 0. */
+/* The visible values, in the order of the target, and their sums; values outside of the image are 0. */
 __device__ void picture_order(const fli_cuda_data &d, const fli_crop &l, int channels_last, const uint8_t *from,
                               uint8_t *to, uint32_t *sum, uint32_t *squares)
 {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(PICTURES *FLI_WARP)
     fli_byte_moments(fli_warp_sum(sum), fli_warp_sum(squares), n, &mean, &var);
     fli_sample_scale(&s, n, mean, var);
     REAL *to = x + place_of_row(b, d, row);
-    if (mean == 0) { /* all black: the sign of a zero tells what came in from outside */
+    if (mean == 0) { /* all black: the sign of a zero marks values outside of the image */
         sample_out<REAL, uint8_t>(d, s, channels_last, to);
         return;
     }

@@ -1,8 +1,7 @@
-/* What kernels are written with. Where nvcc compiles them this is CUDA itself. Elsewhere (tests/cuda/emulate.h) a C++
- * compiler does, and a block's threads take turns on one processor: slow, but the same code, so that what it computes
- * can be tested where there is no GPU. Kernels therefore use what is named here and in emulate.h, and nothing else:
- * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync, atomicExch, the calls below
- * and those of mma.cuh. */
+/* The parts of CUDA that kernels may use. nvcc takes them from CUDA. A C++ compiler takes them from an emulator
+ * (tests/cuda/emulate.h), in which a block's threads take turns on one processor: slow, but it tests the same code
+ * without a GPU. So kernels use only what is named here and in emulate.h: threadIdx, blockIdx, blockDim, gridDim,
+ * __syncthreads, __syncwarp, __shfl_*_sync, atomicExch, the calls below and those of mma.cuh. */
 #ifndef FLI_CUDA_KERNEL_CUH
 #define FLI_CUDA_KERNEL_CUH
 
@@ -11,18 +10,18 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 
-/* kernel<<<grid, block, bytes, stream>>>(...); more than 48 KiB of dynamic shared memory are allowed first. */
+/* kernel<<<grid, block, bytes, stream>>>(...); allows more than 48 KiB of dynamic shared memory first. */
 #define FLI_LAUNCH(stream, kernel, grid, block, bytes, ...)                                                            \
     do {                                                                                                               \
         if ((bytes) > 48 * 1024)                                                                                       \
             cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes));   \
         (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__);                                                 \
     } while (0)
-/* The same, but its blocks may begin while the kernel before it on the stream ends: its threads call fli_overlap()
- * before they touch anything that an earlier kernel has written, or may still read. Where the GPU cannot do that, it
+/* The same, but its blocks may begin while the kernel before it on the stream ends. Its threads call fli_overlap()
+ * before they access anything that an earlier kernel has written or may still read. On GPUs without this the kernel
  * waits. */
 #ifndef FLI_EARLY_MAJOR
-#define FLI_EARLY_MAJOR 9 /* of the compute capability from which on they can */
+#define FLI_EARLY_MAJOR 9 /* first compute capability that supports it */
 #endif
 template <class... WANTED, class... GIVEN>
 static inline void fli_launch_early(cudaStream_t stream, void (*kernel)(WANTED...), dim3 grid, dim3 block, size_t bytes,
@@ -44,8 +43,8 @@ static inline void fli_launch_early(cudaStream_t stream, void (*kernel)(WANTED..
     cudaLaunchKernelEx(&config, kernel, WANTED(given)...);
 }
 #define FLI_LAUNCH_EARLY(...) fli_launch_early(__VA_ARGS__)
-/* Lets the next kernel begin if it was launched early, and waits until those before this one are done. All threads call
- * it, once. */
+/* Lets the next kernel begin if it was launched early, and waits for the kernels before this one. All threads call it
+ * once. */
 static __device__ __forceinline__ void fli_overlap()
 {
 #if __CUDA_ARCH__ >= 900
@@ -84,8 +83,8 @@ static inline void fli_launch_cluster(fli_cuda_stream stream, void (*kernel)(P..
 }
 #define FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, cluster, ...)                                           \
     fli_launch_cluster((stream), (kernel), (grid), (block), (bytes), (cluster), __VA_ARGS__)
-/* How many such clusters the device in use runs at a time when it has nothing else to do: processors are in groups, and
- * a cluster is in one of them. */
+/* How many such clusters the current device runs at a time when it is idle: processors are in groups, and a cluster
+ * stays in one group. */
 template <class... P>
 static inline unsigned fli_clusters_at_a_time(void (*kernel)(P...), unsigned block, size_t bytes, unsigned cluster)
 {
@@ -94,7 +93,7 @@ static inline unsigned fli_clusters_at_a_time(void (*kernel)(P...), unsigned blo
     cudaLaunchConfig_t how = fli_cluster_launch(kernel, cluster, block, bytes, cluster, &size);
     return cudaOccupancyMaxActiveClusters(&count, kernel, &how) == cudaSuccess && count > 0 ? (unsigned)count : 0;
 }
-/* Blocks that a cluster can have on the device in use; 0: there are no clusters. */
+/* The most blocks of a cluster on the current device; 0: no clusters. */
 static inline unsigned fli_cluster_limit()
 {
     int device = 0, there = 0;
@@ -102,7 +101,7 @@ static inline unsigned fli_cluster_limit()
     cudaDeviceGetAttribute(&there, cudaDevAttrClusterLaunch, device);
     return there ? 8 : 0;
 }
-/* Multiprocessors of the device in use: for how work is cut, where that changes no result. */
+/* Multiprocessors of the current device, to divide work where that changes no result. */
 static inline unsigned fli_processors()
 {
     int device = 0, count = 0;
@@ -110,7 +109,7 @@ static inline unsigned fli_processors()
     cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
     return count > 0 ? (unsigned)count : 1;
 }
-/* The most dynamic shared memory that a block can have on the device in use. */
+/* The most dynamic shared memory of a block on the current device. */
 static inline size_t fli_shared_limit()
 {
     int device = 0, bytes = 0;
@@ -118,11 +117,11 @@ static inline size_t fli_shared_limit()
     cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     return bytes > 0 ? (size_t)bytes : 0;
 }
-/* The block's dynamic shared memory, on a line of 16 bytes. */
+/* The block's dynamic shared memory, aligned to 16 bytes. */
 #define FLI_DYNAMIC(name) extern __shared__ __align__(16) unsigned char name[]
 
-/* 16 bytes (both addresses on a line of 16) or 4 from global to shared memory while the thread goes on. Where `there`
- * is 0, zeros are written and nothing is read. */
+/* Copies 16 bytes (both addresses aligned to 16) or 4 from global to shared memory while the thread continues. If
+ * `there` is 0, writes zeros and reads nothing. */
 static __device__ __forceinline__ void fli_async16(void *to, const void *from, int there)
 {
     unsigned int s = (unsigned int)__cvta_generic_to_shared(to);
@@ -134,25 +133,25 @@ static __device__ __forceinline__ void fli_async4(void *to, const void *from, in
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(s), "l"(from), "r"(there ? 4 : 0));
 }
 static __device__ __forceinline__ void fli_async_commit() { asm volatile("cp.async.commit_group;\n" ::); }
-/* All but the last N groups that this thread has committed are there. */
+/* Waits until all but the last N groups that this thread committed have arrived. */
 template <int N> static __device__ __forceinline__ void fli_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(N));
 }
-/* To shared memory, on a line of 16 bytes: a plain assignment may become four. */
+/* Stores to shared memory, aligned to 16 bytes, at once: a plain assignment may become four stores. */
 static __device__ __forceinline__ void fli_shared4(float *to, float4 v)
 {
     unsigned int s = (unsigned int)__cvta_generic_to_shared(to);
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(s), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                  : "memory");
 }
-/* Asks for the line at p to be brought nearer, if it is not there already: it will be read soon. */
+/* Prefetches the cache line at p. */
 static __device__ __forceinline__ void fli_prefetch(const void *p)
 {
     asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
 }
 
-/* Whether the device that is compiled for has clusters. Where it has none, the calls below do nothing of use. */
+/* Whether the target device has clusters; otherwise the calls below have no effect. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define FLI_CLUSTERS 1
 #else
@@ -167,14 +166,14 @@ static __device__ __forceinline__ unsigned fli_cluster_rank()
 #endif
     return rank;
 }
-/* Until all threads of the cluster are here; what they have written before, all of them see behind it. */
+/* Waits for all threads of the cluster; afterwards they see what each has written before. */
 static __device__ __forceinline__ void fli_cluster_sync()
 {
 #if FLI_CLUSTERS
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
 #endif
 }
-/* Where what is at p, in the block's shared memory, is in that of block `rank` of the cluster. */
+/* The address in the shared memory of the cluster's block `rank` that corresponds to p in this block's. */
 template <class T> static __device__ __forceinline__ T *fli_cluster_at(T *p, unsigned rank)
 {
     unsigned long long at = (unsigned long long)p;

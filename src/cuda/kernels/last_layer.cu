@@ -1,12 +1,12 @@
 /* The end of a network in one kernel: the last layer's outputs, the softmax error of the rows, the error below it and
- * the layer's step. One block has one lane, and all that the layer works on in shared memory: as separate kernels these
- * are so small that starting them would take longer than computing them.
+ * the layer's step. One block has one lane, with all the layer's data in shared memory: separate kernels would be so
+ * small that launching them would take longer than computing.
  *
- * Its time is one of waiting, not of computing. So whatever is read from far is asked for at the beginning. Loops are
- * not unrolled, because instructions that are met once come from far, too. Products are made on tensor cores, in single
- * precision also for tf32: mma.cuh says which thread holds what, g and t are its words.
+ * Most of its time is waiting. So all reads from global memory are issued at the beginning, and loops are not unrolled,
+ * because instructions that run once have to be fetched, too. Products are made on tensor cores, in single precision
+ * also for tf32: mma.cuh defines which thread holds what, with g and t.
  *
- * Where there are many lanes the layer below it comes along, last_two. */
+ * With many lanes the kernel includes the layer below: last_two. */
 #include "cuda/kernels/dense_product.cuh"
 #include "cuda/kernels/dense_step.cuh"
 #include "cuda/kernels/update.cuh"
@@ -15,13 +15,13 @@
 
 /* ==== the layer below the last one ======================================================================== */
 
-/* What comes before and behind the last layer where the layer below it is computed in the same kernel. A block has a
- * lane, and all rows that the layer works on in shared memory. Its weights are not there: each is needed by one
- * warp, which reads it into registers, 16 units or 16 inputs at a time.
+/* The work before and after the last layer if the same kernel computes the layer below. A block has a lane, with all
+ * its rows in shared memory. The weights stay in global memory: one warp needs each of them and reads it into
+ * registers, 16 units or 16 inputs at a time.
  *
  * Of 16 k a thread takes 4 t ... 4 t + 3, as in dense_product.cuh. */
 
-/* KT: eights of rows. Strides that make few banks meet twice: 20 more than a multiple of 32. */
+/* KT: eights of rows. Strides with few bank conflicts: 20 more than a multiple of 32. */
 template <int KT_> struct middle_cut {
     enum { KT = KT_, ROWS = 8 * KT, MOST = 240, X_STRIDE = 244, E_STRIDE = 244, WC = 1 };
 };
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void middle_sums(uint32_t width, const float *
         }
 }
 
-/* The layer's outputs, by a warp for 16 units: h (row by row, E_STRIDE apart), zeros behind the last row and unit. */
+/* The layer's outputs, by a warp for 16 units: h (row by row, E_STRIDE apart), zeros after the last row and unit. */
 template <int SPLIT, class C>
 static __device__ __forceinline__ void middle_forward(const fc_layer &l, const float *z, const float *x, uint32_t count,
                                                       float *h)
@@ -131,13 +131,13 @@ static __device__ __forceinline__ void middle_back(const fc_layer &l, const floa
     }
 }
 
-/* The layer's step, by a warp for 16 units: dense_step.cuh says which thread has what. */
+/* The layer's step, by a warp for 16 units: threads have the same parts as in dense_step.cuh. */
 template <int SPLIT, class C>
 static __device__ __forceinline__ void middle_step(const fc_layer &l, const fli_update<float> &u, const float *x,
                                                    const float *error)
 {
     const uint32_t unit = threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int early = !SPLIT && u.term && !u.gradient; /* single precision has no registers for terms that wait */
+    const int early = !SPLIT && u.term && !u.gradient; /* single precision has no free registers for early terms */
     float a[C::KT][4];
     if (unit >= l.units) return;
     fc_errors<SPLIT, C>(error, a);
@@ -199,8 +199,8 @@ enum {
     MEMORY_MOST = 200 * 1024
 };
 
-/* How it lies in shared memory: inputs `high` x wide, weights deep x wide, sums of `shares` of the inputs and errors,
- * both high x slots, the bias, the labels. What is behind rows, inputs and classes is zero. */
+/* The layout of shared memory: inputs `high` x wide, weights deep x wide, sums of `shares` of the inputs and errors,
+ * both high x slots, the bias, the labels. Entries beyond rows, inputs and classes are zero. */
 struct layout {
     uint32_t rows, inputs, classes;
     uint32_t high, wide, deep, slots, shares;
@@ -233,7 +233,7 @@ __device__ __forceinline__ shared shared_of(const layout &y, float *memory)
     return s;
 }
 
-/* `rows` rows there are, `all` have room: the others become zeros. A warp has every 16th row. */
+/* Fetches `rows` rows, and sets the rest of the `all` rows to zero. A warp has every 16th row. */
 __device__ __forceinline__ void load_matrix(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
 {
     const int vec = y.inputs % 4 == 0 && (size_t)from % 16 == 0;
@@ -252,7 +252,7 @@ __device__ __forceinline__ void load_matrix(float *to, const float *from, uint32
     }
 }
 
-/* D += A B with the three parts of single precision apart, so that none waits for another. */
+/* D += A B with separate sums for the three parts of single precision, which are independent. */
 struct sums {
     float part[3][4];
     __device__ __forceinline__ void clear()
@@ -285,7 +285,7 @@ __device__ __forceinline__ fli_frag_b<1> frag_b(const float *at, uint32_t along)
     return b;
 }
 
-/* Labels of rows and the bias, which are not in a hurry. */
+/* Labels of rows and the bias, which are needed last. */
 __device__ __forceinline__ void load_rest(const layout &y, const shared &s, const fli_cuda_batch &b,
                                           const fli_cuda_lane *lane, const int32_t *labels, const float *bias,
                                           uint32_t count)
@@ -319,8 +319,8 @@ __device__ __forceinline__ void outputs(const layout &y, const shared &s)
     }
 }
 
-/* The row's errors, by eight threads; a thread has every eighth class. Rows from `count` on have none, and some threads
- * come along without a row. */
+/* The row's errors, by eight threads; a thread has every eighth class. Rows from `count` on have no error; some threads
+ * take part without a row. */
 __device__ __forceinline__ void row_error(const layout &y, const shared &s, uint32_t number, uint32_t count,
                                           float factor)
 {
@@ -359,8 +359,8 @@ __device__ __forceinline__ void logit_errors(const layout &y, const shared &s, u
     __syncthreads();
 }
 
-/* below = E W, whose rows are `stride` apart: a warp has 16 rows, and of the inputs every so many eight. It may take
- * the place of the inputs. */
+/* below = E W, whose rows are `stride` apart: a warp has 16 rows, and every few eights of the inputs. The result may
+ * overwrite the inputs. */
 __device__ __forceinline__ void errors_below(const layout &y, const shared &s, uint32_t count, int masked, float *below,
                                              uint32_t stride)
 {
@@ -387,7 +387,7 @@ __device__ __forceinline__ void errors_below(const layout &y, const shared &s, u
 __device__ __forceinline__ void step(const layout &y, const shared &s, const fli_update<float> &u, size_t weight)
 {
     const uint32_t eights = (y.inputs + 7) / 8, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-    /* from the last warp on: the first ones have had more of the errors below */
+    /* from the last warp on: the first ones computed more of the errors below */
 #pragma unroll 1
     for (uint32_t task = WARPS - 1 - threadIdx.x / WARP; task < eights * ((y.classes + 15) / 16); task += WARPS) {
         const uint32_t k0 = task % eights * 8, c0 = task / eights * 16;
@@ -412,7 +412,7 @@ __device__ __forceinline__ void step(const layout &y, const shared &s, const fli
     }
 }
 
-/* What steps read beside the weights, on its way to the cache. */
+/* Prefetches what steps read besides the weights. */
 __device__ __forceinline__ void terms_ahead(const fli_update<float> &u, size_t first, uint32_t count)
 {
     enum { LINE = 32 };

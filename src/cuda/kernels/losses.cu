@@ -1,7 +1,6 @@
-/* Losses: rows of logits become rows of errors, sums or probabilities. A warp has a row; of its classes a thread has
- * every 32nd, so that nobody reads what another thread writes. Labelled rows are computed in the type of the memory, as
- * fli_ops.softmax_xent does; rows with a y and mixtures in double precision, as model/semi.c does, where the formulas
- * are explained. */
+/* Losses: rows of logits become rows of errors, sums or probabilities. A warp has a row; a thread has every 32nd class,
+ * so no thread reads what another writes. Labelled rows are computed in the type of the memory, as fli_ops.softmax_xent
+ * does; rows with a y and mixtures in double precision, as model/semi.c does, where the formulas are explained. */
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
 
@@ -39,8 +38,8 @@ template <typename V> __device__ __forceinline__ largest<V> warp_largest(largest
 /* ---- one row ------------------------------------------------------------------------------------------- */
 
 template <typename T> struct one_row {
-    T *z;          /* logits, in time errors */
-    const T *h;    /* probabilities of the other model of a pair; NULL: there is none */
+    T *z;          /* logits, later errors */
+    const T *h;    /* probabilities of the other model of a pair; NULL: none */
     const T *y;    /* NULL: the row is labelled */
     int32_t label; /* of a labelled one */
     double share;  /* one over the number of rows of its kind in the mini-batch */
@@ -52,7 +51,7 @@ template <typename T> struct one_row {
 /* Every class that this thread has. */
 #define FOR_CLASSES(k, r) for (uint32_t k = (r).thread; k < (r).classes; k += WARP)
 
-/* Row `at` of the piece; rows that are not there must not be asked for. */
+/* Row `at` of the piece; the row must exist. */
 template <typename T>
 __device__ one_row<T> row_of(const fli_cuda_loss &loss, const fli_cuda_batch &b, const fli_cuda_lane &lane, uint32_t at,
                              T *z, const T *h)
@@ -250,7 +249,7 @@ __device__ __forceinline__ uint32_t width_of(const fli_cuda_loss &loss)
     return loss.loss == FLI_NET_LOGISTIC ? 1 : loss.classes;
 }
 
-/* keep: probabilities are put there first; h: errors are those of the mixture with it. */
+/* keep: first receives the probabilities; h: errors are those of the mixture with it. */
 template <typename T> __global__ void error_kernel(fli_cuda_loss loss, fli_cuda_batch b, T *z, T *keep, const T *h)
 {
     const fli_cuda_lane &lane = b.lane[blockIdx.y];
@@ -290,7 +289,7 @@ __global__ void loss_kernel(fli_cuda_loss loss, fli_cuda_batch b, const T *h, co
     sum[2 * blockIdx.x + 1] = total.hit;
 }
 
-/* The probabilities 1 - s and s, neither of them by cancellation; as logits 0 and z, which have the same. */
+/* The probabilities 1 - s and s, each without cancellation; or the equivalent logits 0 and z. */
 template <typename T> __device__ void logistic_output(double z, int logits, T *out)
 {
     double e = exp(-fabs(z)), likely = 1 / (1 + e), other = e / (1 + e);

@@ -7,7 +7,7 @@
  *     d[0..3] = D[g][2 t], D[g][2 t + 1], D[g + 8][2 t], D[g + 8][2 t + 1]
  *
  * Single precision is three of those: a = hi + lo, each of ten bits and with 21 together, and a b is hi hi + hi lo + lo
- * hi; what is left out is below 2^-21 of it. */
+ * hi, without a rest below 2^-21 of it. */
 #ifndef FLI_CUDA_MMA_CUH
 #define FLI_CUDA_MMA_CUH
 
@@ -39,8 +39,8 @@ static __device__ __forceinline__ void fli_mma(float d[4], const uint32_t a[4], 
 
 static __device__ __forceinline__ void fli_split(float a, uint32_t *hi, uint32_t *lo)
 {
-    /* To the nearest, by adding half a unit of the last bit. A NaN may be lost in hi, but stays in lo. Tensor cores do
-     * not look at the bits that tf32 lacks, so lo may have them. */
+    /* To the nearest, by adding half a unit of the last bit. A NaN may be lost in hi, but stays in lo. Tensor cores
+     * ignore the bits that tf32 lacks, so lo may contain them. */
     *hi = (__float_as_uint(a) + 0x1000u) & 0xffffe000u;
     *lo = __float_as_uint(a - __uint_as_float(*hi));
 }
@@ -76,7 +76,7 @@ static __device__ __forceinline__ void fli_mma_add(float d[4], const fli_frag_a<
     }
     fli_mma(d, a.hi, b.hi);
 }
-/* The same for N of the other side. None waits for the product right before it. */
+/* The same for N of the other side. Consecutive products are independent. */
 template <int SPLIT, int N>
 static __device__ __forceinline__ void fli_mma_add_all(float (*d)[4], const fli_frag_a<SPLIT> &a,
                                                        const fli_frag_b<SPLIT> *b)

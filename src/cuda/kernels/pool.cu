@@ -1,4 +1,4 @@
-/* Pools that stand alone, and steps with gradients that were added up: whatever goes value by value. */
+/* Pools without a convolution, and steps with gradients that were added up: operations value by value. */
 #include "cuda/kernels/update.cuh"
 
 namespace
@@ -31,20 +31,20 @@ window window_of(const fli_net_layer *l, int chw)
     return w;
 }
 
-/* A block per row of a lane, or a few where there are very many. */
+/* A block per row of a lane; of more than 65535 rows a block has several. */
 dim3 grid_of(const fli_cuda_batch *b)
 {
     const uint32_t rows = b->most < b->room ? b->most : b->room;
     return dim3(b->lanes, rows < 65535 ? rows : 65535);
 }
 
-/* Calls are made with every row that a block is about: its number among the rows of all lanes. */
+/* Calls `use` with every row of a block: its number among the rows of all lanes. */
 #define EACH_ROW(b, at)                                                                                                \
     const uint32_t rows_ = fli_cuda_rows((b).lane + blockIdx.x, &(b));                                                 \
     size_t at = (size_t)blockIdx.x * (b).room + blockIdx.y;                                                            \
     for (uint32_t row_ = blockIdx.y; row_ < rows_; row_ += gridDim.y, at += gridDim.y)
 
-/* The largest value of a window: the first one on ties, and of NaNs, which are larger than anything, the last. */
+/* The largest value of a window: on ties the first; a NaN counts as largest, of several the last. */
 template <class REAL> __device__ REAL largest(const window &w, const REAL *x, unsigned char *which)
 {
     REAL best = x[0];
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* What no window covers, at the right and at the bottom, is zero. */
+/* Positions that no window covers, at the right and at the bottom, are zero. */
 template <class REAL>
 __global__ void __launch_bounds__(THREADS)
     pool_backward(window w, fli_cuda_batch b, const REAL *error, const unsigned char *which, const REAL *h, REAL *below)
@@ -114,7 +114,7 @@ template <class REAL> __global__ void __launch_bounds__(THREADS) sgd_lanes(fli_c
     fli_update<REAL> u;
     u.init(b.lane + blockIdx.x, b.step, 0);
     const REAL *gradient = u.gradient;
-    u.gradient = NULL; /* it is there already: now the step */
+    u.gradient = NULL; /* the gradient is complete: make the step */
     for (size_t at = first; at < n; at += stride) {
         REAL g[AT_ONCE], z[AT_ONCE];
         if (at + AT_ONCE <= n) {

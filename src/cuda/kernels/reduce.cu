@@ -1,12 +1,12 @@
-/* Numbers out of vectors. Each block has its share of the entries and leaves one answer; the host puts the answers
- * together, in the order of the blocks. How many there are depends on the length alone. */
+/* Numbers out of vectors. Each block has a share of the entries and writes one answer; the host combines the answers in
+ * the order of the blocks. The number of blocks depends on the length alone. */
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
 
 enum { THREADS = 256 };
 
 /* ---- dot ---- */
-/* The sum of the block's values, in the thread 0. */
+/* The sum of the block's values, valid in thread 0. */
 static __device__ double block_sum(double v)
 {
     __shared__ double part[THREADS / 32];

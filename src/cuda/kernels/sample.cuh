@@ -1,9 +1,8 @@
-/* Samples as models see them: which one a row of a mini-batch is, and the value of a feature, normalised, with the bits
- * that the CPU gives it (data/dataset.c, data/images.c). There every product is rounded before anything is added to it;
- * so it is here.
+/* Samples as models see them: the sample of a mini-batch's row, and the normalised value of a feature, with the bits of
+ * the CPU (data/dataset.c, data/images.c): every product is rounded before an addition.
  *
- * Of most data sets a feature is one look at memory: fli_stored_value, where fli_data_simple says so. Of images that
- * are cropped, augmented, or scaled by their own mean, a warp first opens the sample. */
+ * In most data sets a feature is one read (fli_stored_value, if fli_data_simple). For images that are cropped,
+ * augmented, or scaled by their own mean, a warp first opens the sample. */
 #ifndef FLI_CUDA_SAMPLE_CUH
 #define FLI_CUDA_SAMPLE_CUH
 
@@ -26,7 +25,7 @@ static __device__ __forceinline__ float fli_byte(uint32_t word, uint32_t i)
     return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;
 }
 
-/* ---- which sample a row is ------------------------------------------------------------------------------- */
+/* ---- the sample of a row --------------------------------------------------------------------------------- */
 
 /* Rows of the mini-batch of a step: plain ones, then rest ones. */
 static __device__ __forceinline__ uint32_t fli_rows_plain(const fli_cuda_lane *l, uint32_t step)
@@ -44,7 +43,7 @@ static __device__ __forceinline__ uint32_t fli_row_sample(const fli_cuda_lane *l
     if (r < plain) return l->order[(size_t)step * l->stride + r];
     return l->rest_sample[l->rest[(size_t)step * l->rest_stride + (r - plain)]];
 }
-/* In which epoch it comes up. */
+/* Its epoch. */
 static __device__ __forceinline__ uint32_t fli_row_epoch(const fli_cuda_lane *l, uint32_t step, uint32_t r)
 {
     if (r < fli_rows_plain(l, step)) return fli_cuda_epoch(l->n, l->size, step);
@@ -91,7 +90,7 @@ static __device__ __forceinline__ REAL fli_stored_value(const fli_cuda_data &d, 
 
 /* ---- images ---------------------------------------------------------------------------------------------- */
 
-/* An open sample: where its values start, what is seen of it, and where sets are scaled by `each` its own scale. */
+/* An open sample: the start of its values, its visible part and, for sets scaled by `each`, its own scale. */
 typedef struct {
     size_t first;
     fli_crop crop;
@@ -104,7 +103,7 @@ static __device__ __forceinline__ fli_crop_sizes fli_data_sizes(const fli_cuda_d
     return z;
 }
 
-/* What training sees of a sample in an epoch. */
+/* The part of a sample that training sees in an epoch. */
 static __device__ __forceinline__ fli_crop fli_crop_training(const fli_cuda_data &d, const fli_cuda_lane *l,
                                                              uint32_t sample, uint32_t epoch)
 {
@@ -124,7 +123,7 @@ static __device__ __forceinline__ unsigned long long fli_warp_sum(unsigned long 
     return v;
 }
 
-/* Sums over what is seen, by all threads of a warp; all get the result. */
+/* Sums over the visible part, by all threads of a warp; all get the result. */
 typedef struct {
     fli_crop_part part;
     uint32_t lines, line, plane; /* lines seen in all channels, values in a stored line, in a stored channel */
@@ -156,7 +155,7 @@ static __device__ __forceinline__ void fli_byte_moments(unsigned long long sum, 
     *var = fli_mul_add((double)squares, n, -fli_mul_add(s, s, 0.0)) / (n * n);
 }
 
-/* Of bytes they are whole numbers: any order will do. */
+/* Of bytes: whole numbers, so the order is free. */
 static __device__ __forceinline__ void fli_moments(const uint8_t *x, const fli_area &a, double n, double, unsigned lane,
                                                    double *mean, double *var)
 {
@@ -220,7 +219,7 @@ static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data
     return s;
 }
 
-/* The value at channel c, line y, column x of what is seen. */
+/* The value at channel c, line y, column x of the visible part. */
 template <class REAL, class STORED>
 static __device__ __forceinline__ REAL fli_sample_value(const fli_cuda_data &d, const fli_sample &s, uint32_t c,
                                                         uint32_t y, uint32_t x)
@@ -230,7 +229,7 @@ static __device__ __forceinline__ REAL fli_sample_value(const fli_cuda_data &d, 
     int inside = row >= 0 && row < (int32_t)d.shape[1] && col >= 0 && col < (int32_t)d.shape[2];
     if (l.mirror) col = (int32_t)d.shape[2] - 1 - col;
     uint32_t line = d.frame[0] ? d.frame[1] : d.shape[2], lines = d.frame[0] ? d.frame[0] : d.shape[1];
-    /* what comes in from outside has the scale of the place it comes to, as nobody moves a cropped image */
+    /* values outside of the image use the scale of their target, because cropped images are not moved */
     uint32_t place =
         inside ? (c * lines + l.top + (uint32_t)row) * line + l.left + (uint32_t)col : (c * lines + y) * line + x;
     uint32_t run = d.each ? (uint32_t)d.length : fli_data_run(d), k = place / run;

@@ -1,15 +1,15 @@
 /* Whole turns of small networks: a block takes a lane from its first step to its last, with weights, samples of the
- * mini-batch, activations and errors in shared memory. Only samples travel, and those of the next step come while this
- * one is computed.
+ * mini-batch, activations and errors in shared memory. Only samples are fetched, those of the next step while this one
+ * is computed.
  *
- * The three products of a layer forward    H = A W'   rows x out  over in backward   D' = D W   rows x in   over out
- * step       G = D' A   out x in    over rows are made by the same few instructions, whatever lies along the rows of a
- * matrix. A warp makes tiles of 16 x 16 numbers, in single precision on tensor cores (mma.cuh): small_product.cuh.
- * Networks with one hidden layer of few units have a kernel of their own, small_one.cuh.
+ * The three products of a layer forward H = A W' rows x out over in backward D' = D W rows x in over out step G = D' A
+ * out x in over rows share one piece of code, for either orientation of a matrix. A warp makes tiles of 16 x 16
+ * numbers, in single precision on tensor cores (mma.cuh): small_product.cuh. Networks with one hidden layer of few
+ * units have a kernel of their own, small_one.cuh.
  *
  * An activation has one number more than the layer has inputs, a 1, and the weights of a unit one more, its bias. Rows
- * have room for an odd number of fours: threads that read from neighbouring rows, or every other row, then meet in no
- * bank. */
+ * have room for an odd number of fours: threads that read neighbouring rows, or every other row, then use different
+ * banks. */
 #include "cuda/kernels/small_one.cuh"
 #include "cuda/kernels/small_plan.h"
 #include "cuda/kernels/small_product.cuh"
@@ -35,7 +35,7 @@ static __device__ __forceinline__ void put_quad(double *p, const quad<double> &a
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
 /* Forward: the outputs of a layer for n rows, to the inputs of the next or the errors of the last. Backward: the errors
- * at the inputs of a layer, masked where these were no greater than `least`. */
+ * at the inputs of a layer, 0 where these were not greater than `least`. */
 template <class T>
 static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory, uint32_t n, int back, uint32_t out,
                                                  uint32_t stride)
@@ -57,7 +57,7 @@ static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory
         if (column + 1 < width)
             put_pair(to, v);
         else
-            to[0] = v.v[0]; /* behind the last output may stand a 1 */
+            to[0] = v.v[0]; /* keeps the 1 that may follow the last output */
     };
     if (parts > 1)
         make_parts(memory, x, parts, put);
@@ -75,8 +75,8 @@ static __device__ __forceinline__ uint32_t place_of(const small_layer &l, uint32
     return i == l.in && l.z_bias != NOWHERE ? l.z_bias + unit : NOWHERE;
 }
 
-/* The terms of a thread's weights of a tile, where they did not fit into shared memory: asked for before the tile's
- * products are made. */
+/* The terms of a thread's weights of a tile, if they did not fit into shared memory: fetched before the tile's
+ * products. */
 template <class T> struct far_terms {
     pair<T> v[4]; /* in the order of emit_tile */
 
@@ -92,7 +92,7 @@ template <class T> struct far_terms {
     }
 };
 
-/* Momentum where it did not fit into shared memory: m of one weight. */
+/* Momentum of one weight, if it did not fit into shared memory. */
 template <class T>
 static __device__ __forceinline__ T momentum_far(const small_layer &l, const fli_cuda_lane &lane, T momentum,
                                                  uint32_t unit, uint32_t input, T d)
@@ -102,8 +102,8 @@ static __device__ __forceinline__ T momentum_far(const small_layer &l, const fli
     return ((T *)lane.buffer)[at] = momentum * ((T *)lane.buffer)[at] + d;
 }
 
-/* z = z - lr m, m = momentum m + g + decay z + times term, for two weights of a unit; far: their terms where these are
- * not near. Behind the last weight of a row are numbers that nobody looks at. */
+/* z = z - lr m, m = momentum m + g + decay z + times term, for two weights of a unit; far: their terms if these are not
+ * in shared memory. Numbers after the last weight of a row are not used. */
 template <class T>
 static __device__ __forceinline__ void step_pair(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
                                                  const step_rates<T> &by, T *memory, uint32_t unit, uint32_t input,
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void logistic_errors(const small_layer &l, con
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* The numbers of a step's n samples on their way to shared memory. */
+/* Fetches the numbers of a step's n samples to shared memory. */
 static __device__ __forceinline__ void fetch_ids(const small_plan &p, const fli_cuda_lane &lane, uint32_t step,
                                                  uint32_t n, unsigned char *memory)
 {
@@ -176,7 +176,7 @@ static __device__ __forceinline__ void fetch_ids(const small_plan &p, const fli_
     for (uint32_t r = threadIdx.x; r < n; r += blockDim.x) fli_async4(ids + r, from + r, 1);
 }
 
-/* The samples themselves, as they are stored, and their labels. */
+/* Fetches the stored samples and their labels. */
 static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli_cuda_data &data, uint32_t step,
                                                   uint32_t n, unsigned char *memory)
 {
@@ -199,8 +199,7 @@ static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli
     }
 }
 
-/* Four stored values on their way, of which `count` are there; behind them is what the last one is. WORD: four bytes on
- * a line of 4. */
+/* Four stored values being fetched; from `count` on they repeat the last one. WORD: four bytes, aligned to 4. */
 template <int WORD, class STORED> struct few {
     STORED v[QUAD];
     __device__ __forceinline__ void load(const STORED *from, uint32_t count)
@@ -215,7 +214,7 @@ template <> struct few<1, uint8_t> {
     template <class T> __device__ __forceinline__ T at(uint32_t j) const { return (T)fli_byte(word, j); }
 };
 
-/* Four features of a sample, normalised; behind the last stands the 1 of a layer with a bias. */
+/* Four features of a sample, normalised; after the last comes the 1 of a layer with a bias. */
 template <class T, class FEW>
 static __device__ __forceinline__ quad<T> scale_quad(const small_layer &l, const scaling<T> &by, const FEW &v,
                                                      uint32_t left)
@@ -231,8 +230,8 @@ static __device__ __forceinline__ quad<T> scale_quad(const small_layer &l, const
     return q;
 }
 
-/* Samples whose features are scaled alike, four features by a thread, of which some are under way together. NEAR: they
- * are in shared memory, rows of whole fours of bytes. Who has nothing left does the last four once more. */
+/* Samples whose features are scaled alike, four features by a thread, with several loads in flight. NEAR: they are in
+ * shared memory, in rows of multiples of four bytes. A thread without work repeats the last four. */
 template <int NEAR, class T, class STORED>
 static __device__ __forceinline__ void take_alike(const small_plan &p, const fli_cuda_data &data, const scaling<T> &by,
                                                   const uint32_t *ids, uint32_t n, unsigned char *memory)
@@ -287,7 +286,7 @@ template <class What> static __device__ __forceinline__ void for_weights(const s
 #pragma unroll 1
     for (uint32_t k = 0; k < p.depth; k++) {
         const small_layer &l = p.layer[k];
-/* loads from global memory are under way together */
+/* loads from global memory overlap */
 #pragma unroll 4
         for (uint32_t i = threadIdx.x; i < l.out * l.stride; i += blockDim.x) {
             uint32_t unit = i / l.stride, input = i - unit * l.stride;
@@ -296,7 +295,7 @@ template <class What> static __device__ __forceinline__ void for_weights(const s
     }
 }
 
-/* Weights, what a step adds to the gradient, momentum; and activations whose last number is 1. */
+/* Loads weights, terms of the step and momentum; sets the 1 at the end of activations. */
 template <class T>
 static __device__ __forceinline__ void begin_turn(const small_plan &p, const fli_cuda_lane &lane, T *memory)
 {
@@ -333,7 +332,7 @@ static __device__ __forceinline__ void errors_of(const small_plan &p, const int3
 {
     const uint32_t last = p.depth - 1;
 #pragma unroll 1
-    for (uint32_t i = 0; i <= 2 * last; i++) { /* up, and down again */
+    for (uint32_t i = 0; i <= 2 * last; i++) { /* forward, then backward */
         int back = i > last;
         uint32_t k = back ? 2 * last + 1 - i : i;
         const small_layer &l = p.layer[k], &to = p.layer[back ? k - 1 : k < last ? k + 1 : k];

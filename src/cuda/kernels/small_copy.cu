@@ -1,5 +1,5 @@
-/* Short copies from pinned memory by a kernel. Those of CUDA go through another engine of the GPU, and what stands
- * before and behind them on the stream waits for it: some microseconds each. */
+/* Short copies from pinned memory by a kernel. CUDA's copies use another engine of the GPU, for which the work before
+ * and after them on the stream waits: some microseconds each. */
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
 

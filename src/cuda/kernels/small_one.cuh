@@ -1,17 +1,16 @@
-/* Whole turns of networks with one small hidden layer and softmax, in single precision: small.cu for shapes that are
- * known to the compiler. Matrices have the room below, and zeros where the network is smaller: nothing asks where it
- * ends.
+/* Whole turns of networks with one small hidden layer and softmax, in single precision: small.cu for shapes known to
+ * the compiler. Matrices have the sizes below, with zeros if the network is smaller, so no code tests for the end.
  *
- * A step has three phases, with a barrier behind each:
+ * A step has three phases, with a barrier after each:
  *     forward   a warp makes 16 rows x 8 units of the hidden layer
  *     last      four warps take 16 rows each through the last layer, the loss and back to the hidden layer; the others
  *               normalise the samples of the next step, which every thread has asked for a phase before
  *     step      a warp makes the gradient of 16 x 8 weights, which are in its registers for the whole turn, and writes
  *               a copy of them for the other phases
  *
- * Products are sums over neighbours in a row (of samples and weights) or over rows (gradients). In a warp's products
- * on tensor cores (mma.cuh) a thread has the terms 2 t and 2 t + 1 of eight in the first case, t and t + 4 in the
- * second: with strides of 8 more than a multiple of 32, or 8 less, threads meet in no bank. */
+ * Products are sums over neighbours in a row (of samples and weights) or over rows (gradients). In a warp's products on
+ * tensor cores (mma.cuh) a thread has the terms 2 t and 2 t + 1 of eight in the first case, t and t + 4 in the second:
+ * with strides of 8 more than a multiple of 32, or 8 less, threads use different banks. */
 #ifndef FLI_CUDA_SMALL_ONE_CUH
 #define FLI_CUDA_SMALL_ONE_CUH
 
@@ -27,7 +26,7 @@ enum {
     ONE_HIDDEN = 32,
     ONE_OUT = 16,
     ONE_BIAS_IN = ONE_IN - 1,
-    ONE_BIAS_HIDDEN = ONE_HIDDEN, /* in a row of what the hidden layer has made */
+    ONE_BIAS_HIDDEN = ONE_HIDDEN, /* in a row of hidden activations */
     ONE_WARPS = 16,
     ONE_LAST_WARPS = ONE_ROWS / 16,
     ONE_THREADS = ONE_WARPS * 32,
@@ -54,7 +53,7 @@ struct one_seat {
     uint32_t warp, g, t;
 };
 
-/* Of 16 x 8 sums; those of small products and of large ones apart, as tensor cores cut off what does not fit. */
+/* Of 16 x 8 sums; separate for small and large products, because tensor cores truncate. */
 struct one_sums {
     float v[3][4];
     __device__ __forceinline__ float at(int c) const { return v[2][c] + (v[0][c] + v[1][c]); }
@@ -114,7 +113,7 @@ static __device__ __forceinline__ void one_across(const one_seat &me, const floa
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* Four stored values on their way, of which `count` are there. */
+/* Four stored values being fetched, `count` of them valid. */
 template <class STORED> struct one_quad {
     STORED v[QUAD];
     __device__ __forceinline__ void load(const STORED *from, uint32_t count)
@@ -137,7 +136,7 @@ template <> struct one_quad<uint8_t> {
     __device__ __forceinline__ float at(int j) const { return (float)(word >> (8 * j) & 0xff); }
 };
 
-/* What a thread brings of the next steps: samples, or the labels of two rows of the last layer. */
+/* What a thread fetches for the next steps: samples, or the labels of two rows of the last layer. */
 template <class STORED> struct one_coming {
     uint32_t row[ONE_TAKES], id[ONE_TAKES];
     uint32_t left; /* of its four features */
@@ -159,7 +158,7 @@ template <class STORED> static __device__ __forceinline__ void one_places(const 
     }
 }
 
-/* Which samples step `step` has. */
+/* Fetches the sample numbers of step `step`. */
 template <class STORED>
 static __device__ __forceinline__ void one_ask(const fli_cuda_lane &lane, uint32_t step, uint32_t n,
                                                one_coming<STORED> *c)
@@ -185,7 +184,7 @@ static __device__ __forceinline__ void one_fetch(const one_seat &me, const small
     }
 }
 
-/* The values become inputs; where there are no samples, zeros. */
+/* Turns the values into inputs; zeros without samples. */
 template <class STORED>
 static __device__ __forceinline__ void one_take(const small_layer &l, const scaling<float> &by, uint32_t n,
                                                 const one_coming<STORED> &c, float *x)
@@ -220,7 +219,7 @@ static __device__ __forceinline__ void one_forward(const one_seat &me, const flo
     }
 }
 
-/* The logits of a row, of which a thread has those at 2 t, 2 t + 1, and 8 behind: they become errors. */
+/* The logits of a row, of which a thread has those at 2 t, 2 t + 1, and 8 after these, become errors. */
 static __device__ __forceinline__ void one_softmax(const one_seat &me, uint32_t out, uint32_t label, float share,
                                                    float *z[4])
 {
@@ -269,8 +268,8 @@ static __device__ __forceinline__ void one_loss(const one_seat &me, uint32_t out
     }
 }
 
-/* From errors of the last layer to those of the hidden one. The sum over outputs takes them as they are in registers.
- * */
+/* From errors of the last layer to those of the hidden one. The sum over outputs uses them in the order of the
+ * registers. */
 static __device__ __forceinline__ void one_back(const one_seat &me, const float z[2][4], float least, one_memory *m)
 {
     one_sums s[ONE_HIDDEN / 8] = {};
@@ -369,7 +368,7 @@ static __device__ __forceinline__ void one_end(const one_seat &me, const small_l
 
 /* ---- turns ----------------------------------------------------------------------------------------------- */
 
-/* lr and wd of a step, on their way: nothing asks for their value before the gradient is there. */
+/* Fetches lr and wd of a step early: they are used when the gradient is complete. */
 struct one_pace {
     double lr, wd;
 };
@@ -406,7 +405,7 @@ static __device__ __forceinline__ void one_gradients(const one_seat &me, const s
     one_copy<HIDDEN_STRIDE>(me, one_above(me), *above, m->above);
 }
 
-/* Weights, and a 1 behind what the hidden layer makes. */
+/* Loads weights, and sets the 1 after the hidden activations. */
 static __device__ __forceinline__ void one_begin_all(const one_seat &me, const small_plan &p, const fli_cuda_lane &lane,
                                                      one_memory *m, one_own *below, one_own *above)
 {
@@ -494,7 +493,7 @@ void one_launch(fli_cuda_stream s, const small_plan &p, const fli_cuda_data *dat
 
 } // namespace
 
-/* Whether a network is of that kind; sizeof(one_memory) is less than what any GPU has. */
+/* Whether a network has such a shape; every GPU has sizeof(one_memory). */
 static int one_fits(const small_plan *p, const fli_cuda_data *data)
 {
     const small_layer *l = p->layer;

@@ -1,36 +1,36 @@
-/* What lies where in a block's shared memory while it takes a whole turn of a small network, and how its threads share
- * the products; and what small.cu and small_one.cuh have in common. The plan is made by the host, the same for all
- * lanes. */
+/* The layout of a block's shared memory during a whole turn of a small network, and how its threads share the products;
+ * and what small.cu and small_one.cuh have in common. The host makes one plan for all lanes. */
 #ifndef FLI_CUDA_KERNELS_SMALL_PLAN_H
 #define FLI_CUDA_KERNELS_SMALL_PLAN_H
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== the plan: what lies where =========================================================================== */
+/* ==== the plan: the layout ================================================================================ */
 
 enum { SMALL_QUAD = 4, SMALL_TILE = 16, SMALL_WARP = 32, SMALL_WARP_LOG = 5 };
 #define SMALL_NOWHERE 0xffffffffu
 
 typedef struct {
     uint32_t in, out;
-    uint32_t stride, error_stride; /* of the rows of weights and inputs, and of errors; in reals, like these: */
-    uint32_t weight, input, error; /* where they start; errors are those at the output, and the last are logits first */
+    uint32_t stride, error_stride; /* of the rows of weights and inputs, and of errors; in reals, like the next line */
+    uint32_t weight, input, error; /* starts; errors are at the output; those of the last layer are logits first */
     uint32_t z_weight, z_bias;     /* in the lane's vectors; SMALL_NOWHERE: no bias */
-    uint32_t masked;               /* the inputs come from ReLU */
-    uint32_t relu;                 /* behind it */
-    uint32_t per_out, per_below, per_in; /* small_per of the tiles of out, and of in without and with the bias */
-    uint32_t tiles;                      /* of its gradient */
+    uint32_t masked;               /* inputs come from ReLU */
+    uint32_t relu;                 /* after it */
+    uint32_t per_out, per_below,
+        per_in;     /* small_per of the numbers of tiles of out, and of in without and with the bias */
+    uint32_t tiles; /* of its gradient */
 } small_layer;
 
 typedef struct {
     uint32_t depth, batch, logistic;
-    uint32_t term, momentum;   /* in reals: of the size and the order of the weights; SMALL_NOWHERE: in global memory */
+    uint32_t term, momentum;   /* in reals: same size and order as the weights; SMALL_NOWHERE: in global memory */
     uint32_t weights;          /* reals of all layers */
-    uint32_t ids, labels, raw; /* in bytes; raw SMALL_NOWHERE: samples do not come in advance */
+    uint32_t ids, labels, raw; /* in bytes; raw SMALL_NOWHERE: samples are not fetched in advance */
     uint32_t row_bytes, piece; /* of a stored sample; of a copy */
-    uint32_t fetch;            /* 2^this threads copy a sample */
-    uint32_t per_quads;        /* small_per of the fours of a sample */
+    uint32_t fetch;            /* 2^fetch threads copy a sample */
+    uint32_t per_quads;        /* small_per of the groups of four in a sample */
     uint32_t bytes;
     small_layer layer[FLI_NET_LAYERS_MAX];
 } small_plan;
@@ -38,12 +38,12 @@ typedef struct {
 static inline __host__ __device__ uint32_t small_fours(uint32_t n) { return (n + SMALL_QUAD - 1) / SMALL_QUAD; }
 static inline __host__ __device__ uint32_t small_tiles(uint32_t n) { return (n + SMALL_TILE - 1) / SMALL_TILE; }
 
-/* Quotients by products: 2^32 / d, rounded up; 0 stands for d = 1. n / d is right for n d < 2^32. */
+/* 2^32 / d, rounded up, to divide by multiplying; 0 means d = 1. n / d is exact for n d < 2^32. */
 static inline __host__ __device__ uint32_t small_per(uint32_t d) { return 0xffffffffu / d + 1; }
 
 static inline uint32_t small_odd_stride(uint32_t n) { return SMALL_QUAD * (small_fours(n) | 1); }
 
-/* 2^this threads of a warp take a row of so many pieces. */
+/* log2 of the threads of a warp for a row of this many pieces. */
 static inline uint32_t small_row_threads(uint32_t pieces)
 {
     uint32_t log = 0;
@@ -68,7 +68,7 @@ static inline void small_plan_layer(const fli_network *net, size_t k, small_laye
     p->tiles = small_tiles(p->in + 1) * small_tiles(p->out);
 }
 
-/* Weights first, then what depends on the batch; returns their reals. */
+/* Places weights, then what depends on the batch; returns their reals. */
 static inline uint32_t small_plan_matrices(const fli_network *net, small_plan *p)
 {
     uint32_t at = 0;
@@ -88,7 +88,7 @@ static inline uint32_t small_plan_matrices(const fli_network *net, small_plan *p
     return at;
 }
 
-/* What may lie elsewhere takes what room is left, in the order of its use. */
+/* Places what may also be in global memory into the remaining room, in the order of its use. */
 static inline void small_plan_rest(uint32_t real, const fli_cuda_data *data, size_t limit, small_plan *p)
 {
     size_t row = data->length * (data->kind == 0 ? 1 : data->kind == 1 ? 4 : 8), raw = row * p->batch;
@@ -112,7 +112,7 @@ static inline void small_plan_rest(uint32_t real, const fli_cuda_data *data, siz
     }
 }
 
-/* Whether there is a plan, for reals of so many bytes. */
+/* Makes the plan for reals of `real` bytes; 0 if nothing fits. */
 static inline int small_plan_make(uint32_t real, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
                                   small_plan *p)
 {
@@ -139,12 +139,12 @@ namespace
 enum { QUAD = SMALL_QUAD };
 #define NOWHERE SMALL_NOWHERE
 
-/* Of one step; `decay` is wd and rho. */
+/* The rates of one step; `decay` is wd + rho. */
 template <class T> struct step_rates {
     T lr, decay, times, momentum;
 };
 
-/* What a step adds to the gradient, but for `times`. */
+/* The vector that a step adds to the gradient, without `times`. */
 template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_lane &lane, uint32_t at)
 {
     return lane.term ? __ldcg((const T *)lane.term + at) : (T)0;
@@ -153,7 +153,7 @@ template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_la
 static __device__ __forceinline__ float exp_of(float a) { return expf(a); }
 static __device__ __forceinline__ double exp_of(double a) { return exp(a); }
 
-/* How many rows the next mini-batch has. at: where in the epoch the one before it has ended. */
+/* The number of rows of the next mini-batch. *at: the position in the epoch after the one before. */
 static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, uint32_t *at)
 {
     uint32_t from = *at < lane.n ? *at : 0, n = min(lane.size, lane.n - from);
@@ -161,7 +161,7 @@ static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, 
     return n;
 }
 
-/* How the features of a set become inputs, where it is the same for all of them. */
+/* The scaling of a data set's features, if it is the same for all features. */
 template <class T> struct scaling {
     int alike, scaled;
     T scale, shift;

@@ -51,20 +51,20 @@ typedef struct {
     uint32_t terms;
 } product;
 
-/* What a thread has of a tile, as fli_mma deals it out: of row g + 8 i and column half j the columns 2 t and 2 t + 1,
- * in v[j][2 i] and the one behind it, with g = lane / 4 and t = lane % 4. */
+/* A thread's part of a tile, as in fli_mma: of row g + 8 i and column half j the columns 2 t and 2 t + 1, in v[j][2 i]
+ * and the next, with g = lane / 4 and t = lane % 4. */
 template <class T> struct part {
     T v[2][4];
 };
 
-/* A vector's entry k; where there are no such vectors, the last's. */
+/* A vector's entry k; vectors beyond the last repeat the last. */
 static __device__ __forceinline__ uint32_t entry_of(const factor &f, uint32_t vector, uint32_t k)
 {
     return f.at + min(vector, f.count - 1) * f.by + k * f.by_k;
 }
 
-/* Sums in single precision, as three products in tf32, each with its own sum. Tensor cores cut off what does not fit
- * into a sum: of the large products no more than a few terms are added up there. */
+/* Sums in single precision, as three products in tf32, each with its own sum. Tensor cores truncate sums, so they add
+ * up only a few terms of the large products. */
 struct split_sums {
     float sum[3][2][4], total[2][4];
 
@@ -102,11 +102,11 @@ struct split_sums {
     }
 };
 
-/* Where a thread's part of eight terms is: two vectors of a and two of b, two terms of each. */
+/* The place of a thread's part of eight terms: two vectors of a and two of b, two terms of each. */
 struct term_places {
     uint32_t a, low_a, second_a, b, low_b, second_b;
 
-    /* What is not there is not read, and 0. */
+    /* Missing entries are not read and are 0. */
     __device__ __forceinline__ void load(const float *memory, int first, int second, float v[8]) const
     {
         const uint32_t at[8] = {a, a + low_a,    a + second_a, a + low_a + second_a,
@@ -116,12 +116,12 @@ struct term_places {
     }
 };
 
-/* Terms by eights, none of which is missing, and then those that are left. */
+/* Complete groups of eight terms, and then the rest. */
 static __device__ __forceinline__ void multiply(const float *memory, const product &x, uint32_t top, uint32_t left,
                                                 part<float> *out)
 {
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4, full = x.terms / 8 * 8;
-    /* Which terms a thread brings is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no banks in common. */
+    /* The order of terms is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no bank conflicts. */
     const uint32_t across = x.a.by_k > 1, slot = across ? 2 * t : t, gap = across ? 1 : 4;
     const uint32_t a = entry_of(x.a, top + g, slot), b = entry_of(x.b, left + g, slot);
     term_places at = {a, entry_of(x.a, top + g + HALF, slot) - a,  gap * x.a.by_k,
@@ -159,7 +159,7 @@ static __device__ __forceinline__ void multiply(const double *memory, const prod
 }
 
 /* emit(row, column, its number and the next column's, which of the thread's four that is) by the threads that have
- * them. Columns are even: the next one may be the first that is not there. */
+ * them. Columns are even; the next one may be outside. */
 template <class T, class Emit>
 static __device__ __forceinline__ void emit_tile(const product &x, uint32_t top, uint32_t left, const part<T> &mine,
                                                  Emit emit)
@@ -185,7 +185,7 @@ static __device__ __forceinline__ void make_tile(const T *memory, const product 
     emit_tile(x, top, left, mine, emit);
 }
 
-/* Into how many parts the sums of a product are cut, where it has so few tiles that most warps would have none. */
+/* The number of parts into which a product's sums are divided if it has fewer tiles than warps. */
 static __device__ __forceinline__ uint32_t parts_of(const product &x)
 {
     const uint32_t tiles = small_tiles(x.a.count) * small_tiles(x.b.count);

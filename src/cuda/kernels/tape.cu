@@ -1,8 +1,8 @@
 /* Plays tapes (device/tape.h). A thread takes a few neighbouring entries of a lane and goes through the lane's
- * operations with them. What it wrote last it still has at hand, which is what the next operation mostly reads.
+ * operations with them. Its last result stays in registers, where the next operation mostly reads it.
  *
  * Rounding is that of vec/ops.h: a product is rounded before it is added, and sums go from the first term to the last.
- * So a tape gives the same bits as on a processor. */
+ * So a tape gives the bits of the CPU. */
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
 
@@ -16,7 +16,7 @@ static __device__ __forceinline__ double times(double a, double b) { return __dm
 static __device__ __forceinline__ float plus(float a, float b) { return __fadd_rn(a, b); }
 static __device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
 
-/* They do not go through the cache of the multiprocessor, since nobody else there wants the same. */
+/* They bypass the multiprocessor's cache, because no other thread needs them. */
 static __device__ __forceinline__ void get(const float *p, pack<float, 1> &to) { to.v[0] = __ldcg(p); }
 static __device__ __forceinline__ void get(const double *p, pack<double, 1> &to) { to.v[0] = __ldcg(p); }
 static __device__ __forceinline__ void get(const float *p, pack<float, 4> &to)
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void put(double *p, const pack<double, 2> &v)
     __stcg((double2 *)p, make_double2(v.v[0], v.v[1]));
 }
 
-/* Which entries a thread has: those from i on, if there are any. */
+/* A thread's entries, from i on, if there are any. */
 struct entries {
     size_t i;
     bool there;
@@ -58,8 +58,8 @@ template <class REAL, int V> static __device__ __forceinline__ void store(void *
 }
 
 /* ---- operations ---- */
-/* Terms of a sum: this many are loaded before the first is needed. The compiler would rather save registers and load
- * one by one, but it moves no load across a barrier. So all threads of a warp go through all operations. */
+/* Terms of a sum: this many are loaded before the first is used. To save registers the compiler would load them one by
+ * one, but it moves no load across a barrier. So all threads of a warp execute all operations. */
 enum { FLIGHT = 8 };
 
 template <class REAL, int V>
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void add_terms(const fli_tape_term *term, uint
     }
 }
 
-/* All but sums, of what is at hand: x and y are what the operation reads, in their order. */
+/* All operations but sums, on values in registers: x and y are the operands, in order. */
 template <class REAL, int V>
 static __device__ __forceinline__ pack<REAL, V> value(const fli_tape_op &o, const pack<REAL, V> &x,
                                                       const pack<REAL, V> &y)
@@ -115,8 +115,7 @@ static __device__ __forceinline__ const void *second_of(const fli_tape_op &o)
     return o.kind == FLI_TAPE_LIN ? o.y : o.kind == FLI_TAPE_AXPY || o.kind == FLI_TAPE_SCALE ? o.out : nullptr;
 }
 
-/* Entries by entries, the first of a thread's and each `stride` behind. The next operation is fetched early, and all
- * loads of one are under way together. */
+/* A thread's entries, `stride` apart. The next operation is fetched early, and all loads of an operation overlap. */
 template <class REAL, int V, int U>
 static __device__ void go(const fli_tape_op *op, uint32_t count, const fli_tape_term *term, const entries (&mine)[U])
 {
@@ -178,8 +177,8 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* ---- long sums of short vectors ---- */
-/* There are too few entries to keep the memory busy, and a thread would wait for its terms again and again. So the
- * warps of a block share the loads of 32 entries, and the first warp adds them up in their order. */
+/* With too few entries to keep the memory busy, a thread would wait for each term. So the warps of a block share the
+ * loads of 32 entries, and the first warp adds them up in their order. */
 enum { WARPS = 8, EACH = 16, TERMS = WARPS * EACH };
 
 template <class REAL>
@@ -205,7 +204,7 @@ static __device__ REAL add_shared_terms(const fli_tape_term *term, uint32_t coun
 {
     for (uint32_t k = 0; k < count; k += TERMS) {
         uint32_t now = min(count - k, (uint32_t)TERMS);
-        __syncthreads(); /* what earlier operations wrote, and nobody reads the tile any more */
+        __syncthreads(); /* earlier results are visible, and the tile is free */
         load_terms(term + k, now, at, tile);
         __syncthreads();
         if (threadIdx.x < 32)

@@ -6,7 +6,7 @@
 #include "cuda/kernels/kernel.cuh"
 #include "cuda/kernels/kernels.h"
 
-/* V entries from p on; four floats at once: p must be on a line of 16 bytes. */
+/* V entries from p on; four floats at once: p must be aligned to 16 bytes. */
 template <int V, typename T> static __device__ __forceinline__ void fli_load(const T *p, T *v)
 {
     for (int j = 0; j < V; j++) v[j] = p[j];
@@ -41,8 +41,8 @@ template <typename T> struct fli_update {
         times = (T)l->times, momentum = (T)l->momentum, add = added;
     }
 
-    /* Q groups of V entries, from at[q] on: they have the gradient g, and `now` becomes what they are then; or the
-     * gradient itself is wanted. Where there[q] is 0 nothing is read or written. All groups are read before any is
+    /* The step of Q groups of V entries, from at[q] on, with gradient g; `now` receives the new values. With
+     * lane.gradient writes the gradient instead. Groups with there[q] 0 are skipped. All groups are read before any is
      * written, so that a thread waits once. */
     template <int Q, int V>
     __device__ __forceinline__ void groups(const size_t *at, const int *there, T (*g)[V], T (*now)[V]) const
@@ -58,7 +58,7 @@ template <typename T> struct fli_update {
         if (term) read<Q, V>(term, at, there, v);
         step<Q, V>(at, there, v, g, now);
     }
-    /* The same where the step is wanted, and the entries of the term are here already, if there is one. */
+    /* The same for a step whose entries of the term, if any, are loaded already. */
     template <int Q, int V>
     __device__ __forceinline__ void step(const size_t *at, const int *there, const T (*terms)[V], T (*g)[V],
                                          T (*now)[V]) const

@@ -1,15 +1,15 @@
 /* Whole turns of networks whose weights are too large for the shared memory of a block: a cluster of blocks takes a
- * lane from its first step to its last. Each has some units of every hidden layer, their weights in its shared memory,
- * and what the last layer makes of its units. Only samples travel, as bytes, and what blocks have to tell each other:
+ * lane from its first step to its last. Each block has some units of every hidden layer with their weights in its
+ * shared memory, and the last layer's part for its units. Only samples are fetched, as bytes, and blocks exchange:
  *
- * - their part of the logits; each then adds them up, in the same order, and has the errors of all rows;
- * - with two hidden layers, the activations of the first, and at the way back their part of its errors.
+ * - their part of the logits; each block adds them up in the same order, and computes the errors of all rows;
+ * - with two hidden layers, the activations of the first and, backward, their part of its errors.
  *
- * They read it from each other's shared memory, behind a barrier of the cluster. Nobody writes there before the next
- * one, which is why parts of logits, where there may be one in a step, have two places in turn.
+ * They read each other's shared memory after a barrier of the cluster, and do not write there before the next barrier.
+ * A step may have only one barrier, so parts of logits alternate between two places.
  *
- * The more blocks a cluster has, the faster it is, but not by as much. So it has as many as keep all lanes under way at
- * a time. Where there are too many lanes for that, layers one by one (train.c) are faster than lanes in waves. */
+ * A cluster's speed grows less than its number of blocks. So it has the largest number with which all lanes run at the
+ * same time. With too many lanes for that, layer by layer (train.c) is faster than lanes in waves. */
 #include "cuda/kernels/wide.cuh"
 
 namespace
@@ -27,7 +27,7 @@ static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, 
     return n;
 }
 
-/* The numbers of a step's n samples on their way to shared memory. */
+/* Fetches the numbers of a step's n samples to shared memory. */
 static __device__ __forceinline__ void fetch_ids(const wide_plan &p, const fli_cuda_lane &lane, uint32_t step,
                                                  uint32_t n, unsigned char *memory)
 {
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void collect_rows(const wide_plan &p, const wi
     }
 }
 
-/* This block's part of the errors below its second layer stays in registers until nobody needs the activations, whose
+/* This block's part of the errors below its second layer stays in registers until no block needs the activations, whose
  * place it takes. An item is 16 inputs and half of the rows. */
 template <int SPLIT, int NT, int WARPS> struct errors_below {
     enum { HALF = DOWN / 2, OWN = 2 * WIDE_CHUNKS_DEEP / WARPS };
@@ -185,7 +185,7 @@ static __device__ __forceinline__ void second_layer_back(const wide_plan &p, con
 
 /* ---- turns ----------------------------------------------------------------------------------------------- */
 
-/* All that the block has of the lane's vectors: what(its place in shared memory, as a float; that in the vectors), for
+/* Visits the block's part of the lane's vectors: what(its place in shared memory, as a float; that in the vectors), for
  * four weights of a unit side by side by `fours`, for others by `ones`. */
 template <class Fours, class Ones>
 static __device__ __forceinline__ void for_weights(const wide_plan &p, Fours fours, Ones ones)
@@ -214,7 +214,7 @@ static __device__ __forceinline__ void begin_turn(const wide_plan &p, const fli_
 {
     const float *z = (const float *)(lane.start ? lane.start : lane.z);
     float *to = (float *)memory;
-    for (uint32_t i = threadIdx.x; i < p.bytes / 16; i += blockDim.x) /* what is never written stays 0 */
+    for (uint32_t i = threadIdx.x; i < p.bytes / 16; i += blockDim.x) /* bytes that are never written stay 0 */
         ((float4 *)memory)[i] = make_float4(0, 0, 0, 0);
     __syncthreads();
     for_weights(
@@ -271,7 +271,7 @@ static __device__ __forceinline__ void activations(const wide_plan &p, const wid
     activate<BYTES, NT, MT, THREADS>(p, l, a, memory, sum);
 }
 
-/* From the samples to the errors of the first layer's units; the other layers take their step. */
+/* From the samples to the errors of the first layer's units; the other layers make their step. */
 template <int HIDDEN, int SPLIT, int NT, int MT, int WARPS>
 static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_step &a, uint32_t step,
                                                  unsigned char *memory)
@@ -301,7 +301,7 @@ static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_
     step_bias(p.layer[0], a, term, memory);
 }
 
-/* The step of the first layer; then the next samples come where these were. */
+/* The step of the first layer; then fetches the next samples into the place of these. */
 template <int SPLIT, int NT, int WARPS>
 static __device__ __forceinline__ void step_first(const wide_plan &p, const wide_step &a, const fli_cuda_data &data,
                                                   uint32_t next_step, uint32_t next, unsigned char *memory)
@@ -355,7 +355,7 @@ static __device__ __forceinline__ void turn(const wide_plan &p, const fli_cuda_d
         step_first<SPLIT, NT, WARPS>(p, a, data, step + 1, next, memory);
         fli_async_commit();
     }
-    fli_cluster_sync(); /* nobody leaves while others read its memory */
+    fli_cluster_sync(); /* a block must not end while others read its memory */
 }
 
 template <int HIDDEN, int SPLIT, int NT, int MT, int ACROSS>
@@ -429,7 +429,7 @@ uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const
     if (type == FLI_CUDA_F64) return 0;
     if (forced_cluster) return wide_plan_make(net, data, batch, forced_cluster, &p) ? forced_cluster : 0;
     for (uint32_t cluster = CLUSTER; cluster > 1; cluster--) {
-        if ((uint64_t)lanes * cluster > fli_processors()) continue; /* the rest need not be asked */
+        if ((uint64_t)lanes * cluster > fli_processors()) continue; /* more blocks than processors: no need to test */
         if (wide_plan_make(net, data, batch, cluster, &p) && clusters_at_a_time(type, p) >= lanes) return cluster;
     }
     return 0;

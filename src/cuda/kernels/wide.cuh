@@ -1,17 +1,17 @@
-/* What one block of a cluster does in a whole turn of a network with one or two hidden layers (wide.cu): the plan of
- * its shared memory, the products of a hidden layer, of which it has some units, and the last layer.
+/* One block of a cluster in a whole turn of a network with one or two hidden layers (wide.cu): the plan of its shared
+ * memory, the products of a hidden layer, of which it has some units, and the last layer.
  *
  *     forward    rows x units     over inputs: warps share the rows, and the inputs in WIDE_GROUPS groups
  *     step       inputs x units   over rows: warps share the inputs, 16 at a time
- *     below      rows x inputs    over the block's units: errors of the layer below, as far as these units make them
+ *     below      rows x inputs    over the block's units: these units' part of the errors of the layer below
  *
- * Inputs are bytes, of stored samples, or floats. A byte is a number of tf32 as it is; so in single precision only
- * weights and errors have a high and a low part, and a product is two of those of mma.cuh, not three. The scale of
- * samples is applied to sums; what is added to each value comes in by the sum of a unit's weights.
+ * Inputs are bytes, of stored samples, or floats. A byte is exact in tf32; so in single precision only weights and
+ * errors have a high and a low part, and a product is two of those of mma.cuh, not three. The scale of samples is
+ * applied to sums, and their shift through the sum of a unit's weights.
  *
  * Weights: a row of inputs per unit, 16 floats more than a multiple of 32 long, so that neighbouring units are 16 banks
  * apart; and of units 2, 3, 6, 7 ... fours of inputs change places with the next but one. Forward, threads read fours
- * of inputs of eight units; in the others pairs of inputs of units t or t + 4: neither meets a bank twice. */
+ * of inputs of eight units; in the others, pairs of inputs of units t or t + 4: both without bank conflicts. */
 #ifndef FLI_CUDA_KERNELS_WIDE_CUH
 #define FLI_CUDA_KERNELS_WIDE_CUH
 
@@ -19,7 +19,7 @@
 #include "cuda/kernels/mma.cuh"
 #include "cuda/kernels/sample.cuh"
 
-/* ==== the plan: what lies where =========================================================================== */
+/* ==== the plan: the layout ================================================================================ */
 
 /* Made by the host, the same for all lanes and blocks. */
 
@@ -32,7 +32,7 @@ enum {
     WIDE_HIDDEN = 2,
     WIDE_CLUSTER = 8,
     WIDE_GROUPS = 4, /* of warps that share a sum */
-    WIDE_ROUND = 3   /* eights of units that are added up at a time */
+    WIDE_ROUND = 3   /* eights of units added up at a time */
 };
 #define WIDE_NOWHERE 0xffffffffu
 
@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {
     uint32_t hidden, classes, batch;
-    uint32_t cluster, tiles;       /* blocks; eights of units that one computes with */
+    uint32_t cluster, tiles;       /* blocks; eights of units of a block */
     uint32_t top_weight, top_bias; /* of the last layer, in the lane's vectors */
     uint32_t piece;                /* bytes of a copy */
     uint32_t d;                    /* errors of units; from here on there is also room for sums */
@@ -65,7 +65,7 @@ typedef struct {
 
 static inline uint32_t wide_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* A row of so many floats, on lines of 16 bytes, an odd number of `of` (4 or 16) long. */
+/* The length of a row of this many floats, aligned to 16 bytes: an odd multiple of `of` (4 or 16). */
 static inline uint32_t wide_odd(uint32_t n, uint32_t of) { return of * ((n + of - 1) / of | 1); }
 
 static inline uint32_t wide_take(uint32_t *at, uint32_t bytes)
@@ -102,7 +102,7 @@ static inline void wide_plan_memory(wide_plan *p)
     p->bytes = at;
 }
 
-/* With so many blocks in a cluster; 0: that is no plan. */
+/* Plans with this number of blocks per cluster; 0: not possible. */
 static inline int wide_plan_split(wide_plan *p, uint32_t cluster, size_t limit)
 {
     uint32_t tiles = 0;
@@ -178,7 +178,7 @@ namespace
 enum { WARP = 32, GROUPS = WIDE_GROUPS, ROUND = WIDE_ROUND, DOWN = WIDE_ROWS / 16 };
 #define NOWHERE WIDE_NOWHERE
 
-/* What a block knows of a step. */
+/* A block's data of a step. */
 typedef struct {
     uint32_t n;         /* rows */
     float scale, shift; /* of samples */
@@ -200,7 +200,7 @@ static __device__ __forceinline__ wide_units units_of(const wide_layer &l)
     return u;
 }
 
-/* The term's value for a weight. It is far away: to be asked for some time before it is used. */
+/* The term's value for a weight, in global memory: fetch it some time before its use. */
 static __device__ __forceinline__ float term_at(const wide_step &a, uint32_t at, int there)
 {
     return a.term && there ? a.term[at] : 0.0f;
@@ -242,7 +242,7 @@ template <int BYTES, int SPLIT> struct wide_rows {
         else
             hi[i] = BYTES ? __float_as_uint(v) : fli_tf32(v);
     }
-    /* Two, or four, values that lie side by side. */
+    /* Two or four neighbouring values. */
     static __device__ __forceinline__ void two(const unsigned char *from, float v[2])
     {
         if (BYTES) {
@@ -267,9 +267,8 @@ template <int BYTES, int SPLIT> struct wide_rows {
 };
 
 /* sum[n][m] += x[.][m] y[n], of 16 k: x[0], x[1] are the k 0 and 1, 2 and 3 of each thread; y its four values of the
- * other operand. Products that do not wait for each other come first one by one, then those behind them. In single
- * precision the sum of 16 products is made anew and then added, as tensor cores do not round what they add up to the
- * nearest. */
+ * other operand. Independent products are issued first, then those that depend on them. In single precision the sum of
+ * 16 products starts from 0 and is added afterwards, because tensor cores do not round sums to the nearest. */
 template <int SPLIT, int MT, int NT, class Rows>
 static __device__ __forceinline__ void multiply(const Rows (*x)[MT], const float4 *y, float (*sum)[MT][4])
 {
@@ -372,8 +371,8 @@ static __device__ __forceinline__ void forward(const wide_plan &p, const wide_la
     }
 }
 
-/* What is added to a unit's products: its bias, and by the sum of its weights what is added to each sample. Behind a
- * barrier it is where the first part of these sums was. */
+/* What is added to a unit's products: its bias, and the samples' shift times the sum of its weights. After a barrier it
+ * is in the place of the first part of these sums. */
 template <int NT>
 static __device__ __forceinline__ void make_constants(const wide_plan &p, const wide_layer &l, const wide_step &a,
                                                       unsigned char *memory)
@@ -384,7 +383,7 @@ static __device__ __forceinline__ void make_constants(const wide_plan &p, const 
     *w_sum = ((const float *)(memory + l.b))[threadIdx.x] + (a.shift != 0 ? a.shift * whole : 0.0f);
 }
 
-/* Adds up what the groups have, some units at a time, and makes activations of it. */
+/* Adds up the groups' sums, some units at a time, and computes activations. */
 template <int BYTES, int NT, int MT, int THREADS>
 static __device__ __forceinline__ void activate(const wide_plan &p, const wide_layer &l, const wide_step &a,
                                                 unsigned char *memory, const float (*sum)[MT][4])
@@ -439,16 +438,16 @@ static __device__ __forceinline__ void activate(const wide_plan &p, const wide_l
 
 /* ---- errors below ---------------------------------------------------------------------------------------- */
 
-/* Errors of units lie in the order in which `step` takes them: of 16 rows k and 8 units n thread (g, t) has rows t,
- * t + 4, t + 8, t + 12 of unit g / 2 + 4 (g % 2). Where that of a row and a unit is: */
+/* Errors of units are stored in the order in which `step` reads them: of 16 rows k and 8 units n thread (g, t) has rows
+ * t, t + 4, t + 8, t + 12 of unit g / 2 + 4 (g % 2). The place of a row and a unit: */
 template <int NT> static __device__ __forceinline__ uint32_t error_at(uint32_t row, uint32_t unit)
 {
     uint32_t lane = (unit % 4 * 2 + unit / 4 % 2) * 4 + row % 4;
     return ((row / 16 * NT + unit / 8) * WARP + lane) * 4 + row / 4 % 4;
 }
 
-/* 16 MT rows from `top` on of the errors at 16 inputs, as the block's units make them. Row g of tile m, or g + 8 with
- * `half`, has inputs 4 t + i in sum[m][i % 2][2 half + i / 2]. */
+/* 16 MT rows from `top` on of this block's part of the errors at 16 inputs. Row g of tile m, or g + 8 with `half`, has
+ * inputs 4 t + i in sum[m][i % 2][2 half + i / 2]. */
 template <int SPLIT, int NT, int MT>
 static __device__ __forceinline__ void below(const wide_plan &p, const wide_layer &l, const unsigned char *memory,
                                              uint32_t chunk, uint32_t top, float (*sum)[2][4])
@@ -482,7 +481,7 @@ static __device__ __forceinline__ void below(const wide_plan &p, const wide_laye
 
 /* ---- the step -------------------------------------------------------------------------------------------- */
 
-/* A vector's values at the weights of a sixteen of inputs that a thread has; v NULL: zeros. */
+/* A vector's values at a thread's weights of 16 inputs; v NULL: zeros. */
 template <int NT>
 static __device__ __forceinline__ void load_pairs(const wide_layer &l, const float *v, uint32_t chunk, float2 (*got)[2])
 {
@@ -504,7 +503,8 @@ template <int NT> static __device__ __forceinline__ void add_pairs(float by, con
     });
 }
 
-/* The weights of 16 inputs, by their gradient g. All are read before any is written, so that a thread waits once. */
+/* The step of the weights of 16 inputs with gradient g. All are read before any is written, so that a thread waits
+ * once. */
 template <int BYTES, int NT>
 static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wide_step &a, unsigned char *memory,
                                                   uint32_t chunk, float (*g)[4])
@@ -544,8 +544,8 @@ static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wid
     });
 }
 
-/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. Its term, which is far
- * away, is on its way while the products are made. */
+/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step. Its term, in global memory, is
+ * fetched during the products. */
 template <int BYTES, int SPLIT, int NT, int CHUNKS>
 static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wide_layer &l, const wide_step &a,
                                                    unsigned char *memory, uint32_t chunk, uint32_t apart)
@@ -586,7 +586,7 @@ static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wid
     }
 }
 
-/* The biases, a thread each: what term_at says of it, and the step by the gradient in b_grad. */
+/* The step of the biases, one per thread, with term_at and the gradient in b_grad. */
 static __device__ __forceinline__ float bias_term(const wide_layer &l, const wide_step &a)
 {
     const wide_units u = units_of(l);
@@ -606,15 +606,15 @@ static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide
 
 /* ==== the last layer and softmax ========================================================================== */
 
-/* A block has the weights of all classes from its own units of
- * the layer below, and the biases of all classes, as every other block has. */
+/* A block has the weights of all classes from its own units of the layer below, and, like every other block, the biases
+ * of all classes. */
 
 namespace
 {
 
 enum { ROW_THREADS = 4 };
 
-/* What the block's units give to the logits; a thread has one row and some classes. */
+/* The part of the logits from the block's units; a thread has one row and some classes. */
 template <int THREADS>
 static __device__ __forceinline__ void part_of_logits(const wide_plan &p, const wide_step &a, uint32_t step,
                                                       unsigned char *memory)
@@ -627,7 +627,7 @@ static __device__ __forceinline__ void part_of_logits(const wide_plan &p, const 
     float *to = (float *)(memory + p.part[step % 2]) + row * p.classes + first, s[OWN][4];
     clear<OWN>(s);
 #pragma unroll 2
-    for (uint32_t u = 0; u < units; u += 4) { /* weights behind the last unit are 0 */
+    for (uint32_t u = 0; u < units; u += 4) { /* weights after the last unit are 0 */
         const float4 x = *(const float4 *)(h + u);
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++) {
@@ -641,7 +641,7 @@ static __device__ __forceinline__ void part_of_logits(const wide_plan &p, const 
         if (row < a.n && first + i * UP < p.classes) to[i * UP] = (s[i][0] + s[i][1]) + (s[i][2] + s[i][3]);
 }
 
-/* Where row `row` stands in a column of errors: rows t, t + 4, t + 8, t + 12 of 16 side by side. */
+/* The place of row `row` in a column of errors: rows t, t + 4, t + 8, t + 12 of 16 are neighbours. */
 static __device__ __forceinline__ uint32_t place_of(uint32_t row) { return (row & ~15u) + row % 4 * 4 + row / 4 % 4; }
 
 /* Errors of the logits, which every block computes for itself; a row by four threads of a warp. */
@@ -734,7 +734,7 @@ template <int THREADS> struct top_gradient {
     float g[OWN], bias; /* bias: thread i of warp w has that of class w + i (warps) */
     float term[OWN], bias_term;
 
-    /* Whether its number i is there, and where in the lane's vectors. */
+    /* Whether its number i exists, and its place in the lane's vectors. */
     static __device__ __forceinline__ uint32_t class_of(int i) { return threadIdx.x / ACROSS + i * UP; }
     static __device__ __forceinline__ int has(const wide_plan &p, int i)
     {
@@ -783,7 +783,7 @@ template <int THREADS> struct top_gradient {
         }
     }
 
-    /* Behind a barrier: nobody needs the old weights any more. */
+    /* After a barrier: the old weights are no longer needed. */
     __device__ __forceinline__ void step(const wide_plan &p, const wide_step &a, unsigned char *memory) const
     {
         const wide_layer &l = p.layer[p.hidden - 1];
@@ -795,7 +795,7 @@ template <int THREADS> struct top_gradient {
         });
         const uint32_t c = bias_class();
         if (c >= p.classes || p.top_bias == NOWHERE) return;
-        /* every block has all of these, and their momentum */
+        /* every block has all biases and their momentum */
         b[c] = moved(a, bias_term, a.buffer ? m + c : NULL, b[c], bias);
     }
 };
