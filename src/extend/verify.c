@@ -81,7 +81,7 @@ static json_t *local_settings(const fli_golden *g)
     return out;
 }
 
-/* lr: {y, v, x} -> lr_y, lr_v, lr_x, and server_lr likewise. */
+/* lr: {y, v, x} -> lr_y, lr_v, lr_x; the same for server_lr. */
 static void flatten(json_t *params, const char *key)
 {
     const char *which;

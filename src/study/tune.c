@@ -19,7 +19,7 @@
 enum { TRIES = 64 }; /* points tried per candidate, because whole numbers and choices repeat */
 
 /* The generalised golden ratio: the root of x^(d+1) = x + 1. Multiples of its powers, modulo 1, are spread evenly in d
- * dimensions whatever their number (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018). */
+ * dimensions for any number of points (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018). */
 static double golden(size_t d)
 {
     double x = 2;
