@@ -155,6 +155,7 @@ check:
 	@tools/check-packaging.sh
 	@tools/check-programs.sh
 	@tests/mutants/run.py --names
+	@tools/check-words.py
 
 # What the program prints about itself; tools/check-docs.sh holds the files to it.
 docs: build

@@ -1,4 +1,4 @@
-/* What can be said of any method by its descriptor. */
+/* Calls of a method's functions, and what follows from its descriptor: solvers, costs, remedies. */
 #include "algo/algo.h"
 
 #include "base/number.h"
@@ -67,7 +67,7 @@ int fli_algo_solver_word(const char *list, size_t i, char *buf, size_t size)
     return fli_choice_word(list, strchr(list, '|') ? (int)i : 0, buf, size);
 }
 
-/* A solver that was forgotten is refused when a configuration is checked. */
+/* The solver of a stage. A forgotten solver is refused when a configuration is checked. */
 static const fl_solver *wanted(const fl_method *a, const void *params, size_t stage)
 {
     char word[64];
@@ -155,7 +155,7 @@ int fli_algo_shows_start(const fl_method *a)
 
 /* ==== calling a method ==================================================================================== */
 
-/* What comes with fedloom has no FL_SERIAL: then these do nothing. */
+/* Methods of fedloom never have FL_SERIAL: for them these do nothing. */
 void fli_algo_enter(const fl_method *a) { fli_registry_enter(a->traits); }
 void fli_algo_leave(const fl_method *a) { fli_registry_leave(a->traits); }
 
@@ -174,7 +174,7 @@ void fli_algo_start(const fl_method *a, const fl_coordinator *s)
     end_call(a, a->start(s), s->failure);
 }
 
-/* What a user may have posed. Only linearised solvers read rho where there is no anchor. */
+/* Checks a problem that a registered method has posed. Only linearised solvers read rho without an anchor. */
 static void check_posed(const fl_method *a, const fl_turn *t, fl_problem *p)
 {
     char text[160];

@@ -27,8 +27,8 @@
 
 #include <math.h>
 
-enum { X_I = 1, X_BEFORE }; /* client; the second one, only for the potential, is x_i before the last turn, */
-enum { LAST };              /* and with it that turn's number, and one */
+enum { X_I = 1, X_BEFORE }; /* client; the second, which only the potential needs, is x_i before the last turn, */
+enum { LAST };              /* and this scalar is 1 + the number of that turn */
 
 static const fl_key keys[] = {
     FLI_DR_KEYS,
@@ -39,7 +39,7 @@ static const fl_key keys[] = {
 
 static fl_pace pace(const void *p) { return (fl_pace){1, (size_t)((const fli_dr_params *)p)->tau}; }
 
-/* c of (63), as it has to be. */
+/* c of (63), corrected as described above. */
 static double delay_term(double tau, const fl_facts *f)
 {
     double n = (double)f->clients;
@@ -72,7 +72,7 @@ static void check(const void *params, const fl_facts *f, fl_conditions *out)
                        fli_dr_eta(p), most_eta(p->alpha, c) / f->smoothness);
 }
 
-/* (74), once the factor T + tau + 1 is put back that the paper loses, needs T of Assumption 4.1. */
+/* (74), with the factor T + tau + 1 that the paper loses, needs T of Assumption 4.1. */
 static void promise(const void *params, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
 {
     (void)params;
@@ -93,7 +93,7 @@ static void falls(const void *params, const fl_facts *f, fl_conditions *out)
 
 static size_t remembers(const void *params) { return (size_t)((const fli_dr_params *)params)->tau; }
 
-/* Where the server does not have a client's last answer yet. */
+/* Whether the server has not absorbed the client's last answer yet. */
 static int is_ahead(const fl_turn *t) { return t->state && t->away && t->scalars[LAST] == 1 + (double)t->ask.stream; }
 
 static const void *point(const fl_turn *t) { return is_ahead(t) ? t->state[X_BEFORE] : fli_dr_point(t); }
@@ -126,7 +126,7 @@ static void fix(const void *params, const fl_facts *worst, fl_fixes *out)
     static const char conditions[] = "Assumption 4.1|(63)";
     const fli_dr_params *p = params;
     double tau = p->tau ? (double)p->tau : fmax(1, (double)worst->clients - 1), c = delay_term(tau, worst);
-    double alpha = 1 / (2 + c); /* half of what is allowed */
+    double alpha = 1 / (2 + c); /* half of what the theorem allows */
     fli_dr_fix_steps(worst, out);
     fl_fix_word(out, "(21)", "algorithm.init", "exact", NULL);
     fl_fix_least(out, conditions, "algorithm.tau", tau, NULL);

@@ -22,7 +22,7 @@ int fli_control_pose(const fl_turn *t, fl_problem *p)
 
 void fli_control_answer(const fl_turn *t, const fl_answer *a, void *dc)
 {
-    void *change = dc ? dc : t->work[CORRECTION]; /* the correction has done its work */
+    void *change = dc ? dc : t->work[CORRECTION]; /* `correction` is no longer needed after the solve */
     /* up = x_i - x, Qt_i */
     fli_sub(&t->space, a->z, t->down[X], t->up[DX]);
     t->up_scalars[QT] = a->weight;
@@ -50,9 +50,9 @@ void fli_control_advance(const fl_coordinator *s, double server_lr)
     fli_lin(&s->space, 1 - s->scalar_sum[SUM_W], s->vec[C], -1, s->sum[SUM_G], s->vec[C]);
 }
 
-/* Theorem 1 is about one step (10). L bounds the Hessian in model and labels together, so it is at least what either
- * has alone. Assumption 2 wants f_i strongly convex in the labels, which alpha_r makes it, and a sample without a label
- * belongs to another objective than (4). */
+/* Theorem 1 is about one step (10). L bounds the Hessian in model and labels together, so it is at least that of
+ * either. Assumption 2 needs f_i strongly convex in the labels, which alpha_r ensures. A sample without a label belongs
+ * to another objective than (4). */
 static void check_labels(double l, const fl_facts *f, fl_conditions *out)
 {
     if (!f->second_block) return;
@@ -89,8 +89,8 @@ void fli_control_check(const fl_facts *f, fl_conditions *out)
     check_labels(curvature(f), f, out);
 }
 
-/* The largest L, the largest and the smallest Qt over clients and rounds, and the ends of server_lr: where it is not
- * given, the cohort's mean number of steps, which with everyone is the mean over all. */
+/* The largest L, the largest and the smallest Qt over clients and rounds, and the range of server_lr: if it is not
+ * given, it is the cohort's mean number of steps, which with full participation is the mean over all clients. */
 fli_control_terms fli_control_terms_of(double server_lr, const fl_facts_all *all)
 {
     fli_control_terms t = {.most_rate = server_lr, .least_rate = server_lr, .share = all->probability};

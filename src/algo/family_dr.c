@@ -4,7 +4,7 @@
 #include <math.h>
 
 enum { X, XT };    /* server: xbar, the global model, and xt, the mean of all xh_i */
-enum { Y_I, X_I }; /* client, x_i being its own model; xh_i = 2 x_i - y_i needs no memory of its own */
+enum { Y_I, X_I }; /* client; x_i is its own model; xh_i = 2 x_i - y_i is not stored */
 enum { DXH };      /* up, sum */
 
 const char *const fli_dr_server[] = {"xbar", "xt", NULL};
@@ -26,13 +26,13 @@ void fli_dr_settle(void *params, const fl_facts *f)
     fli_dr_params *p = params;
     p->settled =
         p->solver == FLI_DR_SGD ? f->first_round.travel / (1 - f->momentum) : (f->convex ? 10 : 1) / f->smoothness;
-    /* strongly convex by half of rho, where somebody says how far from convex f_i is */
+    /* if a weak convexity is given: the local problem is strongly convex by at least rho/2 */
     if (p->weak_convexity > 0) p->settled = fmin(p->settled, 1 / (2 * p->weak_convexity));
-    if (!(p->settled > 0 && isfinite(p->settled))) p->settled = 1; /* samples of zeros: any will do */
+    if (!(p->settled > 0 && isfinite(p->settled))) p->settled = 1; /* samples of zeros: any eta is good */
     p->eta = (fl_reals){1, &p->settled};
 }
 
-/* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to
+/* The local problem's strong convexity: rho - L_-. The weight decay of the model, which is unknown here, would add to
  * it. */
 static double modulus(const fli_dr_params *p) { return 1 / fli_dr_eta(p) - p->weak_convexity; }
 
@@ -63,8 +63,8 @@ const char *fli_dr_solver(const void *params, size_t stage)
     return solvers[((const fli_dr_params *)params)->solver];
 }
 
-/* Steps of SGD on a problem that curves by up to L_i + 1/eta: longer ones overshoot, and errors grow where the theorem
- * wants them to be summable. */
+/* Steps of SGD on a problem with a curvature of up to L_i + 1/eta: longer steps overshoot, and errors grow where the
+ * theorem needs them to be summable. */
 static void require_short_steps(const fli_dr_params *p, const fl_facts *f, fl_conditions *out)
 {
     fl_condition(out, "local steps", "lr (L_i + 1/eta) <= 1 - momentum: SGD on the local problem does not overshoot", f,
@@ -138,7 +138,7 @@ int fli_dr_pose(const fl_turn *t, fl_problem *p)
     p->rho = 1 / fli_dr_eta(a);
     if (a->solver != FLI_DR_ACCURATE) return 0;
     p->stop.accuracy = a->accuracy / pow((double)t->ask.round + 1, a->accuracy_power);
-    if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not asked for */
+    if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not required */
     p->stop.relative = a->relative;
     p->stop.modulus = modulus(a);
     p->stop.most_steps = (size_t)a->most_steps;

@@ -1,12 +1,12 @@
-/* The steps that FedDR and FedSplit share; see feddr.c for the method. */
+/* The steps that FedDR, asyncFedDR and FedSplit share; feddr.c describes the method. */
 #ifndef FLI_ALGO_FAMILY_DR_H
 #define FLI_ALGO_FAMILY_DR_H
 
 #include "algo/algo.h"
 
 typedef struct {
-    fl_reals eta;   /* one, or none: auto */
-    double settled; /* what eta leads to when that was settled */
+    fl_reals eta;   /* one number; empty: auto */
+    double settled; /* the settled value of eta, to which eta.v then points */
     double alpha;
     int init;   /* 0 lazy, 1 exact */
     int solver; /* fli_dr_solver_word */
@@ -47,29 +47,29 @@ typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
 extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_sums[];
 extern const fl_part fli_dr_down[], fli_dr_up[];
 
-double fli_dr_eta(const fli_dr_params *p); /* 1 where nobody has settled it */
-/* `auto`: a rule of thumb, not a theorem's. With exact proxes and quadratics of equal curvature h an error shrinks per
- * round by alpha (1 - 1/(1 + eta h)) of it in what clients agree about, and by alpha/(1 + eta h) in what they do not:
- * eta L should be large for the first and not too large for the second, and 10 is. SGD goes no farther than lr Q in a
- * turn: beyond that a larger eta brings nothing for the first and costs the second. See fl_settling. */
+double fli_dr_eta(const fli_dr_params *p); /* 1 until it is settled */
+/* `auto` is a rule of thumb, not from a theorem. With exact proxes and quadratics of equal curvature h, a round shrinks
+ * the common part of the clients' errors by alpha (1 - 1/(1 + eta h)) of it, and their differences by alpha/(1 + eta
+ * h): eta L should be large for the first and not too large for the second; 10 is a compromise. SGD moves at most lr Q
+ * in a turn: a larger eta does not help the first and harms the second. See fl_settling. */
 unsigned fli_dr_unsettled(const void *params);
 void fli_dr_settle(void *params, const fl_facts *f);
 int fli_dr_validate(const void *params, size_t clients, fl_failure *f);
 const char *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
 double fli_dr_mapping_eta(const void *params); /* (4) */
-/* The Lyapunov function (25), of clients that are not in the middle of a turn; `contribute_at`: for that x_i. */
+/* The Lyapunov function (25), for clients that are not within a turn; `contribute_at` uses the given x_i. */
 const void *fli_dr_point(const fl_turn *t);
 void fli_dr_contribute_at(const fl_turn *t, const void *x, double f, void *gradient, double *out);
 double fli_dr_potential(const fl_coordinator *s, const double *sum, double g);
-/* What has to be asked, or assumed, of the local solver whatever the theorem says of its errors; and the setting for
- * the first. */
+/* Requirements and assumptions on the local solver that hold for any theorem about its errors; and the setting for the
+ * requirements. */
 void fli_dr_assume(const fli_dr_params *p, const fl_facts *f, fl_conditions *out);
 void fli_dr_fix_steps(const fl_facts *worst, fl_fixes *out);
-/* For turns of one step eta: auto is the step itself, and no step is short beside it: eta stays where it is. After the
- * rows that other conditions have for eta. */
+/* For turns of one step: an `auto` eta is then the step itself, and no step is short beside it, so eta is fixed at its
+ * current value. Call it after adding the rows of other conditions on eta. */
 void fli_dr_fix_auto(const fli_dr_params *p, const fl_facts *worst, fl_fixes *out);
-/* Of the server's proximal step, which is eta long. */
+/* A warning about the server's proximal step, which has length eta. */
 void fli_dr_warn(const void *params, const fl_facts *f, fli_text *out);
 int fli_dr_start(const fl_coordinator *s);
 int fli_dr_pose(const fl_turn *t, fl_problem *p);

@@ -1,5 +1,5 @@
-/* What FedNest, LFedNest and FBO-AggITD share: they go down to the lower level for several exchanges of a round and
- * come back up. One vector of whatever a phase is about goes up, and its average over the cohort is taken. */
+/* Common to FedNest, LFedNest and FBO-AggITD: several exchanges of a round work on the lower level, later ones return
+ * to the upper level. Each phase uploads one vector, and the server averages it over the cohort. */
 #ifndef FLI_ALGO_FAMILY_NESTED_H
 #define FLI_ALGO_FAMILY_NESTED_H
 
@@ -17,7 +17,7 @@ typedef struct {
                      "step size of x, the upper level, instead of local.lr"),                                          \
         FLI_KEY_INT(fli_nested_params, inner_rounds, "1", 1, 10000, "averaged rounds T on the lower level per round")
 
-/* FedNest and its light version. */
+/* FedNest and LFedNest. */
 typedef struct {
     fli_nested_params nest;
     int64_t tau, neumann;
@@ -61,11 +61,11 @@ int fli_nested_absorb(const fl_coordinator *s, const fl_upload *t);
 /* The blocks of a server's vector. */
 void fli_nested_blocks(const fl_coordinator *s, fl_space *upper, fl_space *lower);
 void *fli_nested_lower(const fl_coordinator *s, void *vector);
-/* The sum stands for an inverse only if ell is at least the smoothness of g in y. */
+/* The sum approximates the inverse only if ell is at least the smoothness of g in y. */
 void fli_nested_check(const void *params, const fl_facts *f, fl_conditions *out);
 void fli_nested_fix(const void *params, const fl_facts *worst, fl_fixes *out);
-/* What a client is to do on a level: `work` in so many steps or epochs; returns the steps, where `local` asks for so
- * many. */
+/* Fills in the work of a client on a level and returns its number of steps; `asked` is that of `local`, used unless the
+ * parameters set steps or tau. */
 size_t fli_nested_inner(const fli_fednest_params *p, size_t asked, fl_levels *l);
 size_t fli_nested_outer(const fli_fednest_params *p, size_t asked, fl_levels *l);
 int fli_nested_validate(const void *params, size_t clients, fl_failure *f);

@@ -18,7 +18,7 @@ const fl_key fli_simfbo_keys[] = {
                   "coefficients a_k of the local steps k = 0, 1, ...; the last one holds for all later steps"),
     FLI_KEY_INT(
         fli_simfbo_params, coef_steps, "0", 0, 1000000,
-        "0: coef is every client's; above: coef has so many numbers for each client, one client after the other"),
+        "0: all clients share coef; above: coef has this many numbers for each client, one client after the other"),
     FLI_KEY_REALS(fli_simfbo_params, coef_rounds, "1", FLI_ABOVE_0, FLI_NO_MAX,
                   "multiplies all coefficients of a round, by rounds; the last one holds for all later rounds"),
     FLI_KEY_REAL(fli_simfbo_params, coef_decay, "1", FLI_ABOVE_0, 1, "multiplies a_k by coef_decay^k"),
@@ -29,7 +29,7 @@ const fl_key fli_simfbo_keys[] = {
     FLI_KEY_END,
 };
 
-/* Those of the server: with a single local step the clients' own change nothing. */
+/* The server's steps only: with a single local step the clients' steps change nothing. */
 const fl_tune_range fli_simfbo_tune[] = {
     {"algorithm.server_lr_y", 0.01, 1, 1},
     {"algorithm.server_lr_v", 0.01, 1, 1},
@@ -64,7 +64,7 @@ int fli_simfbo_validate(const void *params, size_t clients, fl_failure *f)
     return fli_refuse(f, "algorithm.radius is one number or auto, not a list of %zu", a->radius.n);
 }
 
-/* a_i^(t,k) of a client in a round, by k. */
+/* a_i^(t,k) of a client in round t, for all k. */
 static fl_coefs coefs_of(const fli_simfbo_params *a, size_t client, size_t round)
 {
     size_t n = a->coef_steps ? (size_t)a->coef_steps : a->coef.n, last = a->coef_rounds.n - 1;
@@ -95,7 +95,7 @@ static fl_coefs extreme_coefs(const fli_simfbo_params *a, size_t client, int lar
     return coefs_of(a, client, best);
 }
 
-/* ||a_i||_1 at most, and at least, over the rounds. */
+/* The largest, and the smallest, ||a_i||_1 over the rounds. */
 static double most_work(const fli_simfbo_params *a, const fl_facts *f)
 {
     fl_coefs c = extreme_coefs(a, f->client, 1);
@@ -108,8 +108,8 @@ static double least_work(const fli_simfbo_params *a, const fl_facts *f)
     return fli_coef_sum(&c, f->least_steps);
 }
 
-/* Lemma 2 lets ||v|| shrink with every local step: no factor 1 - lr a_k times an eigenvalue of g_yy may be negative.
- * c_a tau alpha_max of (39) is the least bound on all ||a_i||_1. */
+/* Lemma 2 needs ||v|| to shrink with every local step: no factor 1 - lr a_k times an eigenvalue of g_yy may be
+ * negative. c_a tau alpha_max of (39) is the least bound on all ||a_i||_1. */
 void fli_simfbo_check(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_simfbo_params *a = params;
@@ -129,14 +129,14 @@ void fli_simfbo_check(const void *params, const fl_facts *f, fl_conditions *out)
         fl_requirement(out, "Assumption 1", "g_i is strongly convex in y: bilevel.l2 > 0", f, f->sure_convexity > 0);
 }
 
-/* p_i ||a_i||_1 at most, or at least. */
+/* The largest, or the smallest, p_i ||a_i||_1. */
 static double work_of(const fli_simfbo_params *a, const fl_facts *f, int most)
 {
     return f->weight * (most ? most_work(a, f) : least_work(a, f));
 }
 
-/* The sum of the `count` largest of these, or of the smallest. Halving finds a value that fewer than `count` are
- * beyond; the others that count are as large as it. */
+/* The sum of the `count` largest values, or of the smallest. Halving finds a threshold that fewer than `count` values
+ * exceed; the remaining ones equal it. */
 static double extreme_sum(const fli_simfbo_params *a, const fl_facts_all *all, size_t count, int most)
 {
     double low = 0, high = 0, sum = 0, sign = most ? 1 : -1;
@@ -156,14 +156,14 @@ static double extreme_sum(const fli_simfbo_params *a, const fl_facts_all *all, s
     return sum + (beyond < count ? (double)(count - beyond) * edge : 0);
 }
 
-/* Over all cohorts of the size: rho = sum_S (N/P) p_i ||a_i||_1 at most and at least, and its mean. */
+/* rho = sum_S (N/P) p_i ||a_i||_1: its largest and smallest value over all cohorts of the size, and its mean. */
 typedef struct {
     double most, least, mean;
 } work_rates;
 
 static work_rates rates_of(const fli_simfbo_params *a, const fl_facts_all *all)
 {
-    /* of those measured as many as of all */
+    /* the measured clients stand for all: the same share of them */
     double share = all->probability;
     size_t count = (size_t)fmax(1, floor(share * (double)all->count + 0.5));
     work_rates r = {.most = extreme_sum(a, all, count, 1) / share, .least = extreme_sum(a, all, count, 0) / share};
@@ -175,8 +175,8 @@ static work_rates rates_of(const fli_simfbo_params *a, const fl_facts_all *all)
     return (work_rates){r.most / weight, r.least / weight, r.mean / weight};
 }
 
-/* The constants of (13), (38) and (39) that are known: with L_2 = L_3 = 0, which most second derivatives' slopes are
- * above, and beta_gh = 1, which it is at least. What fails for these fails for all. */
+/* The known constants of (13), (38) and (39): with L_2 = L_3 = 0 and beta_gh = 1, which are lower bounds of the unknown
+ * ones. A condition that fails with these fails with the true ones. */
 typedef struct {
     double l1, mu, ly, lv, lphi, k1, share; /* k1: K_1 c_gamma_y; share: beta_max/P */
 } known_constants;
@@ -233,15 +233,15 @@ static void check_radius(const fli_simfbo_params *a, const known_constants *k, c
     fl_assumption(out, "L_f", "no ||grad_y f_i|| is larger than those that were seen, from which the radius follows");
 }
 
-/* ||a_i||_1 at least, in the rounds in which coefficients are largest. */
+/* The least ||a_i||_1 in the rounds in which coefficients are largest. */
 static double least_of_most(const fli_simfbo_params *a, const fl_facts *f)
 {
     fl_coefs c = extreme_coefs(a, f->client, 1);
     return fli_coef_sum(&c, f->least_steps);
 }
 
-/* With work that differs SimFBO's Theorem 1 is about other weights than p_i; that ShroFBO divides by ||a_i||_1 is what
- * makes it about p_i. */
+/* If work differs between clients, SimFBO's Theorem 1 holds for weights other than p_i. ShroFBO divides by ||a_i||_1,
+ * so that it holds for p_i. */
 static void check_work(const fli_simfbo_params *a, int divides, const work_rates *r, const fl_facts_all *all,
                        fl_conditions *out)
 {
@@ -300,7 +300,7 @@ void fli_simfbo_fix(const void *params, const fl_facts *worst, fl_fixes *out)
     fl_fix_shrink_root(out, "(39) lr_y", "algorithm.lr_y", a->lr_y, NULL);
     fl_fix_shrink(out, "(39) gamma_v", "algorithm.server_lr_v", a->server_lr_v, NULL);
     fl_fix_shrink(out, "(39) gamma_y", "algorithm.server_lr_y", a->server_lr_y, NULL);
-    /* one beside the others: where those shrink it has to shrink with them */
+    /* server_lr_x has to shrink in proportion to the steps above */
     fl_fix_shrink(out, "(38)|(39) gamma_x", "algorithm.server_lr_x", a->server_lr_x, NULL);
     fl_fix_shrink_root(out, "(39) Psi", "algorithm.server_lr_x", a->server_lr_x, NULL);
     if (a->radius.n && worst->sure_convexity > 0) fl_fix_word(out, "Lemma 1", "algorithm.radius", "auto", NULL);

@@ -88,13 +88,13 @@ double fli_vra_steps(double gamma, double lr, size_t steps)
     return r == 1 ? (double)steps : (1 - pow(r, (double)steps)) / (1 - r);
 }
 
-/* u_i = p_i C_i, where C_i = a_i gamma_i lr Qt_i is the share of the way that a dual goes to its gradient in a turn. */
+/* u_i = p_i C_i, where C_i = a_i gamma_i lr Qt_i is the fraction of the way to its gradient that a dual moves. */
 static double follow(const fli_vra *c, const fl_facts *f, size_t steps)
 {
     return c->a * c->gamma * f->lr * fli_vra_steps(c->gamma, f->lr, steps);
 }
 
-/* ---- what either theorem asks for at one client ---- */
+/* ---- conditions of both theorems at one client ----- */
 
 static void require_plain_steps(const fl_facts *f, fl_conditions *out)
 {
@@ -106,7 +106,7 @@ static void require_plain_steps(const fl_facts *f, fl_conditions *out)
 
 static int steady(const fl_facts *f) { return f->least_steps == f->steps && f->probability == f->most_likely; }
 
-/* The expectation over a round is over cohorts that are drawn. */
+/* A theorem's expectation over a round needs cohorts that are drawn at random. */
 static void require_chance(const fl_facts *f, fl_conditions *out)
 {
     fl_requirement(out, "sampling", "cohorts are drawn, so that p_i^r > 0 in every round; no plan or trace", f,
@@ -140,13 +140,13 @@ void fli_vra_falls(const fli_vra *c, int one_gamma, const fl_facts *f, fl_condit
     fl_requirement(out, "sigma", "steps over all samples, the same in every round", f, f->full_batch && steady(f));
 }
 
-/* L_i is of f_i in x and y together. Known of it are the curvatures in x and, where y starts, in y. */
+/* L_i bounds f_i in x and y together. The curvatures in x and, at the start of y, in y are known. */
 static double curvature(const fl_facts *f)
 {
     return f->second_block ? fmax(f->smoothness, f->block.smoothness) : f->smoothness;
 }
 
-/* What the theorem asks of steps in y. For p_i = 1, which the paper leaves out, see docs/theory.md. */
+/* The theorem's conditions on steps in y. docs/theory.md treats p_i = 1, which the paper leaves out. */
 static void check_second_block(double beta, double c, const fl_facts *f, fl_conditions *out)
 {
     double p = f->probability, u = p * c, l = curvature(f), q = 4 * beta * (double)f->block.steps * l * l;
@@ -172,7 +172,7 @@ static void check_second_block(double beta, double c, const fl_facts *f, fl_cond
                   l + q * (1 + 400 / (c * c)), 1 / f->block.lr);
 }
 
-/* The right side of (27), or of what stands for it with p_i = 1. */
+/* The right side of (27), or of the condition that replaces it for p_i = 1. */
 static double least_gamma(double l, double p, double u)
 {
     return p < 1 ? l / 2 + 9 * l / (u * sqrt(1 - p)) : l / 2 + 17 * l / u;
@@ -201,9 +201,9 @@ void fli_vra_check_blocks(const fli_vra *c, int one_gamma, double beta, const fl
     check_second_block(beta, share, f, out);
 }
 
-/* ---- and of all of them ---- */
+/* ---- conditions on all clients --------------------- */
 
-/* What a client adds to the left side of the averaged conditions: the coefficient of ||x+ - x||^2 in the proofs. */
+/* A client's term on the left side of the averaged conditions: the coefficient of ||x+ - x||^2 in the proofs. */
 static double load_of(const fli_vra *c, int blocks, double beta, const fl_facts *f)
 {
     double p = f->probability, u = p * follow(c, f, f->steps), l = blocks ? curvature(f) : f->smoothness;
@@ -211,8 +211,8 @@ static double load_of(const fli_vra *c, int blocks, double beta, const fl_facts 
     return l / 2 + (p < 1 ? 8 * beta / (u * (1 - p)) * (1 + 4 / u) : 16 * beta / u * (1 + 8 / u)) * l * l;
 }
 
-/* The printed proofs take the client with the least gamma_i where they need every gamma_i against 1/beta = sum w gamma;
- * this is what they had before that. */
+/* The printed proofs replace every gamma_i by the least one, but need every gamma_i against 1/beta = sum w gamma; this
+ * condition is the step before that replacement. */
 void fli_vra_check_sum(int blocks, double beta, fli_vra (*at)(const void *params, const fl_facts *f),
                        const void *params, const fl_facts_all *all, fl_conditions *out)
 {
@@ -269,9 +269,9 @@ void fli_vra_warn(double gamma, const fl_facts *f, fli_text *out)
             f->client, gamma, f->lr, gamma * f->lr);
 }
 
-/* With gamma lr = 1/(2 (a + d) Q) for the largest Q: gamma lr Qt = 1 - (1 - gamma lr)^Q does not depend on gamma any
- * more, (18) asks for gamma >= sqrt(6) L/(2 (a + d)), and (17), hardest for the smallest Q, is explicit in gamma. 5% on
- * top, since L is measured and the numbers are rounded. */
+/* With gamma lr = 1/(2 (a + d) Q) for the largest Q, gamma lr Qt = 1 - (1 - gamma lr)^Q no longer depends on gamma;
+ * (18) requires gamma >= sqrt(6) L/(2 (a + d)), and (17), strictest for the smallest Q, is explicit in gamma. The
+ * result gets a margin of 5%, since L is measured and the numbers are rounded. */
 void fli_vra_fix(int blocks, double a, double d, const fl_facts *w, fl_fixes *out)
 {
     double q = (double)w->steps, l = curvature(w), product = 1 / (2 * (a + d) * q), p = w->probability;

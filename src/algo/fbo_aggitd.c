@@ -1,5 +1,5 @@
 /* FBO-AggITD: aggregated iterative differentiation. T gradient steps on the averaged lower level, then the derivative
- * of where they lead by going through them backwards.
+ * of their result, computed by going through the steps backwards.
  *
  *   forward  t = 0..T-1: y_{t+1} = y_t - lr_in sum p_i grad_y g_i(x, y_t)                              T exchanges
  *   turn     z = grad_y F(x, y_T), h = grad_x F(x, y_T), averaged                                     1 exchange
@@ -31,7 +31,7 @@ static size_t phases(const void *params, double coin)
 
 enum { FIRST, FORWARD, TURN, BACK }; /* stages; x comes with the first */
 
-/* x stays with the client, and every y_t. */
+/* The client keeps x and every y_t. */
 static const fl_part down[] = {{"(x, y)", FL_PART_VECTOR, XY, FL_PART_KEEP_EACH, FL_IN_PHASE(FIRST)},
                                {"y", FL_PART_LOWER, XY, FL_PART_KEEP_EACH, FL_IN_PHASE(FORWARD)},
                                {"y", FL_PART_LOWER, XY, FL_PART_KEEP, FL_IN_PHASE(TURN)},
@@ -60,7 +60,7 @@ static size_t counts_as(const void *params, size_t now, size_t steps, const fl_e
     return 1;
 }
 
-/* Phase T + 1 + k goes back through step T - 1 - k. */
+/* Phase T + 1 + k differentiates step T - 1 - k. */
 static size_t step_of(size_t phase, size_t rounds) { return 2 * rounds - phase; }
 
 static int pose(const fl_turn *t, fl_problem *p)

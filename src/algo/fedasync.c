@@ -1,4 +1,4 @@
-/* FedAsync: the server mixes every model that comes in into its own, the less the older it is.
+/* FedAsync: the server mixes every arriving model into its own; the older the model, the smaller its share.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) + rho/2 ||z - x||^2 from x, the model it was given          up: x_i
  *   server   x <- (1 - a) x + a x_i,   a = alpha s(t)  for an upload that is t server steps old

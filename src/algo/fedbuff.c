@@ -4,7 +4,7 @@
  *   server   D += (1 + t)^-power (x_i - x)  for an upload that is t server steps old;
  *            after K of them  x <- x + server_lr D/K,  D <- 0
  *
- * The paper's power is 1/2. A client that comes back while the buffer fills is given the same model again.
+ * The paper's power is 1/2. A client that returns while the buffer fills gets the same model again.
  *
  * Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated learning with buffered asynchronous aggregation,
  * AISTATS 2022. */

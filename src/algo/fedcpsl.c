@@ -10,16 +10,16 @@
  *   server   as in family_control_variates.h
  *
  * own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c lr_local (eta_lc in its
- * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the
- * paper, whose Remark 5 leaves the choice open: see solver/sgd_personal.c. Nor is `mix: dissimilarity`, a reading of
- * its Remark 1, by which beta_i goes by how much the client differs from the others: c_i is its mean gradient and c
- * that of all, and
+ * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. Two choices of mix are not
+ * in the paper. `mix: auto` is described in solver/sgd_personal.c; the paper's Remark 5 leaves that choice open.
+ * `mix: dissimilarity` interprets its Remark 1, that beta_i should depend on how much the client differs from the
+ * others: c_i is its mean gradient and c that of all clients, and
  *     mix_i = ||c_i - c|| / (||c_i - c|| + ||c||),   0.75 while both are 0
- * grows to 1 where clients differ and the federation as a whole has settled.
+ * grows to 1 if clients differ and the federation as a whole has converged.
  *
- * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i alone,
- * once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be sent
- * up, and nu_i stays where x puts it (by projected steps, where they lead).
+ * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 removes it by rounds for own_i
+ * alone, after the others have converged: after `freeze_after` rounds x is no longer trained, so clients upload
+ * nothing, and nu_i stays at its value for x (with projected steps: at their limit).
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"
@@ -39,13 +39,14 @@ typedef struct {
     int64_t freeze_after;
 } params;
 
-static const fl_key keys[] = {FLI_OWN_KEYS(params, own, "auto|dissimilarity",
-                                           "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)", "twice local.lr"),
-                              FLI_CONTROL_SERVER_LR(params),
-                              FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
-                                          "rounds after which the global model stays as it is and clients train their "
-                                          "own models alone, so that nothing is sent up; 0: never"),
-                              FLI_KEY_END};
+static const fl_key keys[] = {
+    FLI_OWN_KEYS(params, own, "auto|dissimilarity", "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)",
+                 "twice local.lr"),
+    FLI_CONTROL_SERVER_LR(params),
+    FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
+                "rounds after which the global model no longer changes and clients train their "
+                "own models alone, so that nothing is sent up; 0: never"),
+    FLI_KEY_END};
 
 static const char *const client[] = {"c_i", "own_i", NULL};
 static const fl_part down[] = {
@@ -88,10 +89,10 @@ static double mix(const void *p, size_t i, const double *scalars)
 
 static void check(const void *p, const fl_facts *f, fl_conditions *out) { (void)p, fli_control_check(f, out); }
 
-/* Whether Theorem 2 is about these own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its
- * errors (d), (e) have L~, by which the loss is smooth in the outputs h; cross-entropy has none, since its slope 1/h
- * has no bound. Without L~ are mix_i = 0 and, where there are no pseudo labels, mix_i = 1. There L_F is L: F_i is f_i
- * of one model. */
+/* Whether Theorem 2 covers these own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its errors
+ * (d), (e) contain L~, the smoothness of the loss in the outputs h; cross-entropy has none, since its slope 1/h is not
+ * bounded. L~ is not needed for mix_i = 0 and, without pseudo labels, for mix_i = 1. Then L_F is L: F_i is f_i of one
+ * model. */
 static int covered(const params *a, const fl_facts_all *all)
 {
     int all_are = 1;
@@ -102,8 +103,8 @@ static int covered(const params *a, const fl_facts_all *all)
     return all_are;
 }
 
-/* Theorem 2 in addition. (38) is true of D_0 <= 5 (1 - mix) L/4, and with L_F = L the second bound of (37) is the
- * third. That has lr where its proof, (130) and (132), has lr server_lr: both are asked for. */
+/* The additional conditions of Theorem 2. (38) holds for D_0 <= 5 (1 - mix) L/4; with L_F = L the second bound of (37)
+ * equals the third. The third has lr where its proof, (130) and (132), has lr server_lr: both are required. */
 static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out)
 {
     const params *a = p;
@@ -115,7 +116,7 @@ static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out
                        NULL, 0);
     if (a->freeze_after)
         fl_not_covered(out, "freeze_after",
-                       "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
+                       "the rounds after algorithm.freeze_after, in which the global model does not change (Remark 3)");
     if (!covered(a, all)) {
         fl_not_covered(
             out, "Theorem 2",
@@ -137,7 +138,7 @@ static void promise(const void *p, const fl_facts_all *all, const fl_start_value
 {
     const params *a = p;
     fli_control_promise(a->server_lr, all, start, out);
-    if (a->freeze_after) out->missing = "the global model stays as it is after algorithm.freeze_after rounds";
+    if (a->freeze_after) out->missing = "the global model does not change after algorithm.freeze_after rounds";
 }
 
 static void fix(const void *p, const fl_facts *worst, fl_fixes *out)

@@ -40,7 +40,7 @@ static const fl_key keys[] = {
     FLI_KEY_END,
 };
 
-/* The relative errors matter: no absolute accuracy makes their squares summable. */
+/* The relative errors decide: no absolute accuracy makes their squares summable. */
 static int relative_errors(const fli_dr_params *p)
 {
     return p->solver == FLI_DR_ACCURATE && p->relative > 0 && !(p->accuracy > 0 && p->accuracy_power > 0.5);
@@ -78,8 +78,8 @@ static void check(const void *params, const fl_facts *f, fl_conditions *out)
                       "drawn independently (descent holds for all)");
 }
 
-/* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this (docs/theory.md), as ||grad f_i(x_i)|| is at
- * most ||grad f_i(x0)||/(1 - L eta). The paper has F(x0), for which x_i would have to be x0. */
+/* An upper bound of V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0 (docs/theory.md), as ||grad f_i(x_i)||
+ * is at most ||grad f_i(x0)||/(1 - L eta). The paper has F(x0), which would need x_i = x0. */
 static double first_potential(double u, double eta, const fl_facts_all *all, const fl_start_values *start)
 {
     double mean = 0;
@@ -118,7 +118,7 @@ static void promise(const void *params, const fl_facts_all *all, const fl_start_
     out->times_eps = c1 * first_potential(u, eta, all, start);
 }
 
-/* Lemma A.5 with exact proxes from the beginning: for every cohort, also one that somebody chooses. */
+/* Lemma A.5 with exact proxes from the beginning; it holds for every cohort, also for a chosen one. */
 static void falls(const void *params, const fl_facts *f, fl_conditions *out)
 {
     const fli_dr_params *p = params;

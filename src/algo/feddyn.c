@@ -1,4 +1,5 @@
-/* FedDyn: dynamic regularisation. Each client's objective is bent so that its stationary points are the federation's.
+/* FedDyn: dynamic regularisation. It changes each client's objective to move its stationary points to the
+ * federation's.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) - <h_i, z> + alpha/2 ||z - x||^2 from x
  *            that is rho = alpha, anchor = x, shift = -h_i

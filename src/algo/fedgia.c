@@ -19,9 +19,9 @@
  *   t        given, or auto: mean r_i / r, that is sigma = (mean r_i)/N. Clients outside C, and those in it for large
  *            k0, make gradient steps of length 1/(N sigma) out of a round, which converge if f = (1/N) sum f_i is
  *            curved less than 2 N sigma. f of a linear model is curved by at most mean r_i: auto is the longest step
- *            of that kind which needs no luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that
- *            is flatter by far than the steepest f_i. Where clients are alike it diverges: there anything below 1/2
- *            does.
+ *            of that kind which surely converges. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) relies on an f that
+ *            is much flatter than the steepest f_i. If clients are alike it diverges: there any t below
+ *            1/2 does.
  *   start    pi_i = 0, z_i = x_i = x0
  *
  *   theory   Theorems IV.1 to IV.3: with H_i at least the curvature of f_i and sigma > 6 r/N the augmented Lagrangian
@@ -36,8 +36,8 @@
 
 enum { X };            /* server */
 enum { SIGMA, R };     /* its scalars */
-enum { PI, X_I };      /* client: N pi_i; x_i, only for the potential, */
-enum { SLOPE, APART }; /* and with it <x_i - x, N pi_i> and N sigma/2 ||x_i - x||^2, both as the last turn left them */
+enum { PI, X_I };      /* client: N pi_i; x_i, which only the potential needs, */
+enum { SLOPE, APART }; /* and its terms <x_i - x, N pi_i> and N sigma/2 ||x_i - x||^2, as of the last turn */
 enum { Z };            /* up, sum */
 enum { R_SUM };        /* scalar sum, before the first round */
 enum { R_I };          /* up, before the first round */
@@ -100,15 +100,15 @@ static int pose(const fl_turn *t, fl_problem *p)
 {
     const params *a = t->bound;
     p->start = t->down[X];
-    if (t->ask.warm_up) return 0; /* rho = 0: r_i is all that is wanted */
+    if (t->ask.warm_up) return 0; /* rho = 0: only r_i is needed */
     p->rho = (double)t->clients * t->down_scalars[SIGMA];
     p->shift = t->state[PI];
     p->steps = !t->ask.bystander ? (size_t)a->k0 : 0;
     return 0;
 }
 
-/* The Lagrangian that Lemma B.3 is about has the x that the round began with: when the next one is known it is too late
- * to add these up. */
+/* The Lagrangian of Lemma B.3 uses the x of the round's beginning; the next x comes too late, so its terms are computed
+ * here. */
 static void watch(const fl_turn *t, const fl_answer *a)
 {
     double *kept = t->scalars + fli_algo_fedgia.client_scalars;
@@ -143,7 +143,7 @@ static int absorb(const fl_coordinator *s, const fl_upload *t)
     return 0;
 }
 
-/* N sigma; samples of zeros have no curvature, and anything will do */
+/* N sigma; if all samples are zeros there is no curvature, and any number is good */
 static double penalty(const fl_coordinator *s)
 {
     const params *a = s->bound;
@@ -175,7 +175,7 @@ static void check(const void *p, const fl_facts *f, fl_conditions *out)
 }
 
 /* Theorem IV.3: min ||grad f||^2 <= rho (L^1 - f*)/K over the K rounds after the first, rho = 10 t^3 r/(t^2 - 5t - 6)
- * with t = N sigma/r. The paper has L^0 from the first round on, which its Lemma B.3 does not allow (pi = 0 there
+ * with t = N sigma/r. The paper starts with L^0 at the first round, which its Lemma B.3 does not allow (pi = 0 there
  * violates (34)). After that round L^1 <= f(x0) + 7/(12 N sigma) mean ||grad f_i(x0)||^2: a client is then at x0 - y
  * with ||y|| <= ||grad f_i||/(N sigma), and r/N < sigma/6. */
 static void promise(const void *p, const fl_facts_all *all, const fl_start_values *start, fl_promise *out)
@@ -245,7 +245,7 @@ const fl_method fli_algo_fedgia = {
                          .client = contribute,
                          .server = lagrangian,
                          .falls = falls,
-                         .after = 1}, /* (34) is false of pi_i = 0, where it starts */
+                         .after = 1}, /* the start violates (34), as pi_i = 0 */
     .remedy = "a larger algorithm.t, or algorithm.sigma",
     .solver_for = solver,
     .rounds.warms_up = warms_up,

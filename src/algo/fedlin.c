@@ -5,9 +5,9 @@
  *   steps     x_i = Q_i steps of SGD on f_i(z) + <g - grad f_i(x), z> from x      shift = g - grad f_i(x);  up: x_i - x
  *             server: x <- sum_S (w_i / sum_S w) x_i
  *
- * grad f_i(x) is over all of the client's samples, and the client remembers it from the first exchange to the second.
- * At the optimum of everyone g = 0, so that nobody moves, whatever Q_i and lr are. The paper's sparsified gradients are
- * left out.
+ * grad f_i(x) is over all of the client's samples, and the client keeps it from the first exchange to the second. At
+ * the optimum of the federation g = 0, so that no client moves, for any Q_i and lr. The paper's sparsified gradients
+ * are left out.
  *
  *   theory    everyone takes part, full gradients, f_i strongly convex: lr Q_i = 1/(6 L) at every client gives a
  *             linear rate. At one client L_i stands for L.

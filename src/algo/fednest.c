@@ -1,20 +1,20 @@
 /* FedNest: bilevel optimisation by nested loops, each variance reduced; many exchanges per round.
  *
- *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps, or so many epochs,
- *            z <- z - lr_in (grad g_i(z) - grad g_i(y) + G) from y, whose ends are averaged to y   2T exchanges
+ *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps, or the given number of epochs,
+ *            z <- z - lr_in (grad g_i(z) - grad g_i(y) + G) from y; the results are averaged to y   2T exchanges
  *   between  p = grad_y F, averaged; N times p <- p - H p/ell with averaged products H p
  *            v = (1/ell) times the sum of all these p (`sum`), or (N+1)/ell times the last after a random number N' of
  *            0..N of them (`random`, unbiased for the sum, as in the paper)   1 + N (or N') exchanges
  *   outer    h = grad_x F - g_xy v, averaged; then tau steps
  *            z <- z - lr_out (grad_x f_i(z, y) - grad_x f_i(x, y) + h) from x, averaged to x       2 exchanges
  *
- * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in its first exchange, and after that what is
- * new. Steps on the two levels may differ in number.
+ * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in its first exchange, and later only what
+ * has changed. Steps on the two levels may differ in number.
  *
- * The authors' program differs from the paper in what these keys say: it takes five epochs inside and one step outside,
- * all derivatives but those of the inner steps over all samples (`anchor: full`), and draws a cohort for every inner
- * round and another for the rest (`cohort: each`); its 1/ell is lr_out. It averages products and sums in a way of its
- * own, which is not followed here.
+ * The authors' program differs from the paper, and these keys follow either: it takes five epochs inside and one step
+ * outside, all derivatives but those of the inner steps over all samples (`anchor: full`), and draws one cohort for
+ * every inner round and another for the rest (`cohort: each`); its 1/ell is lr_out. It also averages products and sums
+ * in a different way, which is not followed here.
  *
  * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML
  * 2022. */
@@ -35,14 +35,14 @@ static const char *const server[] = {"(x, y)", "(h, p)", "v", NULL};
 
 /* The exchanges of a round in order. */
 enum {
-    FIRST_GRADIENT, /* the inner gradient that begins the round: x comes with it */
+    FIRST_GRADIENT, /* the inner gradient that begins the round: x is sent with it */
     INNER_GRADIENT,
     INNER_STEPS,
     SYSTEM_START,
     SYSTEM_PRODUCT,
     HYPERGRADIENT,
     OUTER_STEPS,
-    SYSTEM_FRESH /* SYSTEM_START with clients who have nothing of this round */
+    SYSTEM_FRESH /* SYSTEM_START with clients that have received nothing in this round */
 };
 
 static const fl_part down[] = {
@@ -87,8 +87,8 @@ static size_t phases(const void *params, double coin)
     return 2 * (size_t)p->nest.inner_rounds + products + 3;
 }
 
-/* What a stage does, with (h, p) and v as the client was sent them; returns the steps, where `local` asks for so many.
- */
+/* Fills in the work of a stage, with (h, p) and v as the client received them; returns its steps, `asked` being those
+ * of `local`. */
 static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, const void *d, const void *v, fl_levels *l)
 {
     static const fl_level_work kinds[] = {
@@ -107,7 +107,7 @@ static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, con
 static size_t counts_as(const void *params, size_t now, size_t steps, const fl_epochs *e)
 {
     fl_levels l;
-    steps = work_of(params, now, steps, params, NULL, &l); /* any shift: steps are variance reduced */
+    steps = work_of(params, now, steps, params, NULL, &l); /* any shift counts: steps are variance reduced */
     return fli_levels_cost(&l, steps, e);
 }
 
@@ -120,7 +120,7 @@ static int pose(const fl_turn *t, fl_problem *p)
     return 0;
 }
 
-/* p has its last value: v = the sum, or what stands for it, over ell. */
+/* After the last p: v = the sum, or the term that replaces it, over ell. */
 static void finish_system(const fl_coordinator *s, const fl_space *lower)
 {
     const fli_fednest_params *a = s->bound;

@@ -4,7 +4,7 @@
  *   server   x <- x + Qeff sum_S (w_i / sum_S w) (x_i - x)/Q_i,  Qeff = sum_S w_i Q_i / sum_S w        [VRA] (22)
  *
  * Wang, Liu, Liang, Joshi, Poor: Tackling the objective inconsistency problem in heterogeneous federated optimization,
- * NeurIPS 2020. With local momentum Q_i is the sum of the weights its gradients have in the displacement (their
+ * NeurIPS 2020. With local momentum Q_i is the sum of the weights that its gradients have in the displacement (their
  * ||a_i||_1). */
 #include "algo/algo.h"
 

@@ -1,12 +1,11 @@
-/* FedAdam, FedYogi, FedAdagrad: FedAvg whose server takes the average change for a gradient, and steps by an adaptive
- * method.
+/* FedAdam, FedYogi, FedAdagrad: FedAvg whose server uses the average change as a gradient in an adaptive method.
  *
  *   client   x_i = Q_i steps of SGD on f_i from x                              up: x_i - x
  *   server   D = sum_S (w_i / sum_S w) (x_i - x);  m <- beta1 m + (1 - beta1) D
  *            v <- beta2 v + (1 - beta2) D^2                      FedAdam
  *                 v - (1 - beta2) D^2 sign(v - D^2)              FedYogi
  *                 v + D^2                                        FedAdagrad
- *            x <- x + server_lr m / (sqrt(v) + tau)              each entry by itself
+ *            x <- x + server_lr m / (sqrt(v) + tau)              elementwise
  *   start    m = 0, v = tau^2; no bias correction
  *
  * Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive federated optimization, ICLR 2021, Algorithm
@@ -23,7 +22,7 @@ typedef struct {
     double server_lr, beta1, beta2, tau;
 } params;
 
-/* As in the paper's experiments, Adagrad has no momentum unless it is asked for. */
+/* As in the paper's experiments, Adagrad's momentum defaults to 0. */
 #define KEYS(momentum)                                                                                                 \
     FLI_KEY_REAL(params, server_lr, "0.01", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server"),                       \
         FLI_KEY_REAL(params, beta1, momentum, 0, FLI_BELOW_1, "how much of m, the mean of past changes, stays"),       \
@@ -50,7 +49,7 @@ static int pose(const fl_turn *t, fl_problem *p)
     return 0;
 }
 
-/* What is done to an entry of v, of D. */
+/* The update of an entry of v from one of D. */
 typedef double second_fn(const params *p, double v, double d2);
 
 static double adam(const params *p, double v, double d2) { return p->beta2 * v + (1 - p->beta2) * d2; }

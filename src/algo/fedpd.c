@@ -1,4 +1,4 @@
-/* FedPD: a primal-dual method in which everyone works in every round and exchanges only now and then.
+/* FedPD: a primal-dual method in which all clients work in every round and exchange only now and then.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) + <lam_i, z> + 1/(2 eta) ||z - x0_i||^2 from the previous x_i
  *            rho = 1/eta, anchor = x0_i, shift = lam_i, start = x_i
@@ -6,7 +6,7 @@
  *   coin     with probability 1 - skip (the paper's p is `skip`) the clients upload x0_i, the server averages and
  *            broadcasts, x0_i <- x; otherwise they keep their own x0_i and nothing is sent
  *
- * On different data a larger `skip` buys less communication with a less exact fixed point.
+ * On different data a larger `skip` communicates less, with a less exact fixed point.
  *
  * Zhang, Hong, Dhople, Yin, Liu: FedPD: a federated learning framework with adaptivity to non-IID data, IEEE TSP
  * 2021. */

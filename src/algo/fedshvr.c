@@ -2,17 +2,16 @@
  * models.
  *
  * Derived, not copied: [CPSL] compares with FedSHVR and names its source (Wang, Wang, Sun, Chang: Federated
- * semi-supervised learning with class distribution mismatch, 2021), but does not write it down. Here it is what [CPSL]
- * says of it: FedCPSL's objective f_i and pseudo labels, SCAFFOLD's client variance reduction, everyone in every round,
- * the global model for all. So it is FedCPSL without momentum and own models, except that the control variate is
- * uploaded too, as in SCAFFOLD: two vectors. The source may differ from this.
+ * semi-supervised learning with class distribution mismatch, 2021), but does not give the algorithm. This file follows
+ * [CPSL]'s description: FedCPSL's objective f_i and pseudo labels, SCAFFOLD's client variance reduction, full
+ * participation, the global model for all. So it is FedCPSL without momentum and own models, except that the control
+ * variate is uploaded too, as in SCAFFOLD: two vectors. The source may differ from this.
  *
  *   client   nu_i, pseudo labels at x; x_i = Q_i steps on f_i(z, nu_i) + <c - c_i, z> from x
  *            up: x_i - x, c_i+ - c_i, Qt_i
  *   server   as in family_control_variates.h
  *
- * FedSHVR needs everyone in every round; FedSHVRP is its adaptation to a sample of the clients, as [CPSL] compares with
- * it. */
+ * FedSHVR needs full participation; FedSHVRP adapts it to a sample of the clients, as [CPSL] does for comparison. */
 #include "algo/family_control_variates.h"
 #include "algo/algo.h"
 

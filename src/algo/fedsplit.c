@@ -5,7 +5,7 @@
  *
  *   theory   f_i convex. Where they are strongly convex too, the reflection 2 prox_{eta f_i} - 1 is a contraction by
  *            the larger of |1 - eta L|/(1 + eta L) and |1 - eta mu|/(1 + eta mu), and the error falls linearly, for any
- *            eta > 0; best is eta = 1/sqrt(mu L). Errors of the local solver leave an error of their size.
+ *            eta > 0; best is eta = 1/sqrt(mu L). Errors of the local solver leave an error of the same size.
  *
  * Pathak, Wainwright: FedSplit: an algorithmic framework for fast federated optimization, NeurIPS 2020. */
 #include "algo/algo.h"

@@ -1,4 +1,4 @@
-/* FedVRA: ADMM loosened by two step sizes per client, so that it adapts to how different the clients are. It contains
+/* FedVRA: ADMM with two additional step sizes per client, which adapt it to differences between clients. It contains
  * FedAvg, FedProx, FedNova, FedDyn and ADMM, and sends one vector, not two.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) - <lam_i, z> + gamma_i/2 ||z - x||^2 from x
@@ -7,30 +7,30 @@
  *   server   lam <- lam + sum_S w_i a_i gamma_i (x - x_i);  beta = 1 / sum_{all i} w_i gamma_i
  *            x <- x + beta sum_S w_i d_i gamma_i (x_i - x) - beta lam                                (the new lam)
  *
- *   gamma = 0 is the limit beta gamma_i = 1, lam = 0; the change x_i - x is sent as it is.
+ *   gamma = 0 is the limit beta gamma_i = 1, lam = 0; the change x_i - x is sent without a factor.
  *
- *   balanced: two numbers say what the three step sizes do. A local turn moves x_i by about lr Qt_i times the gradient
+ *   balanced: two numbers describe the three step sizes. A local turn moves x_i by about lr Qt_i times the gradient
  *   of the posed problem, so
  *     s = p_i (a_i + d_i)             is the server's step along the mean displacement (FedAvg and FedDyn: 1),
- *     theta_i = a_i gamma_i lr Qt_i   is the share of the way that a dual goes to its gradient in a turn.
- *   Fixing both, theta = 1/2 (half way: neither stale nor all noise) and a_i = d_i in the mean, leaves no choice:
+ *     theta_i = a_i gamma_i lr Qt_i   is the fraction of the way to its gradient that a dual moves in a turn.
+ *   theta = 1/2 (half way: neither stale nor pure noise) and a_i = d_i in the mean determine all:
  *     a_i = s/(2 p_i), at most 1/(gamma lr Qt_i), so that theta_i <= 1 for clients with many steps;
- *     gamma = p/(s T) for all clients, with the means p of p_i and T of lr_i Q_i in the first round, weighed by w_i;
- *     d_i = s/(p_i W) - a_i, with W = sum_S w_i/p_i: 1 in the mean, and dividing by it takes out the noise of cohorts
+ *     gamma = p/(s T) for all clients, with the means p of p_i and T of lr_i Q_i in the first round, weighted by w_i;
+ *     d_i = s/(p_i W) - a_i, with W = sum_S w_i/p_i, which is 1 in the mean; dividing by W removes the noise of cohorts
  *           that weigh more or less than their share.
- *   s = 2/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further. 2 is what the
- *   paper's own settings amount to; beyond that runs were unstable.
+ *   s = 2/T, but at least 1 and at most 2: the server goes further along changes of clients that hardly move in a turn.
+ *   2 is what the paper's own settings amount to; larger values were unstable.
  *
  *   auto ([VRA] Remark 1): d_i = 1/p_i; a_i the largest value with (a_i + d_i) lr gamma_i Qt_i <= 1, at least 0, where
  *   Qt_i = sum_{t<Q_i} (1 - gamma_i lr)^t.
  *
  * Presets (section III): fedavg a = 0, gamma = 0, d = N/m; fedprox a = 0, d = N/m; admm a = d = 1; fednova a = 0,
  * gamma = 0, d_i = Qeff/(Q_i sum_S w) with Qeff = sum_S w_i Q_i / sum_S w; feddyn a = 1, d = N/m; scaffold
- * a_i = 1/(gamma_i lr Q_i), d = 1. A preset sets what it names and leaves the rest. How close they come:
+ * a_i = 1/(gamma_i lr Q_i), d = 1. A preset sets the values that it names and no others. Comparison with the originals:
  *   fedavg, fedprox  equal to those methods with `aggregation: unbiased`; fednova and admm equal to fednova and
  *                    fedadmm.
  *   feddyn           equal to feddyn with alpha = gamma, if weights are uniform. (The paper calls it an approximation
- *                    because it has in mind a FedDyn that solves local problems exactly.)
+ *                    because it means a FedDyn that solves local problems exactly.)
  *   scaffold         not SCAFFOLD. (24): lam_i is the mean gradient of a turn up to a multiple of gamma, as SCAFFOLD's
  *                    c_i. (23): with the server's x = y - lam/gamma the local problem is SCAFFOLD's at y plus gamma/2
  *                    ||z - y||^2. But local steps start at x, not at y, and x runs away from y as gamma goes to 0: the
@@ -44,15 +44,15 @@
 #include <math.h>
 
 typedef struct {
-    int preset; /* of `presets` */
+    int preset; /* index into `presets` */
     fl_reals gamma, a, d, step, a_rounds, d_rounds;
-    double balanced_gamma, balanced_step; /* where the plan settles them */
+    double balanced_gamma, balanced_step; /* the plan's settled values */
 } params;
 
 enum { STEPS, W };       /* scalar sums, see absorb */
-enum { BALANCED, AUTO }; /* words of a and d; of gamma the first */
+enum { BALANCED, AUTO }; /* words of a and d; gamma has only the first */
 
-/* What a preset puts in the place of the keys a and d; GIVEN: nothing, the key counts. */
+/* The rule by which a preset replaces the keys a and d; GIVEN: it does not, the key counts. */
 typedef enum { A_GIVEN, A_ZERO, A_ONE, A_MEAN_GRADIENT /* 1/(gamma_i lr Q_i) */ } a_rule;
 typedef enum { D_GIVEN, D_ONE, D_COHORT /* N/m for the cohort as it came */, D_NORMALISED /* see absorb */ } d_rule;
 
@@ -103,13 +103,13 @@ static const fl_key keys[] = {
 
 static int balances_a(const params *p) { return preset_of(p)->a == A_GIVEN && !p->a.n && p->a.word == BALANCED; }
 
-/* Beside an a that goes by another rule there is nothing to balance: d_i = 1/p_i then. */
+/* If a follows another rule there is nothing to balance: d_i = 1/p_i then. */
 static int balances_d(const params *p)
 {
     return preset_of(p)->d == D_GIVEN && !p->d.n && p->d.word == BALANCED && balances_a(p);
 }
 
-/* Until it is settled all of it is 1. */
+/* Everything is 1 until it is settled. */
 static double step_of(const params *p) { return p->step.n ? p->step.v[0] : 1; }
 
 static unsigned unsettled(const void *params_)
@@ -145,10 +145,10 @@ static double by_round(const fl_reals *factors, size_t round)
 /* One client in one round. */
 typedef struct {
     size_t client, round, steps;
-    double lr, probability; /* of the cohort as it came, for presets that want that */
+    double lr, probability; /* with the actual cohort, for presets that need it */
 } moment;
 
-/* A balanced d is a_i + d_i here: what is left of it is known when the cohort is, see advance. */
+/* For a balanced d this is a_i + d_i: the rest needs the cohort's weight, see advance. */
 static double d_at(const params *p, const moment *m)
 {
     double factor = by_round(&p->d_rounds, m->round);
@@ -161,7 +161,7 @@ static double d_at(const params *p, const moment *m)
     }
 }
 
-/* The rules bound a_i themselves, so the factors by round are for given values only. */
+/* Factors by round apply to given values only: the other rules bound a_i themselves. */
 static double a_at(const params *p, const moment *m, double gamma, double d)
 {
     a_rule rule = preset_of(p)->a;
@@ -187,7 +187,7 @@ static fli_vra at_turn(const params *p, size_t clients, const fl_ask *ask)
     return at(p, &m);
 }
 
-/* The same as a theorem sees it, where cohorts have the usual weight. */
+/* The same in theory, for cohorts of the usual weight. */
 static fli_vra in_theory(const params *p, const fl_facts *f, size_t round)
 {
     moment m = {f->client, round, f->steps, f->lr, f->probability};
@@ -196,7 +196,7 @@ static fli_vra in_theory(const params *p, const fl_facts *f, size_t round)
     return c;
 }
 
-/* gamma = 0 is a limit that all clients take together; and FedDyn has one alpha. */
+/* gamma = 0 is a limit for all clients together; FedDyn has one alpha. */
 static int validate(const void *params_, size_t clients, fl_failure *f)
 {
     const params *p = params_;
@@ -242,8 +242,8 @@ static int answer(const fl_turn *t, const fl_answer *a)
     return 0;
 }
 
-/* For fednova Qeff, and for a balanced d the cohort's weight W, are known only after the last upload: here 1/Q_i and
- * a_i + d_i as if W = 1, in advance the rest. */
+/* Qeff of fednova and the cohort's weight W of a balanced d are known only after the last upload: this uses 1/Q_i and
+ * a_i + d_i with W = 1; advance corrects it. */
 static int absorb(const fl_coordinator *s, const fl_upload *t)
 {
     fli_vra c = at_turn(s->bound, s->clients, &t->ask);
@@ -263,7 +263,7 @@ static int advance(const fl_coordinator *s)
     return fli_vra_advance(s);
 }
 
-/* 1 / sum w_j gamma_j; `gamma` is what all have, where it is not a list. */
+/* 1 / sum w_j gamma_j; `gamma` is the value of all clients if it is not a list. */
 static double beta_of(const params *p, const fl_facts *f, double gamma)
 {
     double sum = 0;
@@ -274,7 +274,7 @@ static double beta_of(const params *p, const fl_facts *f, double gamma)
 
 static int one_gamma(const params *p) { return preset_of(p)->no_gamma || fli_reals_equal(&p->gamma); }
 
-/* Where d follows from the cohort it is one and the same number only if all cohorts weigh the same. */
+/* Whether d is the same in all rounds. If it depends on the cohort, all cohorts must weigh the same. */
 static int steady_d(const params *p, const fl_facts *f)
 {
     int everyone = f->probability == 1, same = everyone || (f->uniform_cohort && f->all->equal_weights);
@@ -289,7 +289,7 @@ static void check_by(int blocks, const params *p, const fl_facts *f, fl_conditio
 {
     size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
     fli_require_convex_g(out, f);
-    for (size_t r = 0; r < rounds; r++) { /* the factors differ only that long */
+    for (size_t r = 0; r < rounds; r++) { /* factors are constant after that */
         fli_vra c = in_theory(p, f, r);
         if (blocks)
             fli_vra_check_blocks(&c, one_gamma(p), beta_of(p, f, c.gamma), f, out);
@@ -304,7 +304,7 @@ static void check_by(int blocks, const params *p, const fl_facts *f, fl_conditio
                    f, steady_d(p, f));
 }
 
-/* With the smallest a, and the smallest d, of all rounds: what sums over clients go by. */
+/* With the smallest a and the smallest d of all rounds, for sums over clients. */
 static fli_vra in_any_round(const void *params_, const fl_facts *f)
 {
     const params *p = params_;
@@ -375,8 +375,8 @@ static void warn(const void *params_, const fl_facts *f, fli_text *out)
         f->client, c.d * f->lr * c.gamma * fli_vra_steps(c.gamma, f->lr, f->steps));
 }
 
-/* A preset that sets a or d keeps it, unless no gamma would do or its d depends on the cohort; factors by round would
- * multiply what is set here. */
+/* A preset that sets a or d keeps it, unless no gamma would satisfy the conditions or its d depends on the cohort;
+ * factors by round would multiply the values set here. */
 static void fix_by(int blocks, const params *p, const fl_facts *worst, fl_fixes *out)
 {
     fli_vra c = in_theory(p, worst, 0);
@@ -400,8 +400,8 @@ static void fix_by(int blocks, const params *p, const fl_facts *worst, fl_fixes 
 static void fix(const void *params_, const fl_facts *w, fl_fixes *out) { fix_by(0, params_, w, out); }
 static void fix_u(const void *params_, const fl_facts *w, fl_fixes *out) { fix_by(1, params_, w, out); }
 
-/* (101), without its expectations: [VRA]'s potential for a second block has 8 beta/(1 - p_i) in the place of 4 beta, so
- * there is none of clients that always take part. */
+/* (101), without its expectations: [VRA]'s potential for a second block has 8 beta/(1 - p_i) in place of 4 beta, so it
+ * does not exist for clients that always take part. */
 static void contribute_u(const fl_turn *t, double f, void *gradient, double *out)
 {
     fli_vra c = at_turn(t->bound, t->clients, &t->ask);
@@ -410,7 +410,7 @@ static void contribute_u(const fl_turn *t, double f, void *gradient, double *out
 }
 
 /* (98): G^r = ||x - P_X(x - beta grad_x f(x, y+))||^2/beta^2 + sum w_i ||y_i - P(y_i - eta_y grad_y f_i)||^2/eta_y^2,
- * with the y+ of a next turn of all clients; the paper's y^{r+1} is that where everyone takes part. */
+ * with the y+ of a next turn of all clients, which is the paper's y^{r+1} with full participation. */
 static double gap_u(double slope, double moves, double block_slopes, double smoothness)
 {
     (void)moves;
@@ -419,9 +419,9 @@ static double gap_u(double slope, double moves, double block_slopes, double smoo
 }
 
 /* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local
- * solver finds y_i first; what is left for the server is to project x onto X, which is the proximal step of X's
- * indicator. With other regularisers g the server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of
- * length beta; in the limit gamma = 0 there is no such problem, and g can only be an indicator. */
+ * solver finds y_i first; the server then only projects x onto X, which is the proximal step of X's indicator. With
+ * other regularisers g the server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 needs a proximal step of length beta;
+ * in the limit gamma = 0 that problem does not exist, and g can only be an indicator. */
 static int advance_u(const fl_coordinator *s)
 {
     double beta = fli_vra_beta(s);

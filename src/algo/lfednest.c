@@ -1,14 +1,14 @@
-/* LFedNest: the light version of FedNest. Clients trust their own derivatives, and only y and x are averaged.
+/* LFedNest: the light version of FedNest. Clients use their own derivatives, and only y and x are averaged.
  *
- *   inner    T times: tau steps, or so many epochs, y <- y - lr_in grad_y g_i, whose ends are averaged   T exchanges
- *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i), whose ends are averaged                1 exchange
+ *   inner    T times: tau steps, or the given number of epochs, y <- y - lr_in grad_y g_i; averaged to y  T exchanges
+ *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i); averaged to x                           1 exchange
  *            v_i = (1/ell) sum_{n=0..N} (I - H_i/ell)^n grad_y f_i at the client's own x
  *
  * Steps on the two levels may differ in number, and the clients of the outer exchange from those of the inner ones. The
  * authors' program takes five epochs inside, and outside one step with derivatives over all samples (`anchor: full`).
  *
- * With clients that differ it does not find the federation's hypergradient: the inverse of an average is not the
- * average of the inverses.
+ * If clients differ it does not find the federation's hypergradient: the inverse of an average is not the average of
+ * the inverses.
  *
  * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML
  * 2022. */
@@ -22,9 +22,9 @@ static const fl_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
 
 static const char *const server[] = {"(x, y)", NULL};
 
-enum { FIRST, INNER, OUTER, OUTER_FRESH }; /* stages; fresh: with clients who have nothing of this round */
+enum { FIRST, INNER, OUTER, OUTER_FRESH }; /* stages; fresh: with clients that have received nothing in this round */
 
-/* x stays with the client, and y as it was last sent. */
+/* The client keeps x, and the y that it received last. */
 static const fl_part down[] = {
     {"(x, y)", FL_PART_VECTOR, Z, FL_PART_KEEP, FL_IN_PHASE(FIRST) | FL_IN_PHASE(OUTER_FRESH)},
     {"y", FL_PART_LOWER, Z, FL_PART_KEEP, FL_IN_PHASE(INNER) | FL_IN_PHASE(OUTER)},
@@ -54,7 +54,7 @@ static int redraws(const void *params, size_t phase, size_t count)
 
 static int is_outer(size_t now) { return now == OUTER || now == OUTER_FRESH; }
 
-/* Returns the steps, where `local` asks for so many. */
+/* Fills in the work of a stage and returns its steps; `asked` are those of `local`. */
 static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, fl_levels *l)
 {
     *l = (fl_levels){.work = FL_WORK_LOWER_STEPS};

@@ -1,4 +1,4 @@
-/* The algorithms that come with fedloom, one per line. */
+/* The built-in algorithms, one per line. */
 #include "algo/algo.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Asks as bytes, and which parts of a table are sent when. */
+/* Asks as bytes, and the choice of the parts of a table that are sent at a moment. */
 #include "algo/message.h"
 
 #include "base/bytes.h"

@@ -1,8 +1,8 @@
-/* Mime-lite: every local step uses the server's momentum, which nobody changes during the round.
+/* Mime-lite: every local step uses the server's momentum, which is fixed during the round.
  *
  *   client   x_i = Q_i steps z <- z - lr ((1 - beta) g_i(z) + beta m) from x          up: x_i - x and grad f_i(x)
  *   server   x <- sum_S (w_i / sum_S w) x_i
- *            m <- (1 - beta) sum_S (w_i / sum_S w) grad f_i(x) + beta m,  x being the model of before the round
+ *            m <- (1 - beta) sum_S (w_i / sum_S w) grad f_i(x) + beta m,  with the model x from before the round
  *
  * As a local problem the steps are SGD of step size (1 - beta) lr with shift = beta/(1 - beta) m. grad f_i(x) is over
  * all of the client's samples: a pass more than FedAvg's work, and a second vector up. With beta = 0 the model is

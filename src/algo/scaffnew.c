@@ -1,7 +1,7 @@
-/* Scaffnew (ProxSkip for federated learning): local steps corrected by control variates, and exchanges that happen by
- * chance.
+/* Scaffnew (ProxSkip for federated learning): local steps corrected by control variates, and exchanges at random
+ * times.
  *
- *   round    Q steps, the same for everyone: throws of a coin until it says "exchange", with probability p
+ *   round    Q steps, the same for all clients: coin throws until the first "exchange", which has probability p
  *   client   x_i = Q steps of SGD on f_i(z) - <h_i, z> from x                         shift = -h_i;  up: x_i - x
  *   server   x+ = (1/N) sum x_i
  *   client   h_i <- h_i + (p/lr) (x+ - x_i)
@@ -9,9 +9,9 @@
  * Everyone takes part, with equal weights and equal lr, so that sum h_i = 0 at all times. Q does not depend on `local`.
  *
  * The last line needs x+, which a client sees when its next turn begins. Between turns it keeps M_i + s x_i with
- * M_i = -h_i and s = p/lr, and the scalar s; with the broadcast x+ at hand, M_i <- (M_i + s x_i) - s x+. On the first
- * turn both are 0. With local momentum lr stands for what a gradient moves the model by in the end, lr/(1 - momentum)
- * but for the last steps.
+ * M_i = -h_i and s = p/lr, and the scalar s; with the new broadcast x+, M_i <- (M_i + s x_i) - s x+. On the first
+ * turn both are 0. With local momentum lr is replaced by the total weight of a gradient in the model, lr/(1 - momentum)
+ * except for the last steps.
  *
  *   theory   full gradients, f_i mu-strongly convex and L-smooth, lr <= 1/L: an expected linear rate of
  *            1 - min(lr mu, p^2) per step. p = sqrt(mu/L) costs no rate and saves the most exchanges.

@@ -1,5 +1,5 @@
-/* ShroFBO: SimFBO for clients that do unequal work. What a client uploads is divided by the total weight of its steps,
- * and the server multiplies by the average one, so that nobody counts for more because it took more steps.
+/* ShroFBO: SimFBO for clients that do unequal work. A client divides its upload by the total weight of its steps, and
+ * the server multiplies by the average weight, so that clients do not count for more because they take more steps.
  *
  *   client   as SimFBO;  up: q_y/||a_i||_1, q_v/||a_i||_1, q_x/||a_i||_1, and the number ||a_i||_1 = sum_k a_k
  *   server   rho = sum_S pt_i ||a_i||_1;  as SimFBO with rho times the step sizes

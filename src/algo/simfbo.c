@@ -10,11 +10,11 @@
  *            v <- P_r(v - server_lr_v sum pt_i q_v),  P_r(v) = min(1, r/||v||) v,  r = L_f/mu_g
  *
  *   theory   with unequal ||a_i||_1 the fixed point is that of the problem with p_i replaced by weights proportional to
- *            p_i ||a_i||_1 (section B of the paper): ShroFBO repairs that
+ *            p_i ||a_i||_1 (section B of the paper); ShroFBO corrects that
  *
  *   potential (37): Psi = Phi~(x) + K_1 ||y - y~*(x)||^2 + K_2 ||v - v~*(x)||^2, with these weights w_i in all of Phi~,
- *            y~* and v~*. K_1 has L_2 and beta_gh in it, which are not known here: it is shown for K_1 = K_2 = 1,
- *            of which theory promises nothing.
+ *            y~* and v~*. K_1 contains L_2 and beta_gh, which are unknown here: it is computed for K_1 = K_2 = 1,
+ *            for which theory promises nothing.
  *
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS
  * 2023. A step uses one mini-batch of training samples, for grad_y g and both products, and one of validation samples;
@@ -41,7 +41,7 @@ static void check_all(const void *p, const fl_facts_all *all, fl_conditions *out
 
 static const fl_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 
-/* ||a_i||_1. What coef_rounds multiplies is the same for all clients. */
+/* ||a_i||_1. The factor coef_rounds is left out: it is the same for all clients. */
 static double work(const void *params, size_t client, size_t steps) { return fli_simfbo_length(params, client, steps); }
 
 const fl_method fli_algo_simfbo = {

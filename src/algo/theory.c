@@ -1,4 +1,4 @@
-/* Collects what a theorem asks for, and the settings that would satisfy it. */
+/* Collects the conditions of a theorem, and settings that would satisfy them. */
 #include "algo/theory.h"
 
 #include "base/number.h"
@@ -22,7 +22,7 @@ static int holds(double have, double most, int strict)
     return strict ? have < most : have <= most || fli_condition_excess(have, most) <= 1 + 1e-12;
 }
 
-/* The one with this name, new or seen before; NULL: no room. */
+/* The condition of this name: an earlier one, or a new one; NULL: no room. */
 static fli_condition_seen *seen(fl_conditions *c, fli_condition_kind kind, const char *name, const char *formula)
 {
     size_t i = 0;
@@ -131,7 +131,7 @@ static void add_number(fl_fixes *out, const char *conditions, const char *key, d
 {
     char text[FLI_FIX_VALUE];
     if (!(value > 0) || !isfinite(value)) return;
-    /* numbers that have four digits as they are stay, whatever the last bit of a division says */
+    /* numbers that have four digits already keep them, whatever the last bit of a division is */
     double digit = pow(10, floor(log10(value)) - 3), near = nearbyint(value / digit);
     double digits = fabs(value / digit - near) < 1e-9 * near ? near : round(value / digit);
     fli_snprintf(text, sizeof text, "%.4g", digits * digit);
@@ -148,7 +148,7 @@ void fl_fix_least(fl_fixes *out, const char *conditions, const char *key, double
     add_number(out, conditions, key, value, why, ceil);
 }
 
-/* How many times too large, at most. */
+/* The largest ratio of left to right side among these conditions. */
 static double worst_excess(const fl_fixes *out, const char *conditions)
 {
     const fli_fix names = {.conditions = conditions};

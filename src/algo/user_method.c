@@ -1,6 +1,6 @@
-/* Methods that users register: everything that such a method points to is copied. Their functions are called as those
- * of any method (algo.h); what is different is kept here: their parameters, the life of what `begin` made, and what
- * clients do not see of the server. */
+/* Registered methods: a deep copy of each. Their functions are called as those of any method (algo.h); this file has
+ * what differs: their parameters, the life of the object that `begin` makes, and the hiding of server data that clients
+ * are not sent. */
 #include "algo/user_method.h"
 
 #include "base/number.h"
@@ -10,16 +10,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { FLI_USER_VECTORS = 64, FLI_USER_SCALARS = 256 }; /* at most this many of a kind */
+enum { FLI_USER_VECTORS = 64, FLI_USER_SCALARS = 256 }; /* the most of a kind */
 
 typedef struct {
-    fl_method is;    /* first: a pointer to it is one to the method */
-    fli_arena arena; /* in which all of it lies, this struct too */
-    size_t values;   /* its parameters are this many doubles; 0: a struct, or none */
-    size_t server;   /* its vectors, */
+    fl_method is;    /* first: a pointer to this struct is one to the method */
+    fli_arena arena; /* owns all of the copy, this struct too */
+    size_t values;   /* the number of double parameters; 0: a struct, or none */
+    size_t server;   /* the number of its vectors, */
     unsigned char sent[FLI_USER_VECTORS],
-        sent_scalars[FLI_USER_SCALARS]; /* and what clients ever get of the server's */
-    int hides;                          /* there is something that they never get */
+        sent_scalars[FLI_USER_SCALARS]; /* and the scalars of the server that clients are ever sent */
+    int hides;                          /* some data of the server are never sent */
 } user_method;
 
 static void method_free(void *method)
@@ -30,7 +30,7 @@ static void method_free(void *method)
 
 static fli_registry methods = FLI_REGISTRY_INIT(method_free);
 
-/* NULL: it comes with fedloom. */
+/* NULL for built-in methods. */
 static const user_method *registered(const fl_method *a)
 {
     return a->traits & FLI_METHOD_REGISTERED ? (const user_method *)a : NULL;
@@ -75,7 +75,7 @@ static fl_status has_solvers(fl_ctx *ctx, const fl_method *a, const void *params
     return FL_OK;
 }
 
-/* Stages that its own function gives the phases of a round. */
+/* Checks the stages that its own function gives to the phases of a round. */
 static fl_status has_stages(fl_ctx *ctx, const fl_method *a, const void *params)
 {
     size_t phases = fli_algo_phases(a, params, 0), stage = 0;
@@ -132,7 +132,7 @@ void fli_method_end(const fl_method *a, void *params)
     fli_user_head_of(params)->begun = 0;
 }
 
-/* ==== what clients do not see ============================================================================= */
+/* ==== hidden server data ================================================================================== */
 
 int fli_method_hides(const fl_method *a) { return registered(a) && registered(a)->hides; }
 
@@ -191,7 +191,7 @@ static const fl_tune_range *copy_ranges(fli_arena *a, const fl_tune_range *range
     return copy;
 }
 
-/* What clients are ever sent of the server's. */
+/* Notes which data of the server are ever sent to clients. */
 static void note_sent(user_method *o)
 {
     o->server = fli_names_count(o->is.server);
@@ -218,7 +218,7 @@ static void copy_texts(user_method *o, fl_status *s)
     m->theory.gap.name = copy_text(a, m->theory.gap.name, s);
 }
 
-/* What `o->is` points to becomes its own. */
+/* Copies all that `o->is` points to into o's arena. */
 static fl_status copy_all(user_method *o)
 {
     fli_arena *a = &o->arena;
@@ -239,7 +239,7 @@ static fl_status copy_all(user_method *o)
     return FL_OK;
 }
 
-/* To be freed by method_free. */
+/* Free it with method_free. */
 static fl_status method_copy(fl_ctx *ctx, const fl_method *m, user_method **out)
 {
     fli_arena arena;
@@ -249,7 +249,7 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, user_method **out)
     o->is = *m;
     o->arena = arena;
     fl_status s = copy_all(o);
-    o->arena.ctx = NULL; /* it may go before the method does */
+    o->arena.ctx = NULL; /* the context may be freed before the method */
     if (s)
         method_free(o);
     else
@@ -259,9 +259,9 @@ static fl_status method_copy(fl_ctx *ctx, const fl_method *m, user_method **out)
 
 /* ==== checks ============================================================================================== */
 
-/* A sentence for every mistake in its tables. */
+/* One sentence for every mistake in the method's tables. */
 
-/* ---- what it has ----------------------------------------------------------------------------------------- */
+/* ---- its data -------------------------------------------------------------------------------------------- */
 
 /* Names of one kind of vector: not too many, none empty, none twice. */
 static fl_status check_names(fl_ctx *ctx, const fl_method *m, const char *what, const char *const *names)
@@ -308,10 +308,10 @@ static fl_status check_vectors(fl_ctx *ctx, const fl_method *m)
                     m->own_model);
 }
 
-/* ---- what it sends --------------------------------------------------------------------------------------- */
+/* ---- its messages ---------------------------------------------------------------------------------------- */
 
 static size_t phases_of(const fl_method *m) { return m->phases ? m->phases : 1; }
-/* Those that parts and solvers may go by. */
+/* The number of stages that parts and solvers may refer to. */
 static size_t stages_of(const fl_method *m)
 {
     return m->rounds.stage ? FL_STAGES : m->rounds.phases ? 1 : phases_of(m);
@@ -380,8 +380,7 @@ static fl_status check_up(fl_ctx *ctx, const fl_method *m, const fl_part *p)
     return FL_OK;
 }
 
-/* Number `at` of the upload's vectors, or scalars: whether a part speaks of it, and whether one speaks of a later
- * one. */
+/* Looks for vector or scalar `at` of the upload: whether a part refers to it, and whether one refers to a later one. */
 static void look_up(const fl_part *up, fl_what what, size_t at, int *this, int *later)
 {
     *this = *later = 0;
@@ -436,7 +435,7 @@ static fl_status check_table(fl_ctx *ctx, const fl_method *m, int up)
     return fli_fail(ctx, FL_ECONFIG, "method '%s', down: server vector 0, the model x, is never sent", m->name);
 }
 
-/* ---- what it does ---------------------------------------------------------------------------------------- */
+/* ---- its functions --------------------------------------------------------------------------------------- */
 
 static fl_status check_solvers(fl_ctx *ctx, const fl_method *m)
 {
@@ -446,7 +445,7 @@ static fl_status check_solvers(fl_ctx *ctx, const fl_method *m)
     for (size_t i = 0; !m->solver_for && i < stages_of(m); i++) {
         if (m->solver && strchr(m->solver, '|') && m->rounds.stage &&
             !fli_algo_solver_word(m->solver, i, name, sizeof name))
-            return FL_OK; /* as many stages as there are names */
+            return FL_OK; /* one stage per name */
         if (!fli_algo_solver_word(m->solver, i, name, sizeof name))
             return fli_fail(ctx, FL_ECONFIG, "method '%s': `solver` names none for phase %zu", m->name, i);
         if (!fli_algo_solver_named(name))
@@ -504,7 +503,7 @@ static fl_status check_shape(fl_ctx *ctx, const fl_method *m)
     return FL_OK;
 }
 
-/* Groups of which some functions call for others. */
+/* Checks groups in which some functions require others. */
 static fl_status check_groups(fl_ctx *ctx, const fl_method *m)
 {
     const fl_potential *p = &m->theory.potential;

@@ -11,7 +11,7 @@
  * SCAFFOLD.
  *
  * The last line needs x+, which a client sees when its next turn begins. Between turns it keeps M_i + s x_i with M_i =
- * -D_i and s = 1/(Q_i lr), and the scalar s; with the broadcast x+ at hand, M_i <- (M_i + s x_i) - s x+. On the first
+ * -D_i and s = 1/(Q_i lr), and the scalar s; with the new broadcast x+, M_i <- (M_i + s x_i) - s x+. On the first
  * turn both are 0. */
 #include "algo/algo.h"
 #include "algo/family_average.h"

@@ -1,4 +1,4 @@
-/* Whole numbers and reals as little-endian bytes, on every machine. Each call returns where the next one goes on. */
+/* Whole numbers and reals as little-endian bytes, on every machine. Each call returns the position after its bytes. */
 #ifndef FLI_BASE_BYTES_H
 #define FLI_BASE_BYTES_H
 

@@ -18,10 +18,10 @@ struct fl_ctx {
     char error[ERROR_MAX];
     fl_log_fn *log;
     void *log_arg;
-    int quiet;             /* nothing is logged */
+    int quiet;             /* suppresses the log */
     int json;              /* tables are JSON */
     atomic_size_t fail_in; /* 0: off */
-    fl_ctx *instead;       /* see fli_ctx_follow; NULL: itself */
+    fl_ctx *instead;       /* see fli_ctx_follow; NULL: this context */
     atomic_int stopped;    /* fl_ctx_stop was called */
     int stoppable;
     const fl_ctx *stops_with; /* see fli_ctx_stop_with; NULL: none */
@@ -143,7 +143,7 @@ void fli_ctx_follow(fl_ctx *ctx, fl_ctx *other) { ctx->instead = other; }
 
 void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k) { atomic_store(&ctx->fail_in, k); }
 
-/* Whether the torture test wants this allocation to fail. */
+/* Whether a torture test wants this allocation to fail. */
 static int wants_failure(fl_ctx *ctx)
 {
     size_t left = atomic_load(&ctx->fail_in);
@@ -152,8 +152,8 @@ static int wants_failure(fl_ctx *ctx)
     return left == 1;
 }
 
-/* Whether this much memory exists at all. The system promises more than there is, and kills the process that uses
- * it. */
+/* Whether the machine has this much memory at all. The system grants more than there is, and kills the process that
+ * uses it. */
 static int there_is(double bytes)
 {
     enum { SMALL = 1 << 30 };
@@ -217,15 +217,15 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...)
 /* ==== versioned structs ===================================================================================== */
 
 enum {
-    SMALLEST = 2 * sizeof(size_t), /* the size and something else */
-    MOST_ADDED = 4096              /* bytes that some later version may add: anything longer was never set */
+    SMALLEST = 2 * sizeof(size_t), /* the size and one more member */
+    MOST_ADDED = 4096              /* bytes that later versions may add; a larger size means that it was not set */
 };
 
 fl_status fli_take_versioned(fl_ctx *ctx, const char *what, const void *given, size_t size, void *into,
                              size_t into_size)
 {
     memset(into, 0, into_size);
-    /* All of them are aligned like size_t, so nothing else can be a size of theirs. */
+    /* All of them are aligned like size_t, so a valid size is a multiple of that. */
     if (size < SMALLEST || size % sizeof(size_t) || size > into_size + MOST_ADDED)
         return fli_fail(ctx, FL_ECONFIG, "%s.size is %zu, but must be sizeof(%s), which is %zu in this version", what,
                         size, what, into_size);

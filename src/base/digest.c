@@ -8,13 +8,13 @@
 
 /* ==== CRC-32C =============================================================================================== */
 
-/* Remainders of the sixteen half bytes by the reflected polynomial 0x82F63B78. */
+/* Remainders of the sixteen half bytes, for the reflected polynomial 0x82F63B78. */
 static const uint32_t remainders[16] = {
     0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3, 0x61C69362, 0x7198540D,
     0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9, 0xC38D26C4, 0xD3D3E1AB, 0xE330A81A, 0xF36E6F75,
 };
 
-static uint32_t after[8][256]; /* remainder of a byte that 0 to 7 bytes follow; made once */
+static uint32_t after[8][256]; /* remainder of a byte that is followed by 0 to 7 bytes; computed once */
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_tables(void)
@@ -62,8 +62,8 @@ uint32_t fli_crc32c_more(uint32_t crc, const void *p, size_t n) { return fli_crc
 
 uint32_t fli_crc32c(const void *p, size_t n) { return fli_crc32c_more(0, p, n); }
 
-/* Bits are coefficients: the highest is that of x^0. A byte that follows multiplies the remainder of what came before
- * it by x^8. */
+/* Bits are coefficients: the highest is that of x^0. A further byte multiplies the remainder of the bytes before it by
+ * x^8. */
 static uint32_t times(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;

@@ -57,7 +57,7 @@ fl_status fli_writer_close(fli_writer *out)
 {
     fl_status s = FL_OK;
     struct stat st;
-    int plain = !fstat(fileno(out->f), &st) && S_ISREG(st.st_mode); /* a device such as /dev/full must stay */
+    int plain = !fstat(fileno(out->f), &st) && S_ISREG(st.st_mode); /* a device such as /dev/full must not be removed */
     errno = 0;
     if (!out->error && (fflush(out->f) || (fsync(fileno(out->f)) && errno != EINVAL && errno != EROFS)))
         out->error = errno ? errno : EIO;
@@ -114,7 +114,7 @@ static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void 
     fli_writer out;
     char *temporary = fli_strf(ctx, "%s.tmp", path);
     if (!temporary) return FL_ENOMEM;
-    unlink(temporary); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
+    unlink(temporary); /* left by a killed run; a link of that name must not be followed, it may lead anywhere */
     fl_status s = out_open(ctx, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
     if (!s) {
         if (head_bytes) fli_writer_bytes(&out, head, head_bytes);
@@ -178,7 +178,7 @@ int fli_path_kind(const char *path)
     return S_ISDIR(st.st_mode) ? 1 : 2;
 }
 
-/* The folders above have the mode that the user's mask leaves. */
+/* Parent folders get the mode of the user's mask. */
 static fl_status make_folders(fl_ctx *ctx, const char *path, mode_t mode)
 {
     fl_status s = FL_OK;
@@ -190,7 +190,7 @@ static fl_status make_folders(fl_ctx *ctx, const char *path, mode_t mode)
         if (keep != '/' && keep) continue;
         *c = 0;
         if (!mkdir(p, c < p + last ? 0777 : mode)) {
-            if ((s = fli_sync_above(ctx, p))) rmdir(p); /* or it would be there the next time, and pass for flushed */
+            if ((s = fli_sync_above(ctx, p))) rmdir(p); /* else the next call would find it and take it for flushed */
         } else if (errno != EEXIST)
             s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be created: %s", p, strerror(errno));
         *c = keep;
@@ -210,7 +210,7 @@ fl_status fli_make_private_folder(fl_ctx *ctx, const char *path) { return make_f
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path)
 {
     fl_status s = FL_OK;
-    if (fli_path_kind(path) == 2) /* above all a link: its target is not ours */
+    if (fli_path_kind(path) == 2) /* in particular a link: its target must not be removed */
         return fli_fail(ctx, FL_EIO, "%s: the folder cannot be removed: it is not a folder", path);
     DIR *dir = opendir(path);
     if (!dir)
@@ -241,7 +241,7 @@ struct fli_lock {
     int fd;
 };
 
-/* Whether the file that was opened still has its name: its last owner may have removed it in between. */
+/* Whether the opened file still has its name: the last owner may have removed it in between. */
 static int is_current(const fli_lock *l)
 {
     struct stat a, b;
@@ -252,11 +252,11 @@ static void write_number(const fli_lock *l)
 {
     char text[32];
     int n = fli_snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* the number is only there to be shown: a full disk does not stop a run here */
+    /* the number is only for messages: a full disk does not stop a run here */
     if (!ftruncate(l->fd, 0)) (void)!pwrite(l->fd, text, (size_t)n, 0);
 }
 
-/* The process at work; 0 if it has not written its number yet, -1 if the file is not a lock. */
+/* The number of the process that has the lock; 0 if it is not written yet, -1 if the file is not a lock. */
 static long read_number(const fli_lock *l)
 {
     char text[32] = "", *end = text;
@@ -265,7 +265,7 @@ static long read_number(const fli_lock *l)
     return n <= 0 || (number > 0 && !strcmp(end, "\n")) ? number : -1;
 }
 
-/* It writes its number as soon as it has the lock: a moment later it is there. */
+/* Waits a moment for the number: a process writes it as soon as it has the lock. */
 static long wait_for_number(const fli_lock *l)
 {
     enum { TRIES = 50 };
@@ -288,7 +288,7 @@ static fl_status refuse_busy(fl_ctx *ctx, const char *place, const fli_lock *l)
                     number);
 }
 
-/* One attempt; *again if the file was removed while we waited for it. */
+/* One attempt; *again is set if the file was removed during the attempt. */
 static fl_status try_lock(fl_ctx *ctx, const char *place, fli_lock *l, int *again)
 {
     *again = 0;
@@ -309,8 +309,8 @@ static fl_status try_lock(fl_ctx *ctx, const char *place, fli_lock *l, int *agai
     return FL_OK;
 }
 
-/* The place itself or, if it is not there yet, its folder, which is made: without links and dots, so that however it is
- * called it is the same lock. To be freed by free. */
+/* The place itself or, if it does not exist, its folder, which is made. The path has no links or dots, so that all
+ * names of a place lead to the same lock. The caller frees it with free. */
 static fl_status resolve_place(fl_ctx *ctx, const char *place, char **real, const char **name)
 {
     *name = "";
@@ -360,7 +360,7 @@ fl_status fli_lock_take(fl_ctx *ctx, const char *place, fli_lock **out)
 void fli_lock_leave(fli_lock *l)
 {
     if (!l) return;
-    if (is_current(l)) unlink(l->path); /* before the lock goes, so that nobody else's is removed */
+    if (is_current(l)) unlink(l->path); /* before unlocking, so that no other lock is removed */
     close(l->fd);
     fli_free(l->path);
     fli_free(l);

@@ -58,7 +58,7 @@ char *fli_arena_strdup(fli_arena *a, const char *s)
 
 /* ==== arrays that grow ====================================================================================== */
 
-/* What stands in the way of so many elements, while the old ones are still there; {INFINITY}: nothing. */
+/* The limit that forbids this many elements in addition to the old ones; {INFINITY}: none. */
 static fli_limit obstacle(const fli_array *a, size_t capacity)
 {
     enum { SMALL = 1 << 20 };
@@ -70,7 +70,7 @@ static fli_limit obstacle(const fli_array *a, size_t capacity)
     return fresh > left.bytes ? left : (fli_limit){INFINITY, ""};
 }
 
-/* As many elements again; where that is too much, a quarter. */
+/* Doubles the array; if that is too much, adds a quarter. */
 static fl_status grow(fl_ctx *ctx, fli_array *a, size_t count)
 {
     size_t capacity = a->capacity + (a->capacity > count ? a->capacity : count);
@@ -100,7 +100,7 @@ fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room)
 
 fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out)
 {
-    int spare = a->capacity > a->n && !isfinite(obstacle(a, a->n).bytes); /* both fit while one is copied */
+    int spare = a->capacity > a->n && !isfinite(obstacle(a, a->n).bytes); /* there is room for a copy */
     if (spare || !a->p) {
         fl_status s = fli_grow(ctx, &a->p, a->n, a->n, a->size);
         if (s) return s;

@@ -6,7 +6,7 @@
 
 /* ==== arenas ================================================================================================ */
 
-/* Many small things with one lifetime: allocate piecemeal, free at once. */
+/* Many small allocations with one lifetime: made one by one, freed together. */
 
 typedef struct {
     fl_ctx *ctx;
@@ -20,17 +20,17 @@ char *fli_arena_strdup(fli_arena *a, const char *s);
 
 /* ==== arrays that grow ====================================================================================== */
 
-/* Set `size` (bytes per element) and `of` (the file that they are read from, for messages), zero the rest. */
+/* Set `size` (bytes per element) and `of` (the file that they are read from, for messages); zero the rest. */
 typedef struct {
     size_t size, n, capacity;
     void *p;
     const char *of;
 } fli_array;
 
-/* Appends `count` zeroed elements; *room points to the first until the next call. FL_ENOMEM, with the file, before it
- * takes more memory than there is: a small file may unpack to any size. */
+/* Appends `count` zeroed elements; *room points to the first until the next call. Before taking more memory than there
+ * is it returns FL_ENOMEM, naming the file: a small file may unpack to any size. */
 fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room);
-/* The elements, trimmed to their number and never NULL; the array is empty afterwards. */
+/* Passes the elements to the caller, trimmed to their number and never NULL; the array is then empty. */
 fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out);
 void fli_array_fini(fli_array *a);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Made once, and never changed afterwards. */
+/* Made once, and constant afterwards. */
 static locale_t plain;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 

@@ -1,6 +1,6 @@
-/* Numbers as text, the same in every locale: a program that calls setlocale, at any time and from any thread, changes
- * neither what the library reads nor what it writes. These take the place of strtod, snprintf and vsnprintf everywhere
- * in the library (tools/check-layers.sh). */
+/* Numbers as text, the same in every locale: setlocale, called at any time on any thread, changes neither the library's
+ * input nor its output. The library uses these functions instead of strtod, snprintf and vsnprintf
+ * (tools/check-layers.sh). */
 #ifndef FLI_BASE_NUMBER_H
 #define FLI_BASE_NUMBER_H
 
@@ -11,10 +11,10 @@
 double fli_strtod(const char *s, char **end);
 int fli_snprintf(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int fli_vsnprintf(char *buf, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
-/* ASCII letters alone, which is what is meant. */
+/* Only ASCII letters. */
 char fli_upper(char c);
 
-/* For other libraries' calls that read or write numbers (jansson): this thread is in the C locale between the two. */
+/* For calls of other libraries that read or write numbers (jansson): between the two this thread is in the C locale. */
 locale_t fli_locale_enter(void);
 void fli_locale_leave(locale_t before);
 

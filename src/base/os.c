@@ -54,8 +54,8 @@ int fli_fd_high(int fd)
 
 int fli_fd_open(const char *path, int flags, mode_t mode) { return fli_fd_high(open(path, flags | O_CLOEXEC, mode)); }
 
-/* It never had a name or, where the file system knows no such thing, loses it at once. No other process can write to
- * it: programs that are started from here do not inherit it, and what is printed cannot land in it. */
+/* The file is made without a name or, if the file system cannot do that, loses it at once. No other process can write
+ * to it: child processes do not inherit the descriptor, and printed text cannot go to it. */
 int fli_fd_unnamed(const char *folder)
 {
     char name[4096];
@@ -78,15 +78,15 @@ FILE *fli_file_open_mode(const char *path, int flags, mode_t mode)
 
 FILE *fli_file_open(const char *path, int flags) { return fli_file_open_mode(path, flags, 0666); }
 
-/* ==== memory that is not used =============================================================================== */
+/* ==== unused memory ========================================================================================= */
 
 void fli_zero_pages(void *p, size_t bytes)
 {
-    enum { LARGE = 1 << 25 }; /* smaller ones are not worth two calls of the system */
+    enum { LARGE = 1 << 25 }; /* smaller pieces are not worth two system calls */
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)p % page) % page;
     size_t whole = bytes < LARGE ? 0 : (bytes - before) / page * page;
     char *pages = (char *)p + before;
-    if (!whole || madvise(pages, whole, MADV_DONTNEED)) { /* which memory that is locked refuses */
+    if (!whole || madvise(pages, whole, MADV_DONTNEED)) { /* fails for locked memory */
         memset(p, 0, bytes);
         return;
     }
@@ -98,7 +98,7 @@ void fli_zero_pages(void *p, size_t bytes)
 
 enum { PATH_ROOM = 4096 };
 
-/* The first line of a small file; 0 if there is none. */
+/* Reads the first line of a small file; returns 0 if there is none. */
 static int first_line(const char *path, char *line, size_t size)
 {
     FILE *f = fli_file_open(path, O_RDONLY);
@@ -107,7 +107,7 @@ static int first_line(const char *path, char *line, size_t size)
     return there;
 }
 
-/* "max" in version 2, a number beyond all memory in version 1: no limit. */
+/* "max" in version 2, or a number beyond all memory in version 1, means no limit. */
 static double read_limit(const char *path)
 {
     char line[64], *end;
@@ -130,7 +130,7 @@ double fli_limit_group(const char *root, const char *group, const char *file)
     }
 }
 
-/* This process's group: of version 2 the line "0::GROUP", of version 1 "N:memory:GROUP". */
+/* The limit of this process's group: in version 2 the line "0::GROUP", in version 1 "N:memory:GROUP". */
 static double group_limit(void)
 {
     char line[PATH_ROOM];

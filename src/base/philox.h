@@ -1,10 +1,10 @@
-/* The core of rng.h, for the processor and for devices alike: random bits as a function of a key and a counter. */
+/* The core of rng.h, for CPUs and devices: random bits as a function of a key and a counter. */
 #ifndef FLI_BASE_PHILOX_H
 #define FLI_BASE_PHILOX_H
 
 #include <stdint.h>
 
-/* Before functions that both kinds of processors run. */
+/* Marks functions that run on both. */
 #ifdef __CUDACC__
 #define FLI_BOTH static inline __host__ __device__
 #else
@@ -32,8 +32,8 @@ FLI_BOTH void fli_philox(const uint32_t key[2], const uint32_t ctr[4], uint32_t 
     out[3] = c3;
 }
 
-/* Whether the 64 random bits v give a number below n, which is then v % n. Below 2^64 mod n they are rejected: what is
- * left keeps every remainder equally likely. The first question spares a division nearly always. */
+/* Whether the 64 random bits v give a number below n, which is then v % n. Values below 2^64 mod n are rejected, so
+ * that the others give every remainder with equal probability. The first comparison nearly always spares a division. */
 FLI_BOTH int fli_philox_fair(uint64_t v, uint64_t n) { return v >= n || v >= (0 - n) % n; }
 
 /* 0 .. n-1 from 32 random bits; nearly equally likely, for small n. */

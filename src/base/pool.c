@@ -1,5 +1,5 @@
-/* Workers of the pool sleep on a condition variable between jobs; within a job the next item comes from an atomic
- * counter, so the only lock is taken once per worker and job. */
+/* Workers of the pool sleep on a condition variable between jobs. Within a job the next item comes from an atomic
+ * counter, so a worker takes the only lock once per job. */
 #include "base/pool.h"
 
 #include "base/os.h"

@@ -63,7 +63,7 @@ double fli_rng_normal(fli_rng *r)
     return radius * cos(angle);
 }
 
-/* log of a Gamma(shape) draw: below shape 1 the draw itself may underflow, its logarithm does not. */
+/* The log of a Gamma(shape) draw: below shape 1 the draw may underflow, its logarithm does not. */
 static double log_gamma_draw(fli_rng *r, double shape)
 {
     double boost = 0;
@@ -129,14 +129,14 @@ static size_t lower_bound(const uint32_t *v, size_t k, uint32_t x)
     return lo;
 }
 
-/* Walks 0 .. n-1 and takes each with the probability that keeps every subset equally likely (Knuth's algorithm S). */
+/* Takes each of 0 .. n-1 with the probability that makes every subset equally likely (Knuth's algorithm S). */
 static void sample_by_walk(fli_rng *r, size_t n, size_t m, uint32_t *v)
 {
     for (size_t i = 0, k = 0; k < m; i++)
         if (fli_rng_below(r, n - i) < m - k) v[k++] = (uint32_t)i;
 }
 
-/* Floyd's algorithm on a sorted array: for j = n-m .. n-1 take t <= j at random, or j itself when t is taken. */
+/* Floyd's algorithm on a sorted array: for j = n-m .. n-1 take t <= j at random, or j if t was taken before. */
 static void sample_by_insertion(fli_rng *r, size_t n, size_t m, uint32_t *v)
 {
     for (size_t k = 0; k < m; k++) {
@@ -153,7 +153,7 @@ static void sample_by_insertion(fli_rng *r, size_t n, size_t m, uint32_t *v)
 
 void fli_rng_sample(fli_rng *r, size_t n, size_t m, uint32_t *v)
 {
-    enum { INSERTION_MAX = 4096 }; /* beyond, moving the sorted tail costs more than walking over n */
+    enum { INSERTION_MAX = 4096 }; /* for more, moving the sorted tail costs more than walking over n */
     if (m <= INSERTION_MAX && m < n / 2)
         sample_by_insertion(r, n, m, v);
     else

@@ -71,10 +71,10 @@ const char *fli_text_get(const fli_text *t) { return t->s ? t->s : ""; }
 
 fl_status fli_text_ok(const fli_text *t) { return t->failed ? FL_ENOMEM : FL_OK; }
 
-/* Case does not count: papers write FedAvg, and configurations fedavg. */
+/* Ignores case: papers write FedAvg, configurations fedavg. */
 static int same_letter(char a, char b) { return fli_upper(a) == fli_upper(b); }
 
-/* Edit distance (insert, delete, replace, swap of neighbours), given up at `limit`. */
+/* Edit distance (insert, delete, replace, swap of neighbours), at most `limit`. */
 static size_t distance(const char *a, const char *b, size_t limit)
 {
     enum { LONGEST = 63 };

@@ -1,11 +1,11 @@
-/* Growing text; the "did you mean" behind error messages, and foreign text within them. */
+/* Growing text; the "did you mean" of error messages; foreign text in messages. */
 #ifndef FLI_BASE_TEXT_H
 #define FLI_BASE_TEXT_H
 
 #include "base/ctx.h"
 #include "fedloom_extend.h"
 
-/* Appending to a text that ran out of memory does nothing; ask once at the end (fli_text_ok). */
+/* After it has run out of memory, appending does nothing; check once at the end (fli_text_ok). */
 typedef struct fli_text {
     fl_ctx *ctx;
     char *s; /* always terminated once something was added; NULL before */
@@ -22,7 +22,7 @@ void fli_text_json(fli_text *t, const char *s); /* a JSON string, quotes include
 const char *fli_text_get(const fli_text *t);    /* "" when empty */
 fl_status fli_text_ok(const fli_text *t);
 
-/* "; did you mean NEAR?" for the end of a sentence, "" if `near` (of fl_nearest) is NULL. Returns `out`. */
+/* "; did you mean NEAR?" for the end of a sentence, "" if `near` (from fl_nearest) is NULL. Returns `out`. */
 enum { FLI_MEANT_LEN = 160 };
 const char *fli_meant(const char *near, char out[FLI_MEANT_LEN]);
 

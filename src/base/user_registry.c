@@ -13,7 +13,7 @@ enum { LONGEST = 48 };
 struct fli_registry_item {
     char name[LONGEST + 1];
     void *item;
-    unsigned long number;     /* among those of its name, from 1 on */
+    unsigned long number;     /* within its name, from 1 */
     fli_registry_item *older; /* of the same name */
     fli_registry_item *next;
 };
@@ -30,7 +30,7 @@ fl_status fli_registry_check_name(fl_ctx *ctx, const char *what, const char *nam
     return FL_OK;
 }
 
-/* By the first n letters of `name`, which are all of it or end before the @. */
+/* Compares the first n letters of `name`: all of it, or the part before the @. */
 static fli_registry_item **slot_of(fli_registry *list, const char *name, size_t n)
 {
     fli_registry_item **p = &list->first;

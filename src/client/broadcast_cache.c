@@ -8,16 +8,16 @@ struct fli_broadcast_cache {
     fl_ctx *ctx;
     const fli_setup *setup;
     fl_space space;
-    fli_message kept; /* vectors that are never kept stay unused */
-    void **table;     /* of the view */
+    fli_message kept; /* the kept vectors; others stay unused */
+    void **table;     /* the vectors of `view` */
     fli_message view;
     size_t vectors;
-    uint64_t serial; /* of the message taken last; 0: none */
-    void **history;  /* one per phase; NULL: nothing was kept of that one */
+    uint64_t serial; /* of the last message; 0: none */
+    void **history;  /* by phase, for parts of FL_PART_KEEP_EACH; NULL: none */
     size_t phases;
 };
 
-/* A part of a vector that is kept. */
+/* Whether the part is of a vector, and kept. */
 static int keeps(const fl_part *p)
 {
     return fli_part_is_vector(p) && (p->use == FL_PART_KEEP || p->use == FL_PART_KEEP_EACH);
@@ -66,7 +66,7 @@ void fli_broadcast_cache_free(fli_broadcast_cache *c)
     fli_free(c);
 }
 
-/* Writes a part into what is kept. */
+/* Writes a sent part into the kept vectors. */
 static void keep(fli_broadcast_cache *c, const fli_sent_part *p, const fli_message *down)
 {
     const fli_model *m = c->setup->model;
@@ -75,7 +75,7 @@ static void keep(fli_broadcast_cache *c, const fli_sent_part *p, const fli_messa
     fli_copy(&range, fli_sent_place(p, m, down, NULL), fli_sent_place(p, m, &c->kept, NULL));
 }
 
-/* What the vector is now, for later phases that ask what it was in this one. */
+/* Stores the vector's value in this phase, for later phases that use it (FL_PART_KEEP_EACH). */
 static fl_status keep_history(fli_broadcast_cache *c, const fl_part *p, size_t phase)
 {
     if (phase >= c->phases) {
@@ -89,8 +89,8 @@ static fl_status keep_history(fli_broadcast_cache *c, const fl_part *p, size_t p
     return FL_OK;
 }
 
-/* The first exchange of a round with this cohort. What is left of what was sent to the last one must not be taken for
- * this one's: it is made NaN. */
+/* Called for the first exchange of a round: vectors from the last cohort become NaN, so that no client uses them by
+ * mistake. */
 static void forget(fli_broadcast_cache *c)
 {
     for (size_t v = 0; v < c->vectors; v++) fli_fill(&c->space, NAN, c->kept.vec[v]);

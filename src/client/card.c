@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what a client says ---------------------------------------------------------------------------------- */
+/* ---- cards ----------------------------------------------------------------------------------------------- */
 
 fl_status fli_card_make(fl_ctx *ctx, const fli_fed *fed, uint32_t client, int digest, fli_card *out)
 {
@@ -57,15 +57,15 @@ fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c)
     return FL_OK;
 }
 
-/* ---- what a client is told ------------------------------------------------------------------------------- */
+/* ---- terms ----------------------------------------------------------------------------------------------- */
 
 void fli_terms_make(const fli_setup *setup, uint32_t client, fli_terms *out)
 {
     const fli_model *m = setup->model;
-    const fli_dataset *ds = setup->fed->train; /* NULL: samples are made on demand, as they are */
+    const fli_dataset *ds = setup->fed->train; /* NULL: the federation makes samples on demand */
     int elsewhere = ds && !setup->fed->part.index;
-    int numbered = ds && (ds->augment != FLI_AUGMENT_NONE ||
-                          m->desc->traits & FLI_MODEL_USER); /* what uses the numbers of samples */
+    int numbered =
+        ds && (ds->augment != FLI_AUGMENT_NONE || m->desc->traits & FLI_MODEL_USER); /* these use sample numbers */
     const size_t *start = setup->fed->part.start;
     *out = (fli_terms){
         .seed = setup->seed,
@@ -92,7 +92,8 @@ void fli_terms_make(const fli_setup *setup, uint32_t client, fli_terms *out)
 
 enum { WHOLES = 10, SHORTS = 5, FIXED = WHOLES * 8 + SHORTS * 4 };
 
-/* Texts end with a zero. First the numbers, then scales and shifts, then names of classes, then the rest. */
+/* The form of terms: numbers, then scales and shifts, then names of classes, then the other texts. Texts end with a
+ * zero. */
 size_t fli_terms_bytes(const fli_terms *t)
 {
     size_t bytes = FIXED + 2 * sizeof(double) * t->scales;
@@ -122,11 +123,11 @@ void fli_terms_write(const fli_terms *t, unsigned char *out)
     put_text(out, t->settings);
 }
 
-/* What is read, and what is left of it. */
+/* A reader of bytes that stops at the first error. */
 typedef struct {
     const unsigned char *at;
     size_t left;
-    const char *wrong; /* NULL: nothing so far */
+    const char *wrong; /* what is wrong; NULL: nothing so far */
 } reader;
 
 static const unsigned char *take(reader *r, size_t n)
@@ -166,18 +167,18 @@ static void read_numbers(const unsigned char *in, fli_terms *t, int *named)
     *named = names != 0;
 }
 
-/* What a client would otherwise find out too late; every name and every scale needs at least its own bytes. */
+/* What is wrong with the numbers, before memory is allocated by them: every name and every scale needs bytes. */
 static const char *impossible(const fli_terms *t, int named, size_t left)
 {
     if (t->client >= t->clients) return "the client's number is not below the number of clients";
     if (t->precision != 4 && t->precision != 8) return "the precision is neither 4 nor 8 bytes";
-    if (t->sparse > 1) return "the samples are said to be neither sparse nor dense";
+    if (t->sparse > 1) return "the storage of samples is neither sparse nor dense";
     if (!t->parameters || t->upper > t->parameters) return "the model has no parameters, or too few";
     if (t->scales > left / (2 * sizeof(double)) || (named && t->classes > left)) return "they are cut short";
     return NULL;
 }
 
-/* The memory has room for the reals, then for pointers to the names, then for all texts. */
+/* t->memory has room for the reals, then for pointers to the names, then for all texts. */
 static void read_lists(reader *r, fli_terms *t, int named)
 {
     double *reals = t->memory;

@@ -1,5 +1,5 @@
-/* Figures, the clients' side: losses, hits, gradients and potentials of models on a client's samples, as asks that are
- * no turns want them; nothing of a client changes. Also the threads that do it, with memory for each (workers.h). */
+/* Figures, the clients' side: losses, hits, gradients and potentials of models on a client's samples, for asks that are
+ * not turns; they change nothing of a client. Also the workers: threads, with memory for each (workers.h). */
 #include "algo/user_method.h"
 #include "base/number.h"
 #include "client/clients.h"
@@ -12,7 +12,7 @@
 
 /* ==== figures ============================================================================================== */
 
-/* The squared norm of a model that many clients are asked about, as it was last computed. */
+/* The squared norm of the model that was measured last: many clients are asked about the same one. */
 typedef struct {
     const void *of;
     double value;
@@ -22,16 +22,16 @@ typedef struct {
 typedef struct {
     const fli_evaluate_side *side;
     fli_eval *eval;
-    squared_norm *squared_norm; /* shared with the others that are asked now */
+    squared_norm *squared_norm; /* shared by all measurements of one call */
     fli_exchange *exchange;
     fli_view view;
-    int viewed; /* it is open */
+    int viewed; /* `view` is open */
     const fl_ask *ask;
-    const void *start;   /* the start model, where it was sent */
-    const void *x, *own; /* own is x itself where the client has no model of its own */
+    const void *start;   /* the start model, if it was sent */
+    const void *x, *own; /* own == x if the client has no own model */
     double mix;
-    void *const *kept;     /* the client's vectors, */
-    const double *scalars; /* and scalars; NULL: it has none, or they are not needed */
+    void *const *kept;     /* the client's vectors */
+    const double *scalars; /* the client's scalars; NULL: it has none, or they are not needed */
     double *num;
     void *gradient; /* NULL: not wanted */
 } measurement;
@@ -66,7 +66,7 @@ static fli_objective_at point_of(const measurement *c, const void *x, const void
                               .kept = kept ? &kept[fli_fed_place(c->side->setup->fed, c->ask->client)] : NULL};
 }
 
-/* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */
+/* The objective at x or, if `own` is not NULL, of the mixture with the own model, through which it is trained. */
 static fli_objective on_train(measurement *c, const void *x, const void *own, void *g, size_t at)
 {
     fli_objective_at where = point_of(c, x, own);
@@ -75,7 +75,7 @@ static fli_objective on_train(measurement *c, const void *x, const void *own, vo
     return o;
 }
 
-/* NaN where the client's second block is hidden. */
+/* How far the second block would move; NaN if the client's second block is hidden. */
 static double labels_move(measurement *c)
 {
     fli_objective_at where = point_of(c, c->x, NULL);
@@ -84,8 +84,8 @@ static double labels_move(measurement *c)
     return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
 }
 
-/* A few figures are computed in plain memory even if the model is on a device: they are rare, and no device computes
- * them. */
+/* Evaluates in plain memory although the model is on a device: the figures that need it are rare, and devices cannot
+ * compute them. */
 typedef struct {
     fli_eval eval;
     void *x, *own;
@@ -113,7 +113,7 @@ static fl_status plain_init(const measurement *c, plain *p)
     return FL_OK;
 }
 
-/* How steep the objective is in the second block. */
+/* The slope of the objective in the second block. */
 static fl_status block_slope(measurement *c)
 {
     fli_objective_at where = point_of(c, c->x, NULL);
@@ -131,7 +131,7 @@ static fl_status block_slope(measurement *c)
     return FL_OK;
 }
 
-/* The gradient in x once the second block has moved on, and that slope. */
+/* The gradient in x after the second block has moved, and that slope. */
 static fl_status look_ahead(measurement *c)
 {
     fli_objective_at where = point_of(c, c->x, NULL);
@@ -140,7 +140,7 @@ static fl_status look_ahead(measurement *c)
     return block_slope(c);
 }
 
-/* The squared gradient of what an own model is trained on, in that model: with this evaluation, in this space. */
+/* The squared gradient, in the own model, of the objective that trains it; computed by `eval` in space s. */
 static fl_status own_gradient_in(measurement *c, fli_eval *eval, const fl_space *s, const void *x, const void *own)
 {
     const fli_evaluate_side *side = c->side;
@@ -176,7 +176,7 @@ typedef struct {
 static wanted wants(const measurement *c)
 {
     uint32_t f = c->ask->flags;
-    int own = (f & FLI_FIGURES_OWN) != 0, same = own && c->own == c->x; /* then its figures are the own model's */
+    int own = (f & FLI_FIGURES_OWN) != 0, same = own && c->own == c->x; /* then both models are the global one */
     int own_train = own && f & FLI_FIGURES_OWN_TRAIN;
     return (wanted){
         .test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same),
@@ -206,8 +206,8 @@ static void mixed_on_test(measurement *c)
     put(c, FLI_FIGURE_OWN_TEST_LOSS, loss, hits);
 }
 
-/* A client whose own model is the global one has been measured already. Where a method mixes models, the second block
- * belongs to x, also with nothing of x in the mixture; else it belongs to the own model. */
+/* If the own model is the global one, its figures are copied. For methods that mix models, the second block belongs to
+ * x, even if the mixture does not contain x; otherwise it belongs to the own model. */
 static void own_model(measurement *c)
 {
     int mixes = c->side->setup->algo->personal.mix != NULL;
@@ -222,7 +222,7 @@ static void own_model(measurement *c)
     c->num[FLI_FIGURE_HAS] += FLI_HAS_OWN;
 }
 
-/* A sample with these logits gets a pseudo label, or is too uncertain for one. */
+/* Counts a sample with these logits, unless they are too uncertain for a pseudo label. */
 static void pseudo_label(measurement *c, const void *logits, uint32_t sample)
 {
     const fli_model *m = c->side->setup->model;
@@ -234,7 +234,7 @@ static void pseudo_label(measurement *c, const void *logits, uint32_t sample)
     c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->setup->fed, sample);
 }
 
-/* The model is elsewhere: logits come from there. */
+/* The model is on a device, which computes the logits. */
 static fl_status pseudo_labels_at_site(measurement *c)
 {
     const fli_model *m = c->side->setup->model;
@@ -253,7 +253,7 @@ static fl_status pseudo_labels_at_site(measurement *c)
     return s;
 }
 
-/* How many of the labels that x gives to the client's unlabelled samples are right. */
+/* Counts the correct pseudo labels that x gives to the client's unlabelled samples. */
 static fl_status pseudo_labels(measurement *c)
 {
     const fli_model *m = c->side->setup->model;
@@ -289,8 +289,8 @@ static void clusters(measurement *c)
     }
 }
 
-/* f_i(x), or f_i(x, y_i) of methods that are made for a second block, at the y_i that the client keeps; NaN where it
- * keeps none, or where it is hidden. */
+/* f_i(x). For methods with a second block f_i(x, y_i) at the y_i that the client keeps; NaN if it keeps none or hides
+ * it. */
 static double potential_value(measurement *c, const void *at, void *gradient)
 {
     const fli_latent *latent = c->side->setup->model->latent;
@@ -301,7 +301,7 @@ static double potential_value(measurement *c, const void *at, void *gradient)
     return latent->kept && !latent->every && where.kept ? f : NAN;
 }
 
-/* The method says where it wants f_i and the gradient, and what it makes of them. */
+/* The method chooses the point for f_i and its gradient, and computes its potential from them. */
 static fl_status ask_potential(measurement *c, fl_turn *t, void *gradient)
 {
     const fli_evaluate_side *s = c->side;
@@ -326,7 +326,7 @@ static fl_status ask_potential(measurement *c, fl_turn *t, void *gradient)
     return fli_fail(s->ctx, FL_ECALLBACK, "%s", why->text);
 }
 
-/* Of the server's vectors there is the model alone. */
+/* Asks the method for its potential. Of the server's vectors only the model is there. */
 static fl_status potential(measurement *c)
 {
     const fli_evaluate_side *s = c->side;
@@ -344,7 +344,7 @@ static fl_status potential(measurement *c)
                  .down = (const void *const *)sent->vec,
                  .down_scalars = sent->num,
                  .state = c->kept,
-                 .scalars = (double *)c->scalars, /* to be read */
+                 .scalars = (double *)c->scalars, /* only read */
                  .watched = s->setup->measure_potential};
     int hides = (s->setup->algo->traits & FLI_METHOD_REGISTERED) != 0;
     char *gradient = fli_vector_alloc(s->ctx, space, hides ? 2 * stride : stride);
@@ -404,8 +404,8 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
     return s;
 }
 
-/* The client's own model is its vector, if the method has one and the client has had a turn; before that the start
- * model, where clients are shown it; else the global one. */
+/* Finds the own model: the client's vector, if the method has one and the client has had a turn; else the start model,
+ * if it was sent; else the global model. */
 static fl_status begin(measurement *c)
 {
     const fli_evaluate_side *side = c->side;

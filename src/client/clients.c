@@ -9,33 +9,33 @@
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 
-/* Vectors of an answer, at most. */
+/* The most vectors of an answer. */
 enum { ANSWERED = 4 };
 
 /* A turn under way, from pose to answer. */
 typedef struct {
     fli_task task;
-    int finite, own_finite; /* its answer; the own model in that */
+    int finite, own_finite; /* whether the answer is finite, and the own model in it */
     fl_turn turn;
     fli_view view;
     fli_client_state kept;
-    fli_message work;     /* the algorithm's scratch vectors */
-    const void **seen;    /* what is shown of the server, of methods that do not see all of it */
-    double *seen_numbers; /* (fli_method_hide) */
+    fli_message work;     /* the method's scratch vectors */
+    const void **seen;    /* the server's vectors as the method may see them, for methods that do not see all */
+    double *seen_numbers; /* the same for numbers (fli_method_hide) */
     fli_exchange *exchange;
     fl_failure failure;
 } turn_slot;
 
-/* What a thread works with. */
+/* What one call works with. */
 typedef struct {
     fli_eval *eval;
     void *instances[FL_STAGES]; /* of the solvers */
-    turn_slot *slots;           /* as many as tasks are solved together; */
-    size_t ready;               /* those that have memory */
-    turn_slot **turns;          /* those under way, */
-    fli_task **tasks;           /* and their tasks */
-    const void **answered;      /* all vectors of their answers, */
-    unsigned char *finite;      /* and whether they are finite, */
+    turn_slot *slots;           /* spec.together of them */
+    size_t ready;               /* slots that have memory */
+    turn_slot **turns;          /* slots under way */
+    fli_task **tasks;           /* their tasks */
+    const void **answered;      /* all vectors of their answers */
+    unsigned char *finite;      /* whether those are finite */
     size_t open;                /* turns whose finite flags are still pending */
 } workspace;
 
@@ -44,14 +44,14 @@ struct fli_clients {
     fli_clients_spec spec;
     const fli_setup *setup;
     fl_space space;
-    fli_solvers solvers;      /* of the method's stages, each once, */
-    void **caches[FL_STAGES]; /* and what each keeps, per client that is here; NULL: nothing */
+    fli_solvers solvers;      /* of the method's stages, each solver once */
+    void **caches[FL_STAGES]; /* by solver and client here: what the solver keeps; NULL: nothing */
     fli_store *store;
     workspace *spaces;
     size_t count;
     fli_evaluate_side evaluates;
-    fli_user_failure own_failure, *failure; /* where failures of user functions are kept */
-    atomic_flag warned;                     /* of a solver that does not say its weight */
+    fli_user_failure own_failure, *failure; /* where failures of user functions are recorded */
+    atomic_flag warned;                     /* that a solver does not report its weight */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -65,7 +65,7 @@ static fl_status make_seen(fli_clients *c, turn_slot *t)
     return t->seen && t->seen_numbers ? FL_OK : FL_ENOMEM;
 }
 
-/* Memory for this many turns. */
+/* Makes sure that the first n slots have memory. */
 static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
 {
     const fl_solver *roomiest = fli_solver_roomiest(c->solvers.at, c->solvers.count);
@@ -78,7 +78,7 @@ static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
     return FL_OK;
 }
 
-/* A site takes more together than most cohorts have: there, turns have memory when they are first taken. */
+/* A site solves more turns together than most cohorts have: there, slots get memory when they are first used. */
 static fl_status slots_new(fli_clients *c, workspace *w)
 {
     size_t n = c->spec.together;
@@ -115,7 +115,7 @@ static void forget(const fli_clients *c, size_t which, void *cache)
     fli_registry_leave(s->traits);
 }
 
-/* fli_store_spec.left: a factor is kept as long as its client's state, and is computed again from the samples. */
+/* fli_store_spec.left: a cached factor leaves memory with its client's state. It can be computed again. */
 static void left_memory(void *clients, size_t client)
 {
     fli_clients *c = clients;
@@ -127,7 +127,7 @@ static void left_memory(void *clients, size_t client)
     }
 }
 
-/* fli_store_spec.here: where several ranks make a run, each has its own part of the clients. */
+/* fli_store_spec.here: with several ranks, each has only some of the clients. */
 static int is_here(const void *clients, size_t client)
 {
     const fli_setup *setup = ((const fli_clients *)clients)->setup;
@@ -153,8 +153,8 @@ static fl_status state_new(fli_clients *c)
     return fli_store_new(c->ctx, &spec, &c->store);
 }
 
-/* Per client: where a solver keeps the second block. Clients of asynchronous methods are at work when others are
- * looked at, so nobody looks there. */
+/* By client: where a solver keeps the second block; NULL: hidden. Clients of asynchronous methods may be at work while
+ * others are measured, so theirs is hidden. */
 static void *const *second_block(const fli_clients *c)
 {
     if (fli_algo_is_async(c->setup->algo)) return NULL;
@@ -163,7 +163,7 @@ static void *const *second_block(const fli_clients *c)
     return NULL;
 }
 
-/* At a site its own solvers take the place of those that the method asks for. */
+/* At a site, its solvers replace those that the method asks for. */
 static fl_status solvers_there(fli_clients *c)
 {
     for (size_t k = 0; c->spec.site && k < c->solvers.count; k++) {
@@ -233,13 +233,13 @@ void fli_clients_free(fli_clients *c)
 
 /* ---- a turn ---------------------------------------------------------------------------------------------- */
 
-/* Which of the solvers an ask is for. */
+/* Which of the solvers an ask needs. */
 static size_t solver_of(const fli_clients *c, const fl_ask *ask)
 {
     return c->solvers.of[fli_algo_stage(c->setup->algo, c->setup->params, ask->phase, ask->phases)];
 }
 
-/* The mini-batches of a turn. Every phase of a round has its own. */
+/* The random stream of a turn's mini-batches. Every phase of a round has its own. */
 static fli_rng batches(const fli_clients *c, const fl_ask *ask)
 {
     uint64_t seed = c->setup->seed;
@@ -284,7 +284,7 @@ static fl_turn turn_of(const fli_clients *c, turn_slot *t)
     return turn;
 }
 
-/* After a call of the method's. */
+/* Call after a function of the method: records its failure. */
 static fl_status check_call(fli_clients *c, turn_slot *t, const char *call)
 {
     fli_exchange *x = t->exchange;
@@ -295,7 +295,7 @@ static fl_status check_call(fli_clients *c, turn_slot *t, const char *call)
     return FL_ECALLBACK;
 }
 
-/* Before it: nothing more is called once one has failed. */
+/* Call before a function of the method: none is called once one has failed. */
 static fl_status may_call(const fli_clients *c, turn_slot *t)
 {
     t->failure.text[0] = 0;
@@ -304,14 +304,14 @@ static fl_status may_call(const fli_clients *c, turn_slot *t)
     return FL_ECALLBACK;
 }
 
-/* The client's part is over, or will not be. */
+/* Releases the samples and the state: the turn has ended or failed. */
 static void end_turn(fli_clients *c, turn_slot *t)
 {
     fli_view_close(&t->view);
     if (t->kept.scalars) fli_store_release(c->store, t->exchange->ask.client);
 }
 
-/* What the client keeps and its samples come to hand. */
+/* Gets the client's state and its samples. */
 static fl_status begin_turn(fli_clients *c, turn_slot *t, fli_exchange *x)
 {
     uint32_t client = x->ask.client;
@@ -348,7 +348,7 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     if (x->status) end_turn(c, t);
 }
 
-/* Whether objective or solver have failed. */
+/* Whether the objective or the solver has failed. */
 static fl_status solver_status(fli_clients *c, turn_slot *t)
 {
     fli_exchange *x = t->exchange;
@@ -359,7 +359,7 @@ static fl_status solver_status(fli_clients *c, turn_slot *t)
     return s;
 }
 
-/* The own model comes last. */
+/* All vectors of an answer; the own model comes last. */
 static size_t vectors_of(const turn_slot *t, const void **out)
 {
     const fl_answer *a = &t->task.answer;
@@ -370,7 +370,7 @@ static size_t vectors_of(const turn_slot *t, const void **out)
     return n;
 }
 
-/* What was asked of these turns' answers. */
+/* Reads the finite flags of these turns' answers. */
 static void note_finite(const fli_clients *c, workspace *w, size_t turns)
 {
     fli_found(&c->space);
@@ -385,7 +385,7 @@ static void note_finite(const fli_clients *c, workspace *w, size_t turns)
     }
 }
 
-/* Looks at all answers at once. At a site they are thought to be finite until fli_clients_settle. */
+/* Checks all answers at once. At a site they count as finite until fli_clients_settle. */
 static void find_finite(const fli_clients *c, workspace *w, size_t turns)
 {
     size_t count = 0;
@@ -399,7 +399,7 @@ static void find_finite(const fli_clients *c, workspace *w, size_t turns)
     w->open = turns;
 }
 
-/* A device that has failed is not taken for divergence. */
+/* A device that has failed must not count as divergence. */
 static fl_status finite_status(const fli_clients *c, turn_slot *t)
 {
     fl_status s = t->finite ? FL_OK : fli_space_status(&c->space, c->ctx);
@@ -441,8 +441,7 @@ static void answer(fli_clients *c, turn_slot *t)
     }
 }
 
-/* Where vectors live elsewhere, what follows belongs to turn i alone; after fli_place_ops.join it belongs
- * to all. */
+/* At a place, operations on vectors belong to turn i until fli_place_ops.join; after it they belong to all turns. */
 static void lane(const fli_clients *c, size_t i)
 {
     fli_place *place = c->space.place;
@@ -455,7 +454,7 @@ static void join(const fli_clients *c)
     if (place) place->does->join(place);
 }
 
-/* Begins and poses these turns; returns how many there are to be solved. */
+/* Begins and poses these turns. Returns how many have to be solved. */
 static size_t pose_all(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w, void **caches)
 {
     size_t begun = 0, posed = 0;
@@ -487,7 +486,7 @@ void fli_clients_settle(fli_clients *c, size_t place)
     w->open = 0;
 }
 
-/* At most as many as there are tasks, all for one solver. */
+/* Carries out at most spec.together turns, all with one solver. */
 static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, size_t place)
 {
     workspace *w = &c->spaces[place];
@@ -582,7 +581,7 @@ static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
     }
 }
 
-/* That of another rank's client is read, to get past it. */
+/* Also reads past the cache of a client of another rank. */
 static fl_status load_cache(fli_clients *c, size_t which, size_t client, fli_loader *in)
 {
     void *other = NULL, **cache = &other;

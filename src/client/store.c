@@ -14,7 +14,7 @@
 
 struct fli_spill {
     fl_ctx *ctx;
-    char *folder; /* for messages */
+    char *folder; /* for error messages */
     size_t bytes;
     int fd;
 };
@@ -65,7 +65,7 @@ static fl_status spill_write(fli_spill *s, size_t place, const void *p)
     return FL_OK;
 }
 
-/* From any thread. FL_EIO with the folder and the reason, such as a full disk. */
+/* Safe from any thread. FL_EIO with the folder and the reason. */
 static fl_status spill_read(fli_spill *s, size_t place, void *p)
 {
     for (size_t at = 0; at < s->bytes;) {
@@ -80,42 +80,42 @@ static fl_status spill_read(fli_spill *s, size_t place, void *p)
 /* ==== the store ============================================================================================ */
 
 /* One allocation per client in memory: the table of its vectors, its scalars, then the vectors themselves, in one
- * piece. Where the space has a place that piece is there. */
+ * piece. If the space has a place, the vectors are there. */
 typedef struct entry {
-    struct entry *before, *after; /* of those nobody uses, longest unused first */
+    struct entry *before, *after; /* in the list of unused entries, longest unused first */
     size_t client;
     size_t users;
-    int moving;  /* it goes from `client` to another one; both names lead here until it has */
-    int changed; /* since it was last in the file */
+    int moving;  /* it changes from `client` to another one; both find it here meanwhile */
+    int changed; /* since it was last written to the file */
     double *scalars;
     void *vectors[];
 } entry;
 
-/* A client that was touched at least once. The others, perhaps a hundred million, have nothing here. */
+/* A client that was touched at least once. The others, perhaps a hundred million, use no memory. */
 typedef struct {
     uint32_t key;   /* 1 + the client; 0: a free slot */
-    uint32_t place; /* 1 + its place in the file, or on the shelf; 0: it has none */
+    uint32_t place; /* 1 + its place in the file or on the shelf; 0: none */
     entry *entry;   /* NULL: not in memory */
 } slot;
 
-/* Without a budget neither the order nor the file is used: a client belongs to one thread at a time. */
+/* Without a budget neither the list nor the file is used; only one thread at a time uses a client. */
 struct fli_store {
     fl_ctx *ctx;
     fli_store_spec spec;
-    /* bytes of an entry: its tables, and what is saved: scalars and vectors */
+    /* bytes of an entry: its tables; the saved part, and in it scalars and vectors */
     size_t head, payload, numbers, vectors;
-    atomic_size_t held;   /* entries in memory */
-    pthread_mutex_t lock; /* held for bookkeeping, never while the disk is waited for */
+    atomic_size_t held;   /* number of entries in memory */
+    pthread_mutex_t lock; /* held for bookkeeping, never during disk access */
     pthread_cond_t moved;
     int lockable;
-    /* Under the lock: a hash table, at most three quarters full, from which nobody is removed. */
+    /* under the lock: a hash table, at most three quarters full, from which no client is removed */
     slot *slots;
     size_t room, used; /* room: a power of two, or 0 */
-    /* with a budget */
-    size_t most; /* entries that it allows */
+    /* with a budget: */
+    size_t most; /* entries that the budget allows */
     size_t placed;
-    fli_spill *spill; /* NULL before the first one goes there, */
-    void **shelf;     /* or in place of the file plain memory, for `placed` */
+    fli_spill *spill; /* NULL until the first client is written */
+    void **shelf;     /* plain memory instead of the file, for `placed` clients */
     size_t shelves;
     entry *oldest, *newest;
 };
@@ -180,7 +180,7 @@ void fli_store_free(fli_store *s)
 
 /* ---- the table of clients, under the lock ----------------------------------------------------------------- */
 
-/* Where a client is, or would go. */
+/* The slot of a client, or the free slot for it. */
 static slot *seek(slot *slots, size_t room, size_t client)
 {
     size_t at = (size_t)((uint64_t)client * 0x9E3779B97F4A7C15u >> 32);
@@ -190,7 +190,7 @@ static slot *seek(slot *slots, size_t room, size_t client)
     }
 }
 
-/* NULL if this client was never touched. Valid until the next slot_for. */
+/* NULL: this client was never touched. Valid until the next slot_for. */
 static slot *find(const fli_store *s, size_t client)
 {
     slot *t = s->room ? seek(s->slots, s->room, client) : NULL;
@@ -210,7 +210,7 @@ static fl_status make_room(fli_store *s)
     return FL_OK;
 }
 
-/* The client's slot, made if there is none; NULL when out of memory. */
+/* The client's slot, made if needed; NULL: out of memory. */
 static slot *slot_for(fli_store *s, size_t client)
 {
     slot *t = find(s, client);
@@ -253,7 +253,7 @@ static entry *entry_new(fli_store *s, size_t client)
     return e;
 }
 
-/* What a client keeps as one piece of plain memory, and back. */
+/* Copies a client's scalars and vectors to one piece of plain memory. write_payload copies them back. */
 static void read_payload(const fli_store *s, const entry *e, void *here)
 {
     memcpy(here, e->scalars, s->numbers);
@@ -298,7 +298,7 @@ static fl_status shelf_new(fli_store *s)
     return (s->shelf[s->placed] = fli_alloc(s->ctx, s->payload, 1)) ? FL_OK : FL_ENOMEM;
 }
 
-/* Where a client goes to; numbers from 1. */
+/* The place of a client in the file or on the shelf, given to it if needed. Counts from 1. */
 static fl_status place_for(fli_store *s, size_t client, size_t *out)
 {
     fl_status status = FL_OK;
@@ -311,7 +311,7 @@ static fl_status place_for(fli_store *s, size_t client, size_t *out)
     return status;
 }
 
-/* Without a place an entry's scalars and vectors are one piece. */
+/* In plain memory an entry's scalars and vectors are one piece. */
 static fl_status write_away(fli_store *s, const entry *e, size_t place)
 {
     if (!s->spec.space.place) return spill_write(s->spill, place - 1, e->scalars);
@@ -326,7 +326,8 @@ static fl_status read_back(fli_store *s, entry *e, size_t place)
     return FL_OK;
 }
 
-/* Outside the lock: e's contents go to a place, and those of another client come. *written: the first part is done. */
+/* Caller does not hold the lock. Writes e's content to place `out` (0: not needed), then reads another client's from
+ * place `in` (0: that client is new, and its state is zeroed). *written: the first step is done. */
 static fl_status swap_contents(fli_store *s, entry *e, size_t out, size_t in, int *written)
 {
     fl_status status = out ? write_away(s, e, out) : FL_OK;
@@ -343,8 +344,8 @@ static void discard(fli_store *s, entry *e)
     entry_free(s, e);
 }
 
-/* An entry for a client that is not in memory: a new one as long as the budget allows it, else that of the client that
- * was not seen for the longest time. The lock is given up while the disk is at work. */
+/* An entry for a client that is not in memory: a new one while the budget allows it, else the longest unused one.
+ * Releases the lock during disk access. */
 static fl_status load_entry(fli_store *s, size_t client, entry **out)
 {
     int fresh = s->held < s->most || !s->oldest, written;
@@ -361,7 +362,7 @@ static fl_status load_entry(fli_store *s, size_t client, entry **out)
     status = swap_contents(s, e, to, from, &written);
     pthread_mutex_lock(&s->lock);
     e->moving = 0;
-    if (to) find(s, was)->place = (uint32_t)to; /* also of a write that failed: what is in memory counts */
+    if (to) find(s, was)->place = (uint32_t)to; /* even if the write failed: the state in memory counts */
     if (written && !fresh) {
         find(s, was)->entry = NULL;
         if (s->spec.left) s->spec.left(s->spec.arg, was);
@@ -381,7 +382,7 @@ static fl_status load_entry(fli_store *s, size_t client, entry **out)
     return status;
 }
 
-/* The client's entry, for one more user; NULL if it was never touched and `make` is 0. */
+/* The client's entry, with one more user; NULL if it was never touched and `make` is 0. */
 static fl_status acquire(fli_store *s, size_t client, int make, entry **out, int *first)
 {
     fl_status status = FL_OK;
@@ -410,7 +411,7 @@ static entry *find_entry(fli_store *s, size_t client)
     return e;
 }
 
-/* The entry is made outside the lock: making one clears memory, and nobody else wants this client now. */
+/* Makes the entry outside the lock, because that clears memory; no other thread uses this client now. */
 static fl_status find_or_make_entry(fli_store *s, size_t client, entry **out, int *first)
 {
     entry *e = find_entry(s, client);
@@ -430,7 +431,7 @@ static fl_status find_or_make_entry(fli_store *s, size_t client, entry **out, in
     return FL_OK;
 }
 
-/* ---- what others call ------------------------------------------------------------------------------------ */
+/* ---- public functions ------------------------------------------------------------------------------------- */
 
 fl_status fli_store_get(fli_store *s, size_t client, fli_client_state *out)
 {
@@ -479,7 +480,7 @@ static int by_client(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* All that were touched, by client: the order of the table must not show. NULL when out of memory. */
+/* All touched clients, sorted: a checkpoint must not depend on the table's order. NULL: out of memory. */
 static slot *sorted(const fli_store *s, size_t *count)
 {
     slot *all = fli_alloc(s->ctx, s->used, sizeof *all);
@@ -490,7 +491,7 @@ static slot *sorted(const fli_store *s, size_t *count)
     return all;
 }
 
-/* What a client keeps, wherever it is. */
+/* Copies a client's state, in memory or not. */
 static fl_status read_saved(const fli_store *s, const slot *t, void *out)
 {
     if (t->entry)
@@ -502,7 +503,7 @@ static fl_status read_saved(const fli_store *s, const slot *t, void *out)
     return FL_OK;
 }
 
-/* Those who are not in memory are read past everybody else: saving changes nothing, not even the order. */
+/* Reads state from the file directly: saving changes nothing, not even which clients are in memory. */
 void fli_store_save(fli_store *s, fli_saver *out)
 {
     size_t count;

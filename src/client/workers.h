@@ -1,5 +1,5 @@
-/* The threads of this process, and for each of them memory to evaluate a model in. Used by executors whose clients live
- * in this process, and by the server for what it computes itself. The engine makes them. */
+/* The threads of this process, each with memory to evaluate a model. Executors whose clients live in this process use
+ * them, and so does the server for its own computations. The engine makes them. */
 #ifndef FLI_CLIENT_WORKERS_H
 #define FLI_CLIENT_WORKERS_H
 

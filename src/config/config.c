@@ -14,7 +14,7 @@ double fli_ask_params_coin(const fli_ask_params *a, size_t round)
     return fli_rng_uniform(&rng);
 }
 
-/* Steps in the epochs of a client that said this when it joined. */
+/* The steps in the epochs of a client with this card. */
 static fl_epochs epochs_of(const fli_ask_params *a, const fli_card *card)
 {
     size_t unlabelled = (size_t)card->unlabelled;
@@ -41,7 +41,7 @@ fl_ask fli_ask_for(const fli_ask_params *a, const fli_card *card, size_t round, 
     };
 }
 
-/* Of the numbers in local.range, all equally likely, of long ranges some that are evenly spaced. */
+/* The numbers in local.range are equally likely; of long ranges, this many evenly spaced ones are used. */
 enum { DRAWS = 1000 };
 
 double fli_ask_work(const fli_ask_params *a, const fli_card *card, uint32_t client)
@@ -94,7 +94,7 @@ void fl_config_free(fl_config *c)
     fli_free(c);
 }
 
-/* ---- what is bound ---------------------------------------------------------------------------------------- */
+/* ---- binding ---------------------------------------------------------------------------------------------- */
 
 void fli_bound_release(fli_bound *b)
 {
@@ -151,9 +151,9 @@ fl_status fli_config_put(fl_config *c, const char *key, const char *text)
     return FL_OK;
 }
 
-/* ---- given so far ----------------------------------------------------------------------------------------- */
+/* ---- values given so far ---------------------------------------------------------------------------------- */
 
-/* Where nodes came from, in memory of their own. Neighbours mostly come from one place. */
+/* Copies the nodes' origins into the arena. Neighbours mostly have the same origin. */
 static fl_status own_origins(fli_arena *a, fli_node *n, const char **was, const char **now)
 {
     fl_status s = FL_OK;
@@ -183,7 +183,7 @@ fl_config *fli_config_copy(fl_ctx *ctx, const fl_config *from)
 
 fl_config *fl_config_copy(const fl_config *from) { return fli_config_copy(from->ctx, from); }
 
-/* Choosing another kind drops the keys of the old one; those that all kinds of the section share stay. */
+/* Choosing another kind drops the keys of the old one, except those that all kinds of the section share. */
 static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
 {
     fli_node *now = fli_node_find(c->root, name);
@@ -212,7 +212,7 @@ fl_status fli_config_merge(fl_config *c, const fli_node *over)
 {
     fli_node *root = fli_config_change(c), *before = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
     if (!before) return FL_ENOMEM;
-    fl_status s = fli_yaml_merge(c->ctx, &c->arena, before, root); /* a copy: merging changes nodes in place */
+    fl_status s = fli_yaml_merge(c->ctx, &c->arena, before, root); /* of a copy: merging changes nodes in place */
     if (!s) s = fli_yaml_merge(c->ctx, &c->arena, root, over);
     for (const fli_node *n = over->first; !s && n; n = n->next) {
         const fli_node *old = fli_node_find(before, n->key);
@@ -258,7 +258,7 @@ fl_status fl_config_data(fl_config *c, const fl_samples *train, const fl_samples
     fli_memory memory;
     fli_clear(c->ctx);
     fl_status s = fli_memory_take(c->ctx, train, test, who, &memory);
-    if (!s && memory.train.n) s = fl_config_set(c, "data.kind=memory"); /* else a test set, of a server */
+    if (!s && memory.train.n) s = fl_config_set(c, "data.kind=memory"); /* else only a server's test set */
     if (!s) c->memory = memory;
     return s;
 }

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* ==== what descriptors say beyond names and keys: fli_item.more ============================================ */
+/* ==== descriptions of things in a list: fli_item.more ====================================================== */
 
 /* ", and 1 number of 8 bytes" after this many vectors. */
 static void add_amounts(fli_text *t, size_t vectors, size_t numbers)
@@ -37,7 +37,7 @@ static void add_vectors(fli_text *t, const char *label, const char *const *names
     add_amounts(t, count, scalars);
 }
 
-/* The same for the parts of a message that a moment sends; nothing where there are none. */
+/* The same for the parts of a message that are sent at a moment; nothing if there are none. */
 static void add_sent(fli_text *t, const char *label, const fl_part *parts, unsigned moment, unsigned instead)
 {
     size_t vectors = 0, numbers = 0;
@@ -52,7 +52,7 @@ static void add_sent(fli_text *t, const char *label, const fl_part *parts, unsig
     if (vectors || numbers) add_amounts(t, vectors, numbers);
 }
 
-/* What a method sends whose exchanges differ. */
+/* The messages of a method whose exchanges differ. */
 static void add_parts(fli_text *t, const char *label, const fl_part *parts)
 {
     fli_text_addf(t, "%s: ", label);
@@ -64,8 +64,7 @@ static void add_parts(fli_text *t, const char *label, const fl_part *parts)
     fli_text_add(t, "\n");
 }
 
-/* Of bilevel methods: how often they meet the cohort with their default parameters is not known here, what they need
- * is. */
+/* For bilevel methods. The number of exchanges with default parameters is unknown here; requirements are known. */
 static void add_levels(fli_text *t)
 {
     fli_text_add(t, "problem: two levels (`bilevel`)\n");
@@ -290,7 +289,7 @@ static int give_solver(const fl_solver *d, fli_item *out)
     return d != NULL;
 }
 
-/* Those that a configuration may choose, then those of users. */
+/* The built-in solvers that a configuration may choose, then the registered ones. */
 static int solver_item(size_t i, fli_item *out)
 {
     size_t n = 0;
@@ -326,7 +325,7 @@ const fli_kind *fli_kind_find(const char *section)
     return NULL;
 }
 
-/* What golden cases alone are about. It goes with data of its own, so it is not listed. */
+/* Finds an algorithm that only golden cases use; it has its own data, so it is not listed. */
 static int find_unlisted(const fli_kind *kind, const char *name, fli_item *out)
 {
     const fli_item items[] = {model_of(&fli_model_quadratic_bilevel), bilevel_of(&fli_bilevel_quadratic)};

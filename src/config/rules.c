@@ -1,5 +1,5 @@
-/* Rules between keys: the problems found and their places in the file, the rules that need the data, and how a table of
- * rules is checked. The rules of settings alone are in rules_settings.c. */
+/* Rules between keys: problems and their places in the file, the rules that need the data, and the check of a table of
+ * rules. The rules of settings alone are in rules_settings.c. */
 #include "base/number.h"
 #include "algo/user_method.h"
 #include "config/settings.h"
@@ -19,7 +19,7 @@ const char fli_rules_base[] = "data: {kind: blobs, samples: 60}\n"
 
 /* ---- places ---------------------------------------------------------------------------------------------- */
 
-/* Where a key was given. `participation: everyone` gives participation.kind. */
+/* The node that gives a key. `participation: everyone` gives participation.kind. */
 static const fli_node *given(const fli_rule_facts *k, const char *key)
 {
     const fli_node *n = fli_yaml_get(k->root, key);
@@ -32,8 +32,8 @@ static const fli_node *given(const fli_rule_facts *k, const char *key)
     return n && n->type == FLI_NODE_SCALAR ? n : NULL;
 }
 
-/* Copies the key at *at and steps behind it, its condition and the blanks that follow; 0 at the end, or if it has no
- * room. */
+/* Copies the key at *at and moves behind it, its condition and the blanks that follow; returns 0 at the end, or if
+ * `size` is too small. */
 static int next_key(const char **at, char *key, size_t size, const char **condition)
 {
     size_t n = strcspn(*at, " !=<>");
@@ -46,7 +46,7 @@ static int next_key(const char **at, char *key, size_t size, const char **condit
     return 1;
 }
 
-/* The first of the keys that was given another value than its default; without one, the first that was given. */
+/* The first of the given keys whose value is not its default; if there is none, the first given key. */
 static const fli_node *blamed(const fli_rule_facts *k, const char *keys, char *key, size_t size)
 {
     const fli_node *first = NULL;
@@ -64,14 +64,14 @@ static const fli_node *blamed(const fli_rule_facts *k, const char *keys, char *k
     return first;
 }
 
-/* The first key that a sentence speaks of and that was given. */
+/* The first key in a sentence that was given. */
 static const fli_node *spoken_of(const fli_rule_facts *k, const char *line, size_t length)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789.";
     for (size_t i = 0; i < length;) {
         char word[64];
         size_t n = strspn(line + i, letters);
-        while (n && line[i + n - 1] == '.') n--; /* the end of a sentence */
+        while (n && line[i + n - 1] == '.') n--; /* a full stop */
         if (n && n < sizeof word && memchr(line + i, '.', n)) {
             memcpy(word, line + i, n);
             word[n] = 0;
@@ -175,13 +175,13 @@ static int cannot_use(const fli_rule_facts *k, const fl_solver *s)
     return d->augment != FLI_AUGMENT_NONE && !d->augment_once && !(s->traits & FL_SOLVER_AUGMENTS);
 }
 
-/* Solvers that know nothing of a second block would leave it out silently. */
+/* Solvers that do not support a second block would ignore it silently. */
 static int leaves_out(const fli_rule_facts *k, const fl_solver *s)
 {
     return k->model->latent && !(s->traits & FLI_SOLVER_SECOND_BLOCK);
 }
 
-/* The first of the method's solvers that cannot use such data or such a model; NULL: all can. */
+/* The first of the method's solvers that cannot use these data or this model; NULL if all can. */
 static const fl_solver *failing_solver(const fli_rule_facts *k)
 {
     for (size_t i = 0; i < k->solvers->count; i++)
@@ -214,7 +214,7 @@ static int counts_no_steps(const fli_rule_facts *k)
 
 /* ---- objectives of users ---------------------------------------------------------------------------------- */
 
-/* Those that are asked for whole clients know these by the number of their only sample. */
+/* Objectives with `client` functions identify clients by the number of their only sample. */
 static fl_status one_sample_each(const fli_rule_facts *k)
 {
     if (!k->model || !fli_model_by_client(k->model)) return FL_OK;
@@ -257,7 +257,7 @@ static fl_status model_there(const fli_rule_facts *k)
                     k->settings->top.device, k->model->desc->name, "runs on the cpu alone");
 }
 
-/* The method's solver has nobody who does the same there. */
+/* Whether the device has solvers that correspond to the method's. */
 static fl_status solvers_there(const fli_rule_facts *k)
 {
     char known[256] = "";
@@ -283,7 +283,7 @@ static fl_status regularizer_fits(const fli_rule_facts *k)
     return fli_regularizer_validate(k->ctx, g, k->settings->regularizer.params, k->model->space.n);
 }
 
-/* Without labels, taking some away would only take samples away. */
+/* Without labels, `unlabelled` would only remove samples. */
 static int reads_no_labels(const fli_rule_facts *k) { return model_has(k, FLI_MODEL_UNSUPERVISED); }
 
 static fl_status samples_for_levels(const fli_rule_facts *k)
@@ -311,12 +311,12 @@ static fl_status method_lists(const fli_rule_facts *k)
     return fli_keys_check_clients(k->ctx, "algorithm", c->item.keys, c->params, k->fed->clients);
 }
 
-/* A method looks at its parameters when its lists have the right lengths. */
+/* Methods check their parameters only after the lengths of their lists. */
 static fl_status method_parameters(const fli_rule_facts *k)
 {
     const fli_choice *method = &k->settings->algorithm;
     if (!method_lists(k)) return fli_method_validate(k->ctx, method->item.desc, method->params, k->fed->clients);
-    fli_clear(k->ctx); /* that is said already */
+    fli_clear(k->ctx); /* it is already among the problems */
     return FL_OK;
 }
 
@@ -395,8 +395,7 @@ static int answerable(const fli_rule_facts *k, const char *keys)
     return 1;
 }
 
-/* Whether the key's value, as a configuration has it, meets the condition: none, or "=none", "!=none", ">0", "<1" or
- * "<=1". */
+/* Whether the key's configured value meets the condition: none, or "=none", "!=none", ">0", "<1" or "<=1". */
 static int meets(fli_problems *p, const char *key, const char *condition)
 {
     size_t sign = strspn(condition, "!=<>");
@@ -426,7 +425,7 @@ static int is_broken(fli_problems *p, const fli_rule *r)
     return !r->broken || r->broken(p->known);
 }
 
-/* The sentence with its values; the blamed key's value is added where the sentence does not have it. */
+/* Writes the sentence with its values, and the value of the blamed key if the sentence does not have it. */
 static void word_sentence(const fli_rule_facts *k, const char *sentence, const char *blame, fli_text *out)
 {
     int told = !*blame;

@@ -1,4 +1,4 @@
-/* What settings must be together, as far as that is known without the data. */
+/* Rules between settings that can be checked without the data. */
 #include "config/settings.h"
 
 #include "device/device.h"
@@ -14,7 +14,7 @@ static int drops(const fli_rule_facts *k)
     return k->settings->system.deadline > 0 || k->settings->system.wait_for < 1;
 }
 
-/* ---- methods: what several rules ask -------------------------------------------------------------------- */
+/* ---- methods: shared predicates ------------------------------------------------------------------------- */
 
 static int in_rounds(const fli_rule_facts *k) { return !fli_algo_is_async(algo(k)); }
 static int asynchronous(const fli_rule_facts *k) { return fli_algo_is_async(algo(k)); }
@@ -22,7 +22,7 @@ static int one_level(const fli_rule_facts *k) { return !has_trait(k, FL_METHOD_B
 static int two_levels(const fli_rule_facts *k) { return has_trait(k, FL_METHOD_BILEVEL); }
 static int two_blocks(const fli_rule_facts *k) { return !has_trait(k, FL_METHOD_LABELLED); }
 
-/* ---- methods: what one rule asks ------------------------------------------------------------------------ */
+/* ---- methods: predicates of single rules ---------------------------------------------------------------- */
 
 static int touches(const fli_rule_facts *k) { return has_trait(k, FL_METHOD_TOUCHES); }
 static int plain_sgd(const fli_rule_facts *k) { return has_trait(k, FL_METHOD_PLAIN_SGD); }
@@ -89,18 +89,18 @@ static int bad_scales(const fli_rule_facts *k)
     return !k->settings->data.mean.n || k->settings->data.mean.n != k->settings->data.std.n;
 }
 
-/* ---- checks that say more than a sentence --------------------------------------------------------------- */
+/* ---- checks with sentences of their own ----------------------------------------------------------------- */
 
 static fl_status solver_known(const fli_rule_facts *k)
 {
     const char *name = k->settings->local.solver;
     if (!strcmp(name, FLI_SOLVER_SGD) || fli_user_solver(name)) return FL_OK;
     char meant[FLI_MEANT_LEN];
-    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s", name,
+    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which is not registered (fl_solver_register)%s", name,
                     fli_meant(fl_nearest(name, fli_item_name, fli_kind_find("solver")), meant));
 }
 
-/* Whether there are GPUs is looked at when a run is planned: what was computed with one can be read anywhere. */
+/* Whether the machine has GPUs is checked only when a run is planned: results made with one can be read anywhere. */
 static fl_status device_known(const fli_rule_facts *k)
 {
     const char *name = k->settings->top.device;

@@ -70,7 +70,7 @@ static const fl_key data_keys[] = {
                  "draw every training image once, before training, instead of each time: the same images in every "
                  "epoch, for every method and metric, as the seed says"),
     FLI_KEY_REAL(fli_data_settings, augment_share, "1", 0, 1,
-                 "share of draws that take a random crop, each draw by itself; the others keep the middle of the "
+                 "share of draws that take a random crop, independently; the others keep the middle of the "
                  "image. Half of either are mirrored. 0: mirrors alone"),
     FLI_KEY_INT(fli_data_settings, crop, "0", 0, 65536,
                 "height and width of the part of each image that models see: the middle, and with augment: crop a "
@@ -112,7 +112,7 @@ static const fl_key semi_keys[] = {
     FLI_KEY_INT(fli_semi, label_steps, "1", 1, 1e6, "for projected: steps per turn"),
     FLI_KEY_INT(
         fli_semi, label_batch, "0", 0, 1e9,
-        "for projected: unlabelled samples per step in the labels, drawn anew for each; 0: all of the client's"),
+        "for projected: unlabelled samples per step in the labels, drawn for each step; 0: all of the client's"),
     FLI_KEY_INT(fli_semi, batch, "0", 0, 1e9, "unlabelled samples per step; 0: as local.batch says"),
     FLI_KEY_END,
 };
@@ -233,7 +233,7 @@ static const fl_key bilevel_keys[] = {
     FLI_KEY_END,
 };
 
-enum { OWN_OF_SERVER = 1 }; /* keys, the first ones, of the process alone */
+enum { OWN_OF_SERVER = 1 }; /* the first keys, which concern only the process */
 static const fl_key server_keys[] = {
     FLI_KEY_SIZE(fli_admission, memory, "auto",
                  "memory for uploads of a round; those beyond it go to a temporary file (in $TMPDIR, or beside output) "
@@ -245,7 +245,7 @@ static const fl_key server_keys[] = {
     FLI_KEY_REAL(fli_admission, wait_for, "1", FLI_ABOVE_0, 1,
                  "share of the invited clients, the first to answer, that a round waits for; the rest are dropped"),
     FLI_KEY_REAL(fli_admission, quorum, "0", 0, 1,
-                 "share of the invited clients below which a round does not count: the model stays as it is"),
+                 "share of the invited clients below which a round does not count: the model does not change"),
     FLI_KEY_CHOICE(fli_admission, failed, "drop", FLI_FAILED_WORDS,
                    "what becomes of a client whose turn fails, or that sends something that is not finite: it is left "
                    "out of the round, unless all are like that; or the run ends, as a simulation does"),
@@ -264,14 +264,13 @@ static const fl_key server_keys[] = {
     FLI_KEY_END,
 };
 
-/* One row per section, in the order in which they are written. Sections with kinds name their choice and its
- * default. */
+/* One row per section, in the order in which they are written. A section with kinds has a choice and a default kind. */
 typedef struct {
     const char *name, *title;
     const fl_key *keys;
     size_t offset;        /* of the section's own struct in fli_settings */
     size_t choice;        /* of its fli_choice; 0: the section has no kinds */
-    const char *fallback; /* the kind when none is given; NULL: must be given */
+    const char *fallback; /* the default kind; NULL: must be given */
 } section;
 
 #define SECTION(name, title, field)                                                                                    \
@@ -321,7 +320,7 @@ const fl_key *fli_settings_common(const char *name)
 
 /* ---- binding ------------------------------------------------------------------------------------------- */
 
-/* Finds the kind a section asks for: `section: NAME` or `section: {kind: NAME, ...}`. */
+/* Finds the kind that a section chooses: `section: NAME` or `section: {kind: NAME, ...}`. */
 static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli_node *node, fli_choice *out)
 {
     char where[512], meant[FLI_MEANT_LEN];
@@ -343,7 +342,7 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
     return out->params && out->exact ? FL_OK : FL_ENOMEM;
 }
 
-/* Finds the solver that the name stands for. From then on it is called by its name alone. */
+/* Finds the solver of that name. From then on the name has no number. */
 static void choose_solver(fli_local_settings *l)
 {
     l->exact_solver = l->solver;
@@ -379,7 +378,7 @@ static const char *section_name(const void *unused, size_t i)
     return i < SECTIONS ? sections[i].name : NULL;
 }
 
-/* fl_name_fn: all that may stand at the top. */
+/* fl_name_fn: all top-level names. */
 static const char *top_name(const void *unused, size_t i)
 {
     size_t keys = sizeof top_keys / sizeof *top_keys - 1;
@@ -389,7 +388,7 @@ static const char *top_name(const void *unused, size_t i)
 
 const char *fli_settings_nearest_section(const char *name) { return fl_nearest(name, section_name, NULL); }
 
-/* What a key at the top was meant to be: `ruonds` is `rounds`, and `lr` is `local.lr`. */
+/* The correction of a top-level key: `ruonds` is `rounds`, and `lr` is `local.lr`. */
 static const char *top_meant(const char *key, char out[FLI_MEANT_LEN])
 {
     char full[128];
@@ -417,7 +416,7 @@ int fli_is_experiment_key(const char *key)
     return 0;
 }
 
-/* A key that is known, and of which data know nothing. */
+/* Whether a key is known but does not affect the data. */
 static int is_beside_data(const char *key)
 {
     static const char *const of_data[] = {"data", "partition", "seed", "precision"};
@@ -431,7 +430,7 @@ static int is_beside_data(const char *key)
 fli_node *fli_data_keys(fli_arena *a, const fli_node *root)
 {
     fli_node *kept = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
-    fli_node *model = fli_node_new(a, FLI_NODE_SCALAR, "model", "softmax"); /* without one nothing is valid */
+    fli_node *model = fli_node_new(a, FLI_NODE_SCALAR, "model", "softmax"); /* a configuration is invalid without one */
     if (!kept || !model) return NULL;
     for (const fli_node *n = root->first; n; n = n->next) {
         if (is_beside_data(n->key)) continue;
@@ -444,8 +443,8 @@ fli_node *fli_data_keys(fli_arena *a, const fli_node *root)
     return kept;
 }
 
-/* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. One may
- * stand for any section, so none counts as bound then. */
+/* Binds the top level without its sections. Reports words that are neither key nor section; such a word may be a
+ * misspelt section, so all sections then count as unbound. */
 static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s, uint32_t *unbound)
 {
     fl_status status = FL_OK;
@@ -462,7 +461,7 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
                 fli_node_put(own, copy);
                 known = 1;
             }
-        /* what servers and results of earlier versions say */
+        /* servers and results of earlier versions have this key */
         if (!strcmp(n->key, "exact") && n->type == FLI_NODE_SCALAR && !strcmp(n->text, "true")) continue;
         if (known) continue;
         if (fli_is_experiment_key(n->key)) {
@@ -547,7 +546,7 @@ fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m)
 
 /* ---- one key ------------------------------------------------------------------------------------------- */
 
-/* A row of the tables and the struct it was bound to. Of `kind` there is no row: the choice itself. */
+/* A row of the tables and the struct that it was bound to. `kind` has no row: it is the choice itself. */
 typedef struct {
     const fl_key *row;
     const void *bound;
@@ -638,8 +637,8 @@ static void print_keys(fli_text *t, const fl_key *rows, const void *bound, const
     }
 }
 
-/* `server`: the rows of that section to print. Without those of one process alone, what is told to clients, and what a
- * checkpoint must equal, stays as it was before there were any. */
+/* `server`: the rows of that section to print. Text for clients and for comparisons with checkpoints leaves out the
+ * rows that concern only the process, so that it is the same as before these keys existed. */
 static void print_sections(fli_text *t, const fli_settings *s, const fl_key *server)
 {
     print_keys(t, top_keys, &s->top, "");

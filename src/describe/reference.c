@@ -24,7 +24,7 @@ typedef struct {
 } note;
 
 static const fact of_normalize[] = {
-    {"auto", "bytes (IDX, CIFAR-10, NumPy's uint8, drawn digits) are divided by 255; everything else stays as it is"},
+    {"auto", "bytes (IDX, CIFAR-10, NumPy's uint8, drawn digits) are divided by 255; everything else is unchanged"},
     {"none", "as the file has it: bytes are 0 to 255"},
     {"unit", "bytes are divided by 255; otherwise each feature is divided by its largest magnitude over all training "
              "samples, so that it lies in [-1, 1]; zeros stay zeros, and sparse data sparse"},
@@ -144,7 +144,7 @@ static const fact of_eta[] = {
     {"why",
      "with exact proxes and quadratics of curvature h a round takes alpha eta h/(1 + eta h) off an error that clients "
      "share, and alpha/(1 + eta h) off what they disagree about. eta should be large for flat directions and not too "
-     "large for steep ones; 1/sqrt(mu L) is best, but nobody knows mu"},
+     "large for steep ones; 1/sqrt(mu L) is best, but mu is rarely known"},
     {"solver exact, accurate",
      "10/L: disagreement shrinks by at least alpha/11 per round, and the rest at a tenth of the best rate or better "
      "while L/mu is below 10000. L is the largest smoothness of a client, measured as `fedloom check` does. 1/L for "

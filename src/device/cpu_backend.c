@@ -1,6 +1,6 @@
-/* The backend `twin`: the CPU as a device, for tests. It takes what a device takes, and computes it by the functions of
- * the CPU's own path, one lane after the other within a step. What comes out has that path's bits, so that the rest of
- * this folder, and its users, can be held to them where there is no device. */
+/* The backend `twin`: the CPU as a device, for tests. It takes a device's calls and executes them with the functions of
+ * the CPU's own path, one lane after the other within a step. Its results have that path's bits, so that tests can
+ * compare the rest of this folder, and its users, with that path on machines without a device. */
 #include "base/number.h"
 #include "base/os.h"
 #include "device/cpu_memory.h"
@@ -13,12 +13,12 @@
 
 /* ==== memory ============================================================================================== */
 
-/* Addresses that are handed out are of pages that can be neither read nor written, as those of a device: code that
- * follows one crashes, in the tests. */
+/* The addresses that it returns are in pages that can be neither read nor written, as those of a device: code that
+ * dereferences one crashes, in the tests. */
 
 static size_t pages(size_t bytes)
 {
-    const size_t page = 65536; /* a multiple of every page size there is */
+    const size_t page = 65536; /* a multiple of all page sizes */
     return (bytes / page + 1) * page;
 }
 
@@ -52,7 +52,7 @@ static void block_free(const fli_cpu_device_block *b)
     fli_free(b->here);
 }
 
-/* Zeroed; NULL: FL_ENOMEM. */
+/* Zeroed memory; NULL after FL_ENOMEM. */
 static void *memory_alloc(fli_cpu_device_memory *m, fl_ctx *ctx, size_t bytes)
 {
     fli_cpu_device_block b;
@@ -82,7 +82,7 @@ static void memory_fini(fli_cpu_device_memory *m)
     *m = (fli_cpu_device_memory){0};
 }
 
-/* Where an address there, or one behind it in the same piece, really lies; NULL for NULL and for what is not there. */
+/* The true address of a device address, also of one within a block; NULL for NULL and for unknown addresses. */
 static void *memory_at(const fli_cpu_device_memory *m, const void *there)
 {
     size_t at = before(m, there);
@@ -101,7 +101,7 @@ typedef struct {
 
 struct fli_engine_net {
     cpu_engine *t;
-    fli_model model; /* as the caller's */
+    fli_model model; /* a copy of the caller's */
     fli_eval eval;
 };
 
@@ -188,10 +188,10 @@ static void finite(fli_engine *e, const fli_ops *ops, size_t n, size_t vectors, 
 
 /* ---- tapes ---------------------------------------------------------------------------------------------- */
 
-/* As long as what a thread block of a GPU would take: operations go over chunk after chunk, not over whole vectors. */
+/* About the length of a GPU's thread block: operations go over chunk after chunk, not over whole vectors. */
 enum { CHUNK = 1024 };
 
-/* Entries at .. at + n - 1. */
+/* Applies the operation to entries at .. at + n - 1. */
 static void play_op(const cpu_engine *t, const fli_tape *tape, const fli_tape_op *op, size_t at, size_t n)
 {
     const fli_ops *ops = tape->ops;
@@ -210,7 +210,7 @@ static void play_op(const cpu_engine *t, const fli_tape *tape, const fli_tape_op
     }
 }
 
-/* Lanes from the last to the first: whoever relies on their order fails. */
+/* Plays the lanes from last to first, so that code that relies on their order fails. */
 static void play(fli_engine *e, const fli_tape *tape)
 {
     for (size_t i = tape->lanes; i-- > 0;)
@@ -252,7 +252,7 @@ static fl_status data_new(fli_engine *e, fl_ctx *ctx, const fli_dataset *ds, fli
     return FL_OK;
 }
 
-/* Lists are read where they are. */
+/* Lists are read in place. */
 static fl_status data_list(fli_engine_data *d, fl_ctx *ctx, const uint32_t *samples, size_t n)
 {
     (void)d;
@@ -266,7 +266,7 @@ static void data_free(fli_engine_data *d) { fli_free(d); }
 
 static double data_bytes(const fli_dataset *ds)
 {
-    (void)ds; /* it stays where it is */
+    (void)ds; /* it is read in place */
     return 0;
 }
 
@@ -274,7 +274,7 @@ static double data_bytes(const fli_dataset *ds)
 
 enum { OWN_GRAD, OWN_PART, OWN_BUFFER, OWN_VECTORS };
 
-/* A lane at work. Its worker has its own orders, gradients and buffers. */
+/* A lane being trained. Its worker has its own orders, gradients and buffers. */
 typedef struct {
     const fli_engine_lane *lane;
     fli_worker *w;
@@ -349,7 +349,7 @@ static void take_step(work *k, size_t number)
     const fli_engine_lane *l = k->lane;
     const fl_space *s = &k->w->model->space;
     fli_minibatch_next(&k->batch);
-    k->batch.gathered = 0; /* other lanes have been there since */
+    k->batch.gathered = 0; /* other lanes have used the worker since */
     rate_of(l->rates, number, &k->step);
     rate_of(l->own_rates, number, &k->own_step);
     if (!k->own) {
@@ -363,7 +363,7 @@ static void take_step(work *k, size_t number)
     s->ops->sgd(s->n, &k->own_step, k->own);
 }
 
-/* Step by step for all lanes that are still at work, which stand first. */
+/* Step by step for all lanes that still train, which come first. */
 static void take_steps(work *list, size_t lanes)
 {
     for (size_t step = 0; lanes; step++) {
@@ -385,7 +385,7 @@ static fl_status train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns *t
 
 /* ---- evaluation ---------------------------------------------------------------------------------------------- */
 
-/* The mean over the piece under way, whose gradient goes to the evaluation's vector if one is wanted. */
+/* The mean loss over the current piece; adds its gradient to the evaluation's vector if one is wanted. */
 static double piece_loss(fli_engine_net *n, const fli_engine_eval *l, const fli_pieces *p, size_t *hits)
 {
     const fli_model *m = &n->model;

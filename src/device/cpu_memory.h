@@ -1,4 +1,4 @@
-/* Memory of the CPU backend: addresses that cannot be followed, as those of a device, and where it really lies. */
+/* Memory of the CPU backend: invalid addresses, as those of a device, and the true ones. */
 #ifndef FLI_DEVICE_CPU_MEMORY_H
 #define FLI_DEVICE_CPU_MEMORY_H
 

@@ -1,11 +1,11 @@
-/* Opening a device for a run: what it must be able to hold, the data, the model. */
+/* Opens a device for a run: checks that it supports and can hold model and data, and uploads them. */
 #include "base/number.h"
 #include "device/device.h"
 #include "solver/minibatch.h"
 
 /* ---- by name --------------------------------------------------------------------------------------------- */
 
-/* "cuda" or "cuda:1"; 0: it is not this one. `which` is SIZE_MAX where there is no number behind the colon. */
+/* Whether the name is "cuda" or "cuda:1". `which` is SIZE_MAX if there is no number behind a colon. */
 static int is_called(const char *name, const fli_backend *b, size_t *which)
 {
     size_t length = strlen(b->name), number = 0;
@@ -70,7 +70,7 @@ size_t fli_device_of_rank(const char *name, const fli_backend *backend, size_t w
     return count ? local % count : which;
 }
 
-/* ---- what it can do -------------------------------------------------------------------------------------- */
+/* ---- supported models ------------------------------------------------------------------------------------ */
 
 static fl_status check_model(fl_ctx *ctx, const fli_device_spec *spec)
 {
@@ -90,7 +90,7 @@ static fl_status check_model(fl_ctx *ctx, const fli_device_spec *spec)
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
 
-/* Turns at a time at most: beyond that nothing gets faster. */
+/* The most turns at a time: more are not faster. */
 enum { MOST_LANES = 512 };
 
 static double data_bytes(const fli_device_spec *spec)
@@ -99,7 +99,7 @@ static double data_bytes(const fli_device_spec *spec)
     return spec->backend->data_bytes(fed->train) + (fed->test ? spec->backend->data_bytes(fed->test) : 0);
 }
 
-/* Of turns of so many lanes; each may merge terms into a vector of its own. */
+/* The memory of this many lanes; each may merge terms into a vector of its own. */
 static double turns_bytes(const fli_device *d, const fli_device_spec *spec, size_t lanes)
 {
     const fli_sgd_spec latent = fli_latent_spec(&spec->sgd);
@@ -109,7 +109,7 @@ static double turns_bytes(const fli_device *d, const fli_device_spec *spec, size
            spec->backend->net_bytes(d->net, lanes, batch, spec->sgd.momentum > 0);
 }
 
-/* As many lanes as there is room for. */
+/* Finds the largest number of lanes that fit. */
 static fl_status find_room(fl_ctx *ctx, const fli_device_spec *spec, double room, fli_device *d)
 {
     double taken = spec->memory + data_bytes(spec);
@@ -126,7 +126,7 @@ static fl_status find_room(fl_ctx *ctx, const fli_device_spec *spec, double room
 
 /* ---- opening --------------------------------------------------------------------------------------------- */
 
-/* What clients hold is one list, part after part. */
+/* The clients' samples are one list, part after part. */
 static fl_status list_clients(fl_ctx *ctx, const fli_fed *fed, fli_device *d)
 {
     const fli_partition *part = &fed->part;

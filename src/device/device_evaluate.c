@@ -1,4 +1,4 @@
-/* Evaluation on a device: pseudo labels, and what solver/evaluate.c does on the CPU. */
+/* Evaluation on a device: pseudo labels, and the work of solver/evaluate.c. */
 #include "base/number.h"
 #include "device/device.h"
 #include "solver/minibatch.h"
@@ -7,14 +7,14 @@
 
 /* ==== pseudo labels ======================================================================================= */
 
-/* Logits come from the device; classes are few, and the rows are computed here as on the CPU. */
+/* The device computes logits; classes are few, so the CPU computes the rows, as in the CPU's own path. */
 
-/* Some rows of a client's y. */
+/* A part of the rows of a client's y. */
 typedef struct {
     const fli_device_labels *of;
     const uint32_t *samples; /* the rows' samples */
-    const uint32_t *rows;    /* their numbers; NULL: all of y, in order */
-    size_t n;                /* f_i is a mean over them in this step */
+    const uint32_t *rows;    /* the rows' indices; NULL: all of y, in order */
+    size_t n;                /* f_i is a mean over these in this step */
 } part;
 
 static void improve_part(const fli_device *d, const part *p, int64_t steps, const double *logits, double *work)
@@ -76,7 +76,7 @@ static fl_status labels_improve(fl_ctx *ctx, fli_device *d, const fli_device_lab
 
 /* ---- stochastic steps ------------------------------------------------------------------------------------ */
 
-/* A client that takes them. */
+/* A client that takes stochastic steps. */
 typedef struct {
     fli_sample_pass pass;
     fli_rng *rng;
@@ -101,7 +101,7 @@ static part next_part(const fli_device_labels *l, course *c)
     return (part){l, c->samples, c->pass.now, c->pass.count};
 }
 
-/* Mini-batch after mini-batch, of all clients at once; those who have no more samples than a mini-batch take all of
+/* Mini-batch after mini-batch, for all clients at once. Clients with no more samples than a mini-batch take all of
  * their steps in the first one. */
 fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_labels *list, size_t count,
                                  fli_rng *const *rng)
@@ -133,7 +133,7 @@ fl_status fli_device_labels_turn(fl_ctx *ctx, fli_device *d, const fli_device_la
 
 /* ==== losses, gradients, outputs ========================================================================== */
 
-/* Evaluations return numbers: what befell them is asked for later. */
+/* Evaluations return numbers only: their failure is stored, and reported later. */
 static void note_failure(fli_device *d, fl_status s)
 {
     if (!s || d->failed) return;
@@ -152,7 +152,7 @@ static void evaluate(fli_device *d, const fli_dataset *ds, fli_engine_eval *l, s
     }
 }
 
-/* ---- evaluations that were foreseen ---------------------------------------------------------------------------- */
+/* ---- announced evaluations ------------------------------------------------------------------------------- */
 
 static int same_peek(const fli_peek *a, const fli_peek *b)
 {
@@ -160,7 +160,7 @@ static int same_peek(const fli_peek *a, const fli_peek *b)
            (!a->own || a->mix == b->mix);
 }
 
-/* They come in the order in which they were foreseen, mostly. */
+/* Finds an announced evaluation; they are mostly used in the order of their announcement. */
 static const fli_eval_ahead *find_seen(fli_device *d, const fli_peek *at)
 {
     for (size_t i = 0; i < d->seen_count; i++) {
@@ -177,7 +177,7 @@ static fli_engine_eval eval_of(const fli_peek *g)
     return (fli_engine_eval){.x = g->x, .own = g->own, .mix = g->mix, .samples = g->idx, .n = g->n};
 }
 
-/* Those of one data set. */
+/* Evaluates the announced ones of one data set. */
 static void foresee_set(fli_device *d, const fli_dataset *ds, const fli_peek *list, size_t n, fli_engine_eval *evals)
 {
     size_t count = 0, first = d->seen_count;
@@ -260,7 +260,7 @@ static void logits(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t
 static int mixes(const fli_objective_at *at) { return at->own && at->mix < 1; }
 static const void *only(const fli_objective_at *at) { return at->own ? at->own : at->x; }
 
-/* The client's y, all of its rows, as it is now; with room for as many more. NULL: it could not be had. */
+/* All rows of the client's current y, with room for as many more; NULL after a failure. */
 static void *rows_now(fli_device *d, const fli_view *v, const fli_objective_at *at)
 {
     const fli_model *m = &d->model;
@@ -307,7 +307,7 @@ static fli_objective objective(void *arg, const fli_view *v, const fli_objective
     return o;
 }
 
-/* Summed in pieces as long as the CPU's. */
+/* Adds up in pieces of the CPU's length. */
 static double second_block(void *arg, const fli_view *v, const fli_objective_at *at)
 {
     fli_device *d = arg;

@@ -1,4 +1,4 @@
-/* The devices there can be. To add one: a folder or file with its fli_backend, and a line here. */
+/* All backends. To add one: a folder or file with its fli_backend, and a line here. */
 #include "device/engine.h"
 
 const fli_backend *const fli_backend_list[] = {

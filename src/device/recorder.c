@@ -1,47 +1,48 @@
 /* The place of vectors on a device: operations are recorded, and played later.
  *
- * A table says who last read and wrote an address on this tape. It answers two questions, however many operations lie
- * between.
+ * A table has the last reader and writer on this tape for every address. It answers two questions, for any number of
+ * operations in between.
  *
- * Lanes are played side by side. An operation that reads what another lane has written on the same tape, or writes what
- * another has read or written, has to wait: the tape is played first. What belongs to no lane, such as the server's
- * part, is a lane of its own in this.
+ * The first: must the tape be played? Lanes are played side by side. An operation that reads an address that another
+ * lane has written on the same tape, or writes one that another has read or written, has to wait: the tape is played
+ * first. Operations outside of lanes, such as the server's, count as a lane of their own.
  *
- * Sums over clients are most of what a server does: y += a_i x_i for a hundred i, often into two or three targets in
- * turn. An axpy joins the operation that last wrote its target, if that was one of the same sum, and nothing that came
- * later has read the target or written what is to be added: then it may as well have been done there. */
+ * The second: may an axpy join an earlier sum? Most of a server's work is sums over clients: y += a_i x_i for a hundred
+ * i, often into two or three targets in turn. An axpy joins the operation that last wrote its target, if that was an
+ * axpy of the same sum, and no later operation has read the target or written the vector to be added: the result is
+ * then the same. */
 #include "device/device.h"
 
 #include <string.h>
 
-enum { NO_OP = 0 };   /* instead of the number of an operation, which count from 1 */
+enum { NO_OP = 0 };   /* operations count from 1 */
 enum { NO_LANE = 0 }; /* lane i of the caller's is i + 1 */
 #define SEVERAL UINT32_MAX
 
 typedef struct {
     const void *at;
-    uint32_t tape;           /* the number of the tape that this is about: entries of former ones are empty */
-    uint32_t read, write;    /* the last operation that did; NO_OP */
-    uint32_t reader, writer; /* their lanes; SEVERAL have read it */
+    uint32_t tape;           /* the number of the tape that this entry is for: entries of former ones count as empty */
+    uint32_t read, write;    /* the last operation that did, or NO_OP */
+    uint32_t reader, writer; /* their lanes; SEVERAL: several lanes have read it */
 } touch;
 
 struct fli_recorder {
     fli_place place;
     fl_ctx *ctx;
     fli_engine *engine;
-    fl_status failed; /* no memory to record in */
-    fli_tape tape;    /* as the engine gets it: operations by lanes, terms by operations */
-    /* as they came; there is as much room as on the tape: */
+    fl_status failed; /* out of memory while recording */
+    fli_tape tape;    /* what the engine gets: operations by lanes, terms by operations */
+    /* in the order of recording, with the same capacity as the tape: */
     fli_tape_op *op;
     uint32_t *op_lane;
     fli_tape_term *term;
-    uint32_t *owner;    /* of a term: the operation */
-    uint32_t *lane_ops; /* tape.lanes_room: how many operations a lane has; then where its next one goes */
-    touch *touched;     /* open addressing; room is a power of two, at most half of it in use */
+    uint32_t *owner;    /* tape.lanes_room: a lane's number of operations; while sorting, the index for its next one */
+    uint32_t *lane_ops; /* tape.lanes_room: a lane's number of operations; then the index for its next one */
+    touch *touched;     /* open addressing; the capacity is a power of two, at most half used */
     size_t touched_room, touched_count;
     uint32_t number;    /* of the tape */
-    uint32_t lane, top; /* under way, and the largest on the tape */
-    char *plain;        /* for maps */
+    uint32_t lane, top; /* the current lane, and the largest on the tape */
+    char *plain;        /* host memory for maps */
     size_t plain_room;
 };
 
@@ -84,7 +85,7 @@ static int room_for_lane(fli_recorder *r)
             grow(r, &r->tape.begin, &r->tape.lanes_room, wanted, sizeof *r->tape.begin));
 }
 
-/* ---- who touched what ----------------------------------------------------------------------------------- */
+/* ---- readers and writers -------------------------------------------------------------------------------- */
 
 static touch *find_touch(const fli_recorder *r, const void *at)
 {
@@ -111,8 +112,8 @@ static int rehash(fli_recorder *r)
     return 1;
 }
 
-/* The entry of an address, made where there is none; NULL for NULL. Entries stay where they are until the next
- * operation begins, which has room for its own. */
+/* The entry of an address, made if it does not exist; NULL for NULL. Entries do not move until the next operation
+ * begins, which makes room for its own. */
 static touch *touch_of(fli_recorder *r, const void *at)
 {
     touch *t = at ? find_touch(r, at) : NULL;
@@ -136,7 +137,7 @@ static void note_write(fli_recorder *r, touch *t, uint32_t op)
     t->writer = r->lane;
 }
 
-/* Whether the lane under way may read or write it on this tape. */
+/* Whether the current lane may read, or write, the address on this tape. */
 static int may_read(const fli_recorder *r, const touch *t) { return !t || t->write == NO_OP || t->writer == r->lane; }
 static int may_write(const fli_recorder *r, const touch *t)
 {
@@ -145,7 +146,7 @@ static int may_write(const fli_recorder *r, const touch *t)
 
 /* ---- the tape ------------------------------------------------------------------------------------------- */
 
-/* Terms next to those of the same sum, in the order in which they came. */
+/* Sorts terms by sum; within a sum they keep their order. */
 static void sort_terms(fli_recorder *r)
 {
     fli_tape *t = &r->tape;
@@ -162,7 +163,7 @@ static void sort_terms(fli_recorder *r)
     }
 }
 
-/* Operations next to those of the same lane, likewise. Lanes without any are left out. */
+/* Sorts operations by lane; within a lane they keep their order. Lanes without operations are left out. */
 static void sort_ops(fli_recorder *r)
 {
     fli_tape *t = &r->tape;
@@ -185,7 +186,7 @@ static void erase(fli_recorder *r)
     if (r->lane_ops) memset(r->lane_ops, 0, ((size_t)r->top + 1) * sizeof *r->lane_ops);
     r->top = 0;
     if (++r->number) return;
-    memset(r->touched, 0, r->touched_room * sizeof *r->touched); /* the numbers begin anew */
+    memset(r->touched, 0, r->touched_room * sizeof *r->touched); /* tape numbers start again */
     r->number = 1;
 }
 
@@ -206,12 +207,12 @@ void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t
     if (touched) fli_recorder_play(r);
 }
 
-/* What an operation touches. */
+/* The table entries of an operation's addresses. */
 typedef struct {
     touch *x, *y, *out;
 } touches;
 
-/* The tape ready for an operation of this kind in the lane under way. 0: it cannot be recorded. */
+/* Prepares the tape for an operation of this kind in the current lane. Returns 0 if it cannot be recorded. */
 static int begin_op(fli_recorder *r, const fli_ops *ops, size_t n, const fli_tape_op *op, touches *t)
 {
     if (r->failed || !n) return 0;
@@ -255,8 +256,8 @@ static void add_term(fli_recorder *r, uint32_t number, double a, const void *x)
     r->op[number - 1].count++;
 }
 
-/* Whether an axpy may join the operation that last wrote its target. That is of the same lane, or the tape would have
- * been played. */
+/* Whether an axpy may join the operation that last wrote its target. That operation is of the same lane: otherwise the
+ * tape would have been played. */
 static int may_join(const fli_recorder *r, const touches *t)
 {
     uint32_t number = t->out->write;
@@ -320,7 +321,7 @@ static void *place_alloc(fli_place *p, fl_ctx *ctx, size_t bytes)
     return e->does->alloc(e, ctx, bytes);
 }
 
-/* What is recorded may still use it. */
+/* Recorded operations may still use the vector. */
 static void place_release(fli_place *p, void *v)
 {
     fli_recorder *r = of(p);
@@ -343,7 +344,7 @@ static void place_write(fli_place *p, size_t bytes, const void *here, void *v)
     if (bytes) r->engine->does->write(r->engine, bytes, here, v);
 }
 
-/* Functions of one entry that only the processor here knows: all entries come here, and go back. */
+/* Elementwise host functions: copies all entries to the host, applies the function, copies them back. */
 static void map(fli_place *p, const fli_ops *ops, size_t n, size_t vectors, void *const *x, fli_map_fn *fn,
                 const void *arg)
 {

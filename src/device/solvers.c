@@ -1,5 +1,5 @@
-/* Solvers on a device, which stand in for those of the CPU that consist of SGD: from tasks to turns of many clients at
- * once. What is decided before the first step (batch sizes, rates, pseudo labels, mixtures, merged terms) is decided
+/* Solvers on a device, which replace the CPU's solvers that consist of SGD: they turn tasks into turns of many clients
+ * at once. All decisions before the first step (batch sizes, rates, pseudo labels, mixtures, merged terms) are made
  * here, by the CPU's own functions. */
 #include "device/device.h"
 #include "solver/minibatch.h"
@@ -7,27 +7,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FIRST }; /* of a task's further vectors: the gradient, or the own model */
+enum { FIRST }; /* the first of a task's further vectors: the gradient, or the own model */
 
 typedef struct {
     fli_device *d;
     const fl_solver *solver;
-    fli_worker worker; /* what fli_sgd_begin and its like look at: model, spec and `linear` */
-    void *linear;      /* there: a vector per lane, for terms that are merged; NULL as long as nobody needs them */
+    fli_worker worker; /* for fli_sgd_begin and functions like it: model, spec and `linear` */
+    void *linear;      /* there: a vector per lane, for merged terms; NULL until one is needed */
     size_t stride;
 } instance;
 
-/* A task on its way through the device. */
+/* A task, and its turn on the device. */
 typedef struct {
     fli_task *t;
     fli_sgd_course course;
-    const uint32_t *samples; /* labelled ones to train on */
+    const uint32_t *samples; /* labelled ones for training */
     size_t n;
     double mix;
     void *y;
 } turn;
 
-/* A block of tasks. */
+/* A block of tasks that are solved at once. */
 typedef struct {
     fl_ctx *ctx;
     instance *in;
@@ -41,7 +41,7 @@ static int has_gradient(const instance *in) { return (in->solver->traits & FL_SO
 
 /* ---- the second block ------------------------------------------------------------------------------------ */
 
-/* Where a task's y lies; a task that does not fit what the client keeps fails alone. */
+/* Finds the memory of a task's y. A task that does not fit the client's stored y fails alone. */
 static fl_status place_of_y(block *b, turn *u)
 {
     const fli_model *m = &b->in->d->model;
@@ -82,14 +82,14 @@ static fl_status find_labels(block *b)
 
 /* ---- mixtures -------------------------------------------------------------------------------------------- */
 
-/* What two models say of a turn's held-out samples. */
+/* The outputs of two models for a turn's held-out samples. */
 typedef struct {
     turn *of;
     size_t n;
     double *outputs; /* 2 n x classes: the own model's, then the other one's */
 } trial;
 
-/* Sets the samples that are trained on, and the mix where it is given. */
+/* Sets the training samples, and the mix if it is given. */
 static fl_status hold_out(block *b, turn *u, trial *q)
 {
     size_t all = u->t->view->n_train, classes = b->in->d->model.classes;
@@ -179,7 +179,7 @@ static fl_status find_gradients(block *b)
 
 static int merges(const fl_problem *p) { return p->shift && p->anchor && p->steps >= 3; }
 
-/* Room there for the terms that some of the tasks have merged. */
+/* Allocates vectors there for the merged terms, if a task has any. */
 static fl_status room_to_merge(block *b)
 {
     instance *in = b->in;
@@ -195,7 +195,7 @@ static fli_engine_pass pass_of(const fli_sgd_spec *spec, const uint32_t *samples
     return (fli_engine_pass){samples, (uint32_t)n, (uint32_t)fli_batch_size(spec, n)};
 }
 
-/* lr and wd of every step, where they are not all the same; goes through the course in any case. */
+/* Sets lr and wd of every step if they differ; runs through the course in any case. */
 static fl_status find_rates(block *b, turn *u, fli_engine_lane *l)
 {
     instance *in = b->in;
@@ -232,7 +232,7 @@ static void add_own(const instance *in, const turn *u, fli_engine_lane *l)
     l->mix = u->mix;
 }
 
-/* Lane number i. The merged terms are recorded. */
+/* Fills in lane i. The merging of terms is recorded. */
 static fl_status make_lane(block *b, size_t i, turn *u, fli_engine_lane *l)
 {
     instance *in = b->in;
@@ -260,7 +260,7 @@ static fl_status make_lane(block *b, size_t i, turn *u, fli_engine_lane *l)
     return find_rates(b, u, l);
 }
 
-/* Longest first, and of equally long ones in their order. */
+/* Longest first; equally long ones keep their order. */
 static int longer_first(const void *a, const void *b)
 {
     const turn *u = a, *v = b;
@@ -268,7 +268,7 @@ static int longer_first(const void *a, const void *b)
     return (u->t->client > v->t->client) - (u->t->client < v->t->client);
 }
 
-/* What is recorded of the lanes' vectors is done before they are used. */
+/* Plays what is recorded of the lanes' vectors, before they are used. */
 static fl_status settle(block *b, const fli_engine_lane *lane, size_t lanes)
 {
     enum { EACH = 6 };
@@ -363,7 +363,7 @@ static fl_status solve_block(block *b)
     return s;
 }
 
-/* What befalls the device befalls all of the block's tasks. */
+/* A failure of the device fails all of the block's tasks. */
 static void solve_some(fl_ctx *ctx, instance *in, fli_task *const *tasks, size_t n)
 {
     block b = {.ctx = ctx, .in = in, .count = n};
@@ -411,7 +411,7 @@ static void close_instance(void *instance_)
     fli_free(in);
 }
 
-/* What it takes is there, and was counted when the device was opened. */
+/* The host's part only: the device's memory was counted when it was opened. */
 static double instance_bytes(const fl_solver *solver, const fli_open *how)
 {
     (void)solver;

@@ -1,8 +1,9 @@
-/* Operations on vectors, entry by entry, written down to be done later: for many lanes at once, by one kernel. Since no
- * operation looks at any entry but its own, whoever plays a tape may give every entry to another thread, which goes
- * through the operations in their order.
+/* Elementwise operations on vectors, recorded to be executed later: for many lanes at once, by one kernel. Since each
+ * operation uses one entry at a time, a player may give every entry to another thread, which executes the operations in
+ * their order.
  *
- * All vectors of a tape have one length and one precision. Recording another kind first plays what is there. */
+ * All vectors of a tape have the same length and precision. Before an operation of another kind is recorded, the tape
+ * is played. */
 #ifndef FLI_DEVICE_TAPE_H
 #define FLI_DEVICE_TAPE_H
 
@@ -30,7 +31,7 @@ typedef struct {
     const void *x;
 } fli_tape_term;
 
-/* Lane i's operations are op[begin[i] .. begin[i + 1] - 1]. Lanes do not touch what others write. */
+/* Lane i's operations are op[begin[i] .. begin[i + 1] - 1]. Lanes do not access vectors that other lanes write. */
 typedef struct {
     const fli_ops *ops;
     size_t n; /* entries of every vector */

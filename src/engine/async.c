@@ -1,6 +1,6 @@
-/* The clocks of asynchronous runs: an event queue on a virtual clock, or remote clients on the real one, which one
- * thread serves. Both share the same bookkeeping: a turn under way is a `flight`, and the models that went out are
- * shared by the flights that started from them. */
+/* Asynchronous runs on one of two clocks: an event queue on a virtual clock, or remote clients on the real clock, which
+ * one thread serves. Both share the bookkeeping: a `flight` is a turn under way; flights that started from one model
+ * share it. */
 #include "engine/async.h"
 
 #include "base/os.h"
@@ -13,30 +13,30 @@
 
 /* ==== clients at work ====================================================================================== */
 
-/* A model that went out. Clients that were sent the same one share it. It does not change while one of them is at work:
- * they read it, on whatever thread, while the server writes the next one. The dual-memory server of [DR] B.1 has one
- * copy to read and one to write; here there are as many as models are out, so that a slow reader neither holds the
- * server up nor sees half a model. */
+/* A model that was sent. Clients that got the same one share it. It does not change while one of them is at work: they
+ * read it, on any thread, while the server writes the next one. The dual-memory server of [DR] B.1 has one copy to read
+ * and one to write; here there is a copy per model in use, so a slow reader neither delays the server nor sees half a
+ * model. */
 typedef struct sent_model {
-    struct sent_model *next; /* of the unused ones */
+    struct sent_model *next; /* in the list of unused ones */
     size_t users, version;
     fli_message model;
 } sent_model;
 
-/* The turn of a client at work, or of one whose answer has not been absorbed. */
+/* The turn of a client at work, or one whose answer has not been absorbed. */
 typedef struct flight {
     fli_exchange x;
-    struct flight *before, *after; /* in the order in which they were sent out */
-    size_t version;                /* server steps when it was sent out */
-    size_t number;                 /* which one it is, of all that were ever sent out */
+    struct flight *before, *after; /* in the order of sending */
+    size_t version;                /* number of server steps when it was sent */
+    size_t number;                 /* its number among all turns that were ever sent */
     double arrival;                /* virtual clock */
-    size_t place;                  /* in the queue */
+    size_t place;                  /* index in the queue */
     sent_model *from;
     int worked;
     int taken; /* real clock: it was sent */
 } flight;
 
-/* On the virtual clock: when answers arrive. */
+/* The virtual clock: when answers arrive. */
 typedef struct {
     double clock;
     flight **queue; /* heap: earliest arrival first */
@@ -44,11 +44,11 @@ typedef struct {
     fli_exchange **todo;
 } virtual_clock;
 
-/* On the real clock: how long a run goes on, and who has failed. */
+/* The real clock: when a run ends, and failures. */
 typedef struct {
     size_t until;
-    size_t lost; /* turns in a row that have failed */
-    double end;  /* of fli_clock_now() */
+    size_t lost; /* failed turns in a row */
+    double end;  /* by fli_clock_now */
     const atomic_int *stop_requested;
 } real_clock;
 
@@ -63,24 +63,24 @@ struct fli_async {
     size_t version;      /* server steps done */
     size_t sent;         /* turns ever begun */
     size_t held;         /* uploads absorbed since the last server step */
-    unsigned char *busy; /* a bit per client */
-    uint64_t *answered;  /* with `save`, per client: saves there had been when its last answer came, and one; 0: none */
+    unsigned char *busy; /* a bit per client: at work */
+    uint64_t *answered;  /* by client, if there is `save`: 1 + `saves` at its last answer; 0: none */
     uint64_t saves;
-    sent_model *copies; /* all, for freeing: at most one per flight and the newest */
+    sent_model *copies; /* all of them, for freeing: at most one per flight and the newest */
     size_t copy_count;
     sent_model *spare, *current;
-    size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
+    size_t vectors, numbers, bytes; /* of a model that is sent; bytes: of its vectors */
     fli_async_count count;
     virtual_clock arrivals;
     real_clock real;
-    fl_status status; /* what ended it, on either clock */
+    fl_status status; /* the failure that ended the run, on either clock */
 };
 
 static inline int is_remote(const fli_async *a) { return a->spec.real && a->by.executor->send; }
 static inline int is_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
 static inline void flip_busy(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
 
-/* The one under way. */
+/* The current server step. */
 static inline fli_step step_of(const fli_async *a)
 {
     size_t buffer = a->spec.pace.buffer;
@@ -91,8 +91,8 @@ static inline fli_step step_of(const fli_async *a)
 
 /* ---- the next client ----------------------------------------------------------------------------------- */
 
-/* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is
- * at work only the one that just came back is idle. */
+/* A random idle client, all equally likely; a function of the seed, the number of the turn and the busy clients. If all
+ * are at work, the one that has just answered. */
 static uint32_t next_client(const fli_async *a, const flight *back)
 {
     fli_rng rng;
@@ -104,7 +104,7 @@ static uint32_t next_client(const fli_async *a, const flight *back)
     return (uint32_t)client;
 }
 
-/* The flight's next turn begins: everything but the model it works from. */
+/* Begins the flight's next turn, except for its model. */
 static void begin(fli_async *a, flight *f, uint32_t client)
 {
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
@@ -131,14 +131,14 @@ static void begin(fli_async *a, flight *f, uint32_t client)
     a->count.sent++;
 }
 
-/* ---- clients that can go back by a turn ------------------------------------------------------------------- */
+/* ---- clients that can go back by one turn ------------------------------------------------------------------ */
 
 static void note_answer(fli_async *a, const flight *f)
 {
     if (a->answered) a->answered[f->x.ask.client] = a->saves + 1;
 }
 
-/* Before these go out. */
+/* Call before these turns are sent: saves if a client's last answer is in no save yet. */
 static fl_status save_before_sending(fli_async *a, fli_exchange *const *list, size_t n)
 {
     for (size_t i = 0; a->answered && i < n; i++)
@@ -148,8 +148,8 @@ static fl_status save_before_sending(fli_async *a, fli_exchange *const *list, si
 
 /* ---- answers ------------------------------------------------------------------------------------ */
 
-/* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it
- * are then absorbed later by one. In the order in which they were sent out they can all make it. */
+/* Whether f's answer may be absorbed now without making an older flight's answer older than tau. Each flight that was
+ * sent before f is then absorbed one place later; the test assumes that they follow in the order of sending. */
 static int may_absorb(const fli_async *a, const flight *f)
 {
     size_t later = 1, tau = a->spec.pace.tau, buffer = a->spec.pace.buffer;
@@ -159,7 +159,7 @@ static int may_absorb(const fli_async *a, const flight *f)
     return 1;
 }
 
-/* f is not at work any more. */
+/* The client of f is no longer at work. */
 static void end_flight(fli_async *a, flight *f)
 {
     *(f->before ? &f->before->after : &a->oldest) = f->after;
@@ -167,7 +167,7 @@ static void end_flight(fli_async *a, flight *f)
     flip_busy(a, f->x.ask.client);
 }
 
-/* Absorbs f's answer; the server goes forward when the buffer is full. */
+/* Absorbs f's answer; the server advances when the buffer is full. */
 static fl_status absorb_answer(fli_async *a, flight *f)
 {
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
@@ -204,7 +204,7 @@ static void put(fli_async *a, flight *f, size_t place)
     f->place = place;
 }
 
-/* Puts f where it belongs, at `place` or above or below it. */
+/* Restores the heap's order: moves f up or down from `place`. */
 static void place_in_queue(fli_async *a, flight *f, size_t place)
 {
     for (; place && sooner(f, a->arrivals.queue[(place - 1) / 2]); place = (place - 1) / 2)
@@ -217,7 +217,7 @@ static void place_in_queue(fli_async *a, flight *f, size_t place)
     put(a, f, place);
 }
 
-/* Into the queue of the virtual clock. */
+/* Adds f to the queue of the virtual clock. */
 static void enqueue(fli_async *a, flight *f) { place_in_queue(a, f, a->arrivals.queued++); }
 
 static void dequeue(fli_async *a, flight *f)
@@ -233,7 +233,7 @@ static void release_model(fli_async *a, sent_model *c)
     a->spare = c;
 }
 
-/* What goes out with the server's present model beside the vectors. */
+/* Copies what is sent beside the vectors of the server's present model. */
 static void copy_scalars(fli_async *a, sent_model *c)
 {
     const fli_message *now = fli_server_state_broadcast(fli_exec_server_state(a->spec.exec));
@@ -241,10 +241,11 @@ static void copy_scalars(fli_async *a, sent_model *c)
     c->model.start = now->start;
 }
 
-/* Remote clients that are sent one model share its packet. On the real clock of this process copies are overwritten. */
+/* The serial of a sent model: remote clients that get one model share its packet. In this process copies are
+ * overwritten, so there is none. */
 static uint64_t serial_of(const fli_async *a, size_t version) { return is_remote(a) ? version + 1 : 0; }
 
-/* The server's present model, for one more client. There is always a spare one: see `copies`. */
+/* The server's present model, for one more client. A spare copy always exists: see `copies`. */
 static sent_model *present_model(fli_async *a)
 {
     void *const *server = fli_server_state_vectors(fli_exec_server_state(a->spec.exec));
@@ -262,7 +263,7 @@ static sent_model *present_model(fli_async *a)
     return a->current;
 }
 
-/* Its turn begins from the server's present model. */
+/* Begins a turn from the server's present model. */
 static void begin_now(fli_async *a, flight *f, uint32_t client)
 {
     begin(a, f, client);
@@ -277,8 +278,7 @@ static void send(fli_async *a, flight *f, uint32_t client)
     enqueue(a, f);
 }
 
-/* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients'
- * state. */
+/* Computes all turns under way: their models are known, and no other turn changes their clients' state. */
 static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
@@ -291,7 +291,7 @@ static fl_status work_all(fli_async *a)
         if (!f->worked) note_answer(a, f);
         f->worked = 1;
     }
-    /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
+    /* A client that diverges is reported when its answer is absorbed; other failures at once. */
     for (size_t i = 0; i < n; i++)
         if (a->arrivals.todo[i]->status && a->arrivals.todo[i]->status != FL_EDIVERGED)
             return fli_server_state_failed(fli_exec_server_state(a->spec.exec), a->arrivals.todo[i]);
@@ -301,7 +301,7 @@ static fl_status work_all(fli_async *a)
 static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
     while (a->version < steps && !*stop_requested) {
-        /* The server waits for the oldest when somebody else's answer would make it too old. */
+        /* The server waits for the oldest answer if another one would make it too old. */
         flight *f = may_absorb(a, a->arrivals.queue[0]) ? a->arrivals.queue[0] : a->oldest;
         fl_status s = f->worked ? FL_OK : work_all(a);
         if (s) return s;
@@ -333,15 +333,15 @@ static fl_status send_out(fli_async *a)
     return s;
 }
 
-/* Another client takes the place of f's. */
+/* Another client takes over f. */
 static void replace(fli_async *a, flight *f)
 {
     release_model(a, f->from);
     begin_now(a, f, next_client(a, f));
 }
 
-/* A client that does not answer, or failed: as if it had not been sent out. If one after the other fails, the cause is
- * not the clients, and the run ends. */
+/* Drops a client that does not answer or has failed: its turn leaves no trace. Too many failures in a row end the run,
+ * because the clients are then not the cause. */
 static fl_status drop_client(fli_async *a, flight *f)
 {
     fli_server_state *server = fli_exec_server_state(a->spec.exec);
@@ -353,7 +353,7 @@ static fl_status drop_client(fli_async *a, flight *f)
     return FL_OK;
 }
 
-/* An answer is there, or there will be none. */
+/* Handles an answer, or the failure of a turn. */
 static fl_status take_answer(fli_async *a, flight *f)
 {
     f->taken = 0;
@@ -361,10 +361,10 @@ static fl_status take_answer(fli_async *a, flight *f)
     if (f->x.status) return drop_client(a, f);
     note_answer(a, f);
     a->real.lost = 0;
-    return fli_message_own(a->ctx, &a->space, &f->x.up); /* a checkpoint has all vectors */
+    return fli_message_own(a->ctx, &a->space, &f->x.up); /* a checkpoint needs all vectors */
 }
 
-/* Takes in what waits to be absorbed, in the order in which it was sent out. */
+/* Absorbs the waiting answers that may be absorbed, in the order of sending. */
 static fl_status take_in(fli_async *a, size_t steps)
 {
     for (flight *f = a->oldest, *next; f && a->version < steps; f = next) {
@@ -378,10 +378,10 @@ static fl_status take_in(fli_async *a, size_t steps)
     return FL_OK;
 }
 
-/* A model goes out as soon as an answer has come in. Those at work stay so when this returns. */
+/* Sends a model as soon as an answer has come. Turns under way stay so when this returns. */
 static fl_status run_real(fli_async *a, size_t steps, const atomic_int *stop_requested)
 {
-    const double patience = 0.1; /* to notice a request to end */
+    const double patience = 0.1; /* seconds after which a request to stop is noticed */
     fli_exchange *x = NULL;
     fl_status s = FL_OK;
     a->real.until = steps;
@@ -473,7 +473,7 @@ void fli_async_free(fli_async *a)
     fli_free(a);
 }
 
-/* The first models go out. The method's start comes with the first server step. */
+/* Sends the first models. Beginning the first server step calls the method's `start`. */
 static void send_first_models(fli_async *a)
 {
     fli_step step = step_of(a);
@@ -493,7 +493,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *stop_reque
     if (!a->sent) send_first_models(a);
     if ((a->status = fli_server_state_status(fli_exec_server_state(a->spec.exec)))) return a->status;
     a->status = a->spec.real ? run_real(a, steps, stop_requested) : run_virtual(a, steps, stop_requested);
-    fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
+    fl_status site = fli_exec_status(a->spec.exec); /* after a failure the site's numbers may be anything */
     return site ? a->status = site : a->status;
 }
 
@@ -520,8 +520,8 @@ fli_async_count fli_async_count_take(fli_async *a)
 
 /* ==== checkpoints ========================================================================================== */
 
-/* What was asked and, if it is there, what came up and how it went; not what was sent down. Loading returns whether it
- * is. */
+/* Saves the ask and, if `there`, the upload and the outcome; not what was sent down. exchange_load returns whether they
+ * are there. */
 static void exchange_save(const fl_space *s, const fl_method *a, const fli_exchange *x, int there, fli_saver *out)
 {
     unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
@@ -534,7 +534,7 @@ static void exchange_save(const fl_space *s, const fl_method *a, const fli_excha
     fli_save_bytes(out, outcome, sizeof outcome);
 }
 
-/* An upload that is not there yet is not saved: a thread may be writing it. */
+/* An upload that is not complete is not saved: a thread may be writing it. */
 static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
 {
     exchange_save(&a->space, a->algo, &f->x, f->worked, out);
@@ -606,7 +606,7 @@ static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
     return FL_OK;
 }
 
-/* The models that went out; those that nobody has are spare. */
+/* Loads the models that were sent; those without users are spare. */
 static void load_copies(fli_async *a, fli_loader *in)
 {
     size_t current = (size_t)fli_load_count(in, a->copy_count);

@@ -12,21 +12,21 @@ struct fli_exec {
     fli_exec_spec spec;
     const fli_setup *setup;
     fl_space space;
-    void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
+    void **mirror; /* copy of the server's vectors in plain memory; NULL: they are in plain memory */
     fli_workers workers;
     fli_server_state *server;
     const fli_executor *executor;
     void *clients;           /* the executor's */
-    uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
-    fli_exchange *exchanges; /* the block under way */
+    uint32_t *places;        /* with bystanders: 1 + a client's index in the cohort, 0 outside it */
+    fli_exchange *exchanges; /* of the current block */
     fli_exchange **list;
-    size_t block;                  /* how many there may be under way together, unless they are gathered */
-    size_t room;                   /* of exchanges and list */
-    size_t rooms;                  /* those that have memory */
-    fli_intake *intake;            /* where their uploads go */
-    fli_entries *ranges;           /* of the server's entries, one per rank; NULL: there is one process */
+    size_t block;                  /* most exchanges under way together, unless they are gathered */
+    size_t room;                   /* length of exchanges and list */
+    size_t rooms;                  /* exchanges that have memory */
+    fli_intake *intake;            /* absorbs their uploads */
+    fli_entries *ranges;           /* of the server's entries, one per rank; NULL: one process */
     fli_spent spent;               /* by the last round */
-    fli_user_failure user_failure; /* on either side */
+    fli_user_failure user_failure; /* of both sides */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -38,7 +38,7 @@ fli_card fli_exec_card(const fli_exec *e, uint32_t client)
     return card;
 }
 
-/* fli_server_state_spec.size. At a site, whose clients are all here, this is asked often enough to count. */
+/* fli_server_state_spec.size. At a site, where all clients are here, a card per call would take noticeable time. */
 static size_t size_of(const void *exec, size_t client)
 {
     const fli_exec *e = exec;
@@ -77,15 +77,15 @@ static fl_status server_new(fli_exec *e)
     return fli_server_state_new(e->ctx, &spec, &e->server);
 }
 
-/* A thread should have several turns in a block, so that it waits little for the others at its end. */
+/* Turns per thread and block: with several, threads wait little for each other at the block's end. */
 enum { LEAST = 64, EACH = 8 };
 static size_t turns_at_a_time(const fli_exec_spec *s)
 {
     return s->site ? s->site->lanes : fli_pool_count(s->threads) * EACH;
 }
 
-/* At the end of a block ranks wait for each other, and each has as many turns in it as chance gave it. So it is the
- * whole cohort, as long as its uploads take no more bytes than this. */
+/* Ranks wait for each other at the end of a block, and the shares of turns differ by chance. So with ranks a block is
+ * the whole cohort, unless its uploads exceed this many bytes. */
 enum { UPLOADS = 128 << 20 };
 static size_t room_for_uploads(const fli_exec_spec *s)
 {
@@ -93,7 +93,7 @@ static size_t room_for_uploads(const fli_exec_spec *s)
     return UPLOADS / (sizeof(fli_exchange) + vectors);
 }
 
-/* Each rank should have this many turns in a block. */
+/* The block if each rank should have `each` turns in it. */
 static size_t block_of(const fli_exec_spec *s, size_t each)
 {
     size_t all = fli_ranked(s->setup->ranks) ? each * s->setup->ranks->count : each;
@@ -101,11 +101,11 @@ static size_t block_of(const fli_exec_spec *s, size_t each)
     return all > LEAST || (s->site && !fli_ranked(s->setup->ranks)) ? all : LEAST;
 }
 
-/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
- * when everybody takes part in a large federation. At a site: as many as it takes at a time. */
+/* A cohort runs in blocks of this many clients, because uploads wait in memory to be absorbed, and every client of a
+ * large federation may take part. At a site: the number of its lanes. */
 static size_t block_size(const fli_exec_spec *spec) { return block_of(spec, turns_at_a_time(spec)); }
 
-/* Blocks are the same for all ranks. */
+/* Makes blocks equal on all ranks. */
 static fl_status agree_on_block(fli_exec *e)
 {
     double each = (double)turns_at_a_time(&e->spec);
@@ -155,7 +155,7 @@ static void workers_fini(fli_workers *workers)
     *workers = (fli_workers){0};
 }
 
-/* threads 0: one per processor. site NULL: here; else there is one thread, which evaluates there. */
+/* threads 0: one per processor. At a site there is one thread, and the site evaluates. */
 static fl_status workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads,
                               fli_workers *workers)
 {
@@ -173,7 +173,7 @@ static fl_status workers_init(fl_ctx *ctx, const fli_model *m, const fli_site *s
     return s;
 }
 
-/* Which may fail at one rank alone. */
+/* This may fail on a single rank. */
 static fl_status sides_new(fli_exec *e)
 {
     const fli_exec_spec *spec = &e->spec;
@@ -193,7 +193,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
     e->space = spec->setup->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
-    fl_status s = fli_ranks_agree(ctx, spec->setup->ranks, sides_new(e)); /* from here on they do things together */
+    fl_status s = fli_ranks_agree(ctx, spec->setup->ranks, sides_new(e)); /* from here on all ranks act together */
     if (s || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
         return s;
@@ -225,7 +225,7 @@ fli_server_state *fli_exec_server_state(fli_exec *e) { return e->server; }
 fli_workers *fli_exec_workers(fli_exec *e) { return &e->workers; }
 const fl_space *fli_exec_space(const fli_exec *e) { return &e->space; }
 
-/* The mirror lies as the vectors do: in one piece. */
+/* The mirror is contiguous, as the vectors are. */
 static size_t mirror_bytes(const fli_exec *e)
 {
     return fli_names_count(e->setup->algo->server) * fli_vector_stride(&e->space);
@@ -347,7 +347,7 @@ fl_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fl_ask *own, s
     return ask;
 }
 
-/* Turn `at` of the round: that of the cohort's client, or with bystanders that of the federation's. */
+/* Turn `at` of the round: of that client of the cohort, or with bystanders of the federation. */
 static fl_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
 {
     if (!e->places) return r->asks[at];
@@ -355,7 +355,7 @@ static fl_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
     return (fl_ask){.client = (uint32_t)at, .stream = r->round, .bystander = 1};
 }
 
-/* Adds up what the block sent. Asks of one phase with the same flags send the same. */
+/* Adds up the bytes of the block. Asks of one phase with equal flags send equal bytes. */
 static void count_bytes(fli_exec *e, size_t count)
 {
     double down = 0, up = 0;
@@ -366,7 +366,7 @@ static void count_bytes(fli_exec *e, size_t count)
             up = (double)fli_exec_bytes_up(e, ask);
         }
         e->spent.down += down;
-        if (!e->exchanges[i].status) e->spent.up += up; /* clients that are left out have cost bytes down only */
+        if (!e->exchanges[i].status) e->spent.up += up; /* missing clients cost bytes down only */
     }
 }
 
@@ -379,7 +379,7 @@ static void ask_block(fli_exec *e, const fli_round *r, size_t phase, size_t firs
     }
 }
 
-/* What is known of an exchange that has come. */
+/* Counts an exchange that has succeeded. */
 static void note_turn(fli_exec *e, const fli_exchange *x)
 {
     e->spent.steps += (double)x->spent;
@@ -387,7 +387,7 @@ static void note_turn(fli_exec *e, const fli_exchange *x)
     if (x->ask.flags & FLI_ASK_REPLY) fli_server_state_count(e->server, x);
 }
 
-/* Of several clients that fail the first in the cohort is named, not the first in time. */
+/* Of several failed clients, the error names the first one in the cohort, not the first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
@@ -398,7 +398,7 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_server_state_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->workers.pool);
-    /* of ranks one alone may have failed: they agree when they go forward */
+    /* a single rank may have failed: ranks agree when the server advances */
     fl_status s = e->ranges ? FL_OK : fli_server_state_status(e->server);
     if (s) return s;
     for (size_t i = 0; i < count; i++) note_turn(e, &e->exchanges[i]);
@@ -406,7 +406,7 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     return FL_OK;
 }
 
-/* Notes which clients are in the cohort, for methods with bystanders; returns how many take a turn. */
+/* Notes the cohort's clients, for methods with bystanders. Returns the number of turns. */
 static size_t note_places(fli_exec *e, const fli_round *r)
 {
     if (!e->places) return r->count;
@@ -422,12 +422,12 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
     fl_status s = fli_server_state_status(e->server);
     for (size_t at = 0; s == FL_OK && at < turns; at += e->block)
         s = run_block(e, r, step->phase, at, turns - at < e->block ? turns - at : e->block);
-    /* nobody came: the model stays */
+    /* without clients the model stays */
     if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_server_state_advance(e->server, e->workers.pool);
     return s;
 }
 
-/* ---- a round that may go on without some ------------------------------------------------------------------ */
+/* ---- a round that may go on without some clients ----------------------------------------------------------- */
 
 /* True if the round can proceed without missing clients: a single exchange, and no method that needs everyone. */
 static int may_go_on_without_some(const fli_exec *e, const fli_round *r)
@@ -436,8 +436,8 @@ static int may_go_on_without_some(const fli_exec *e, const fli_round *r)
     return e->executor->gather && r->phases <= 1 && !(e->setup->algo->traits & needed) && !r->warm_up;
 }
 
-/* Puts those that have come to the front, in the cohort's order, and makes the step that of their cohort. Returns how
- * many they are. */
+/* Moves the answered exchanges to the front, in the cohort's order, and sets the step's cohort to them. Returns their
+ * number. */
 static size_t keep_answered(fli_exec *e, size_t count, fli_step *step)
 {
     size_t came = 0;
@@ -451,11 +451,11 @@ static size_t keep_answered(fli_exec *e, size_t count, fli_step *step)
     return step->cohort = came;
 }
 
-/* All answers are waited for first: what a method makes of them depends on how many there are. */
+/* Waits for all answers first: what a method does with them depends on their number. */
 static fl_status gather_phase(fli_exec *e, const fli_round *r, fli_step *step)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
-    fli_server_state_begin(e->server, step); /* what goes down is known from here on */
+    fli_server_state_begin(e->server, step); /* fixes the broadcast */
     fl_status s = fli_server_state_status(e->server);
     if (s) return s;
     ask_block(e, r, 0, 0, r->count);
@@ -487,14 +487,14 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
         s = gather_phase(e, r, &step);
     else
         for (; s == FL_OK && step.phase < until; step.phase++) s = run_phase(e, r, &step, turns);
-    fl_status site = fli_exec_status(e); /* first of all: numbers of one that failed may be anything */
+    fl_status site = fli_exec_status(e); /* first: after a failure the site's numbers may be anything */
     return site ? site : s;
 }
 
 int fli_exec_warms_up(const fli_exec *e) { return fli_algo_warms_up(e->setup->algo, e->setup->params); }
 fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
 
-/* ---- what changes ---------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------ */
 
 size_t fli_exec_state(const fli_exec *e, size_t *spilled) { return e->executor->state(e->clients, spilled); }
 
@@ -542,7 +542,7 @@ static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
            (remembers ? 1 : 0) + fli_broadcast_cache_vectors(a, spec->setup->params, phases) * (apart ? cohort : 1);
 }
 
-/* Of a client at work. */
+/* Vectors per client at work. */
 static size_t turn_vectors(const fl_method *a, int async)
 {
     return fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0);
@@ -555,7 +555,7 @@ static double state_bytes(const fli_exec_spec *spec, size_t cohort)
     return spec->memory ? fmin(all, (double)spec->memory) : all;
 }
 
-/* What a thread has to solve local problems with. */
+/* The memory of a thread's solvers. */
 static double solving_bytes(const fli_model *m, const fli_solvers *all, const fli_sgd_spec *sgd, size_t largest)
 {
     fli_open how = {.model = m, .sgd = *sgd, .largest = largest};
@@ -569,7 +569,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     const fl_method *a = spec->setup->algo;
     double vector = (double)fli_bytes(&spec->setup->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = block_size(spec);
-    /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
+    /* Remote clients solve elsewhere: the samples that one claims must not take memory here. */
     double solving = spec->setup->remote_queue ? 0
                                                : solving_bytes(spec->setup->model, &spec->setup->solvers,
                                                                &spec->setup->sgd, spec->setup->fed->largest);
@@ -585,7 +585,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     return f;
 }
 
-/* A site takes at most as many turns at a time as it has lanes, but their number is not known yet. */
+/* The site takes at most as many turns at a time as it has lanes, but their number is not known yet. */
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
 {
     const fl_method *a = spec->setup->algo;
@@ -602,7 +602,7 @@ double fli_footprint_client(const fli_clients_spec *spec, size_t samples)
     size_t phases = fli_algo_phases(a, spec->setup->params, 0);
     size_t kept = fli_algo_client_vectors(a, spec->setup->measure_potential) +
                   fli_broadcast_cache_vectors(a, spec->setup->params, phases);
-    /* what it keeps is there as often as it may go back; the start model comes beside what is sent */
+    /* the client may store its state three times, to go back; the start model comes beside what is sent */
     size_t vectors = 3 * kept + a->work + turn_vectors(a, 1) + 1;
     return (double)vectors * (double)fli_bytes(&spec->setup->model->space) + fli_eval_bytes(spec->setup->model) +
            solving_bytes(spec->setup->model, &spec->setup->solvers, &spec->setup->sgd, samples);

@@ -1,8 +1,8 @@
 /* The proof that a turn can be sent: everything between server and clients becomes bytes and is read again, and the
- * clients get nothing else. A message arrives in separate memory, filled with NaN except for what was sent, which is
- * unmapped when the answer is written; what comes up arrives at the server in the same way. Each client keeps its own
- * part of the broadcasts. Exchanges are worked on backwards and several at a time, because the order must not matter.
- * It is slow, and gives the bits of `threads`. */
+ * clients get nothing else. A message down arrives in separate memory, which is NaN except for what was sent, and is
+ * unmapped when the answer has been written; the server gets the answer in the same way. Each client has its own
+ * broadcast cache. Exchanges are handled in reverse and several at a time, because the order must not matter. It is
+ * slow, and has the bits of `threads`. */
 #include "executor/executor.h"
 #include "client/broadcast_cache.h"
 #include "message/codec.h"
@@ -12,29 +12,29 @@
 
 enum { TOGETHER = 3 };
 
-/* An exchange as its client has it. */
+/* An exchange as its client sees it. */
 typedef struct {
     fli_exchange own;
     fli_wire parts;
     fli_message inbox;
-    unsigned char *region; /* mapped for this exchange alone: the inbox, and what is to come up */
+    unsigned char *region; /* mapped for this exchange: the inbox, and the answer */
     size_t bytes, used;
 } delivery;
 
 typedef struct {
     fl_ctx *ctx;
-    const fli_setup *server; /* as the server has it */
-    fli_setup setup;         /* what the clients made of it */
-    void *built;             /* by the builder */
+    const fli_setup *server; /* the server's */
+    fli_setup setup;         /* what the clients have made from the terms */
+    void *built;             /* by the builder: owns what `setup` points to */
     fli_fed fed;             /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
-    fli_broadcast_cache **caches; /* one per client in the middle of a round, where clients keep something */
+    fli_broadcast_cache **caches; /* by client, within a round, if clients keep anything */
 } loopback;
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-/* A client is told as bytes what it must know; the client sends back what it has read, and it must be the same. */
+/* Sends the terms as bytes. The client writes what it has read, which must be the same bytes. */
 static fl_status send_terms(loopback *l, uint32_t client, fli_terms *received)
 {
     fli_terms sent;
@@ -51,8 +51,8 @@ static fl_status send_terms(loopback *l, uint32_t client, fli_terms *received)
     return s;
 }
 
-/* The clients' model and method are made from what the first of them was told; all are told the same except for their
- * number. Without a builder, as in tests of parts, they are the server's. */
+/* The clients make model and method from the terms of the first one; all terms are equal but for the client's number.
+ * Without a builder, in tests of parts, the clients use the server's. */
 static fl_status exchange_terms(loopback *l)
 {
     fl_status s = FL_OK;
@@ -123,7 +123,7 @@ static void *take(delivery *d, size_t bytes)
     return p;
 }
 
-/* A message in the region, all of it NaN. */
+/* A message in the region; every value is NaN. */
 static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t numbers)
 {
     size_t stride = fli_vector_stride(&l->setup.model->space);
@@ -132,7 +132,7 @@ static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t nu
     return m;
 }
 
-/* With room for the tables, each part of it rounded up. */
+/* Includes the tables; every part is rounded up. */
 static size_t message_bytes(const loopback *l, const fl_part *parts)
 {
     size_t vectors = fli_parts_vectors(parts), stride = fli_vector_stride(&l->setup.model->space);
@@ -159,7 +159,7 @@ static void unmap_region(delivery *d)
     d->region = NULL;
 }
 
-/* What the client keeps of earlier phases is put in its place. */
+/* Replaces the parts that were not sent by those that the client has kept. */
 static fl_status use_cache(loopback *l, delivery *d)
 {
     uint32_t client = d->own.ask.client;
@@ -167,13 +167,13 @@ static fl_status use_cache(loopback *l, delivery *d)
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!l->caches[client]) {
         fl_status s = fli_broadcast_cache_new(l->ctx, &l->setup, NULL, &l->caches[client]);
-        if (s || !l->caches[client]) return s; /* nothing is kept */
+        if (s || !l->caches[client]) return s; /* the method keeps nothing */
     }
     d->own.down = fli_broadcast_cache_view(l->caches[client]);
     return fli_broadcast_cache_take(l->caches[client], &d->own.ask, &d->inbox);
 }
 
-/* The ask and the message down, as bytes and back. */
+/* Passes the ask and the message down on, as bytes. */
 static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
 {
     const fli_model *m = l->setup.model;
@@ -202,7 +202,7 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     return s;
 }
 
-/* Forgets what a client keeps of the round if this was the last exchange with its cohort. */
+/* Forgets what a client has kept of the round if this was the last exchange with its cohort. */
 static void forget_cohort(loopback *l, const fl_ask *ask)
 {
     uint32_t client = ask->client;
@@ -212,7 +212,7 @@ static void forget_cohort(loopback *l, const fl_ask *ask)
     l->caches[client] = NULL;
 }
 
-/* The answer, as bytes and back; what is not in it is NaN at the server. */
+/* Passes the answer on, as bytes; what is not sent is NaN at the server. */
 static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
 {
     const fli_model *m = l->setup.model;

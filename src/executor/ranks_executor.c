@@ -1,8 +1,7 @@
-/* Executor of a run that several ranks (processes) make together. The clients live at several ranks, each of which
- * makes the same run. A rank takes the turns of its own clients on its threads, as `threads` does, and sends what came
- * out to the others while they are at work: how turns went, the numbers of their uploads, and of the vectors what is
- * needed there. After a list has been run, every rank knows what it needs of every exchange, and goes on as if it had
- * taken all turns itself. */
+/* The executor of a run over several ranks (processes), all of which make the same run. Each rank has some of the
+ * clients and takes their turns on its threads, as `threads` does. Meanwhile it sends their results to the other ranks:
+ * the outcomes, the numbers of uploads, and the entries of vectors that each rank needs. After a list has been run,
+ * every rank knows what it needs of every exchange, as if it had taken all turns itself. */
 #include "base/number.h"
 #include "executor/executor.h"
 
@@ -11,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small uploads travel in batches of about this many bytes. Vectors of which a rank gets LONG_BYTES or more travel
- * apart, from their place at one rank to that at the other, without a copy in between. Numbers of batches start
- * again. */
+/* Small uploads travel in batches of about BATCH_BYTES. Vectors of which a rank gets LONG_BYTES or more travel on their
+ * own, from their place at one rank to that at the other, without a copy. After BATCH_NUMBERS the numbers of batches
+ * start again. */
 enum { BATCH_BYTES = 1 << 16, LONG_BYTES = 1 << 14, BATCH_NUMBERS = 32768 };
 
 /* The executor of this rank's own turns. */
 static const fli_executor *const local = &fli_executor_threads;
 
-/* An exchange of the list. */
+/* An exchange of the list: its index there, its rank, its batch. */
 typedef struct {
     size_t place;
     uint32_t rank;
@@ -29,10 +28,10 @@ typedef struct {
 
 /* A batch: some turns of one rank. */
 typedef struct {
-    size_t first, count; /* in `turns` */
+    size_t first, count; /* a range of `turns` */
     uint32_t rank, number;
-    atomic_size_t left;   /* turns that are still to be taken, where they are this rank's */
-    size_t coming;        /* messages that are not here yet, where they are another's */
+    atomic_size_t left;   /* of this rank: turns not yet taken */
+    size_t coming;        /* of another rank: messages that have not arrived */
     unsigned char *bytes; /* what comes; of what goes: for each of the other ranks, one after the other */
     int sent;
 } batch;
@@ -42,23 +41,23 @@ typedef struct {
     const fli_setup *setup;
     int moves, at_site;
     void *here;           /* the executor of this rank's clients */
-    pthread_mutex_t lock; /* of the table's functions, of `broken` and of `coming` */
-    fl_status broken;     /* the other ranks cannot be reached */
-    /* the list under way */
+    pthread_mutex_t lock; /* guards calls of the table, `broken` and `coming` */
+    fl_status broken;     /* the first failure of the table: the other ranks cannot be reached */
+    /* the current list: */
     fli_exchange *const *list;
     size_t n;
     const fli_on_filled *filled;
     fli_entries whole;
-    turn *turns; /* of the list, rank by rank */
+    turn *turns; /* of the list, sorted by rank */
     fli_exchange **mine;
-    size_t mine_from, mine_count; /* this rank's, in `turns` */
+    size_t mine_from, mine_count; /* this rank's range of `turns` */
     batch *batches;
-    size_t count; /* of batches */
-    size_t room;  /* of these three */
+    size_t count; /* number of batches */
+    size_t room;  /* length of turns, mine and batches */
     unsigned char *bytes;
     size_t bytes_room;
-    int vectors_apart; /* vectors travel apart, not in batches */
-    size_t coming;     /* messages that are not here yet */
+    int vectors_apart; /* vectors travel on their own, not in batches */
+    size_t coming;     /* messages that have not arrived */
 } ranks_executor;
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -76,8 +75,8 @@ static void close_ranks(void *executor)
     fli_free(s);
 }
 
-/* A client's turn may be taken anywhere if nothing but the ask, the broadcast and samples that can be made anew go into
- * it. */
+/* Whether any rank may take a client's turn: it then depends only on the ask, the broadcast and samples that every rank
+ * can make. */
 static int may_move(const fli_clients_spec *spec)
 {
     const fl_method *a = spec->setup->algo;
@@ -114,7 +113,7 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
 
 /* ---- which rank takes which turn -------------------------------------------------------------------------- */
 
-/* The longest first. */
+/* Sorts the longest first. */
 static int longer(const void *a, const void *b)
 {
     const turn *x = a, *y = b;
@@ -139,7 +138,8 @@ static fl_status make_room(ranks_executor *s, size_t n)
     return status;
 }
 
-/* Where turns may move, the longest are dealt out first, to and fro, so that every rank gets about as much. */
+/* Deals turns that may move to the ranks, longest first and in alternating order, so that every rank gets about as much
+ * work. */
 static void deal(ranks_executor *s, size_t n)
 {
     size_t ranks = s->setup->ranks->count;
@@ -151,7 +151,7 @@ static void deal(ranks_executor *s, size_t n)
     }
 }
 
-/* Who takes the turns of the list: a function of the list, so that all ranks find the same. */
+/* Assigns the turns of the list to ranks. This depends on the list alone, so all ranks assign them equally. */
 static fl_status take_list(ranks_executor *s, fli_exchange *const *list, size_t n)
 {
     fl_status status = make_room(s, n);
@@ -174,19 +174,19 @@ static fl_status take_list(ranks_executor *s, fli_exchange *const *list, size_t 
 
 /* ---- batches --------------------------------------------------------------------------------------------- */
 
-/* What a rank wants of vectors. */
+/* The entries of vectors that a rank needs. */
 static fli_entries range_at(const ranks_executor *s, uint32_t rank)
 {
     return s->filled && s->filled->ranges ? s->filled->ranges[rank] : s->whole;
 }
 
-/* What of that is in a batch. */
+/* Those of them that are in a batch. */
 static fli_entries packed_at(const ranks_executor *s, uint32_t rank)
 {
     return s->vectors_apart ? (fli_entries){0, 0} : range_at(s, rank);
 }
 
-/* Bytes that an exchange has in a batch for a rank. */
+/* Bytes of an exchange in a batch for a rank. */
 static size_t exchange_bytes(const ranks_executor *s, const fli_exchange *x, uint32_t to)
 {
     fli_wire w;
@@ -204,7 +204,7 @@ static size_t batch_bytes(const ranks_executor *s, const batch *p, uint32_t to)
     return sum;
 }
 
-/* All batches of a list are as many turns long. */
+/* The number of turns in each batch of a list. */
 static size_t turns_per_batch(const ranks_executor *s)
 {
     fli_wire w;
@@ -238,7 +238,7 @@ static void make_batches(ranks_executor *s)
     }
 }
 
-/* Room for the bytes of all of them. */
+/* Makes room for the bytes of all batches. */
 static fl_status make_bytes(ranks_executor *s)
 {
     size_t all = 0, own = s->setup->ranks->rank;
@@ -258,20 +258,21 @@ static fl_status make_bytes(ranks_executor *s)
     return FL_OK;
 }
 
-/* The first failure of the table is kept; after it nothing is called any more. Behind the lock, or alone. */
+/* Keeps the first failure of the table; after it none of its functions is called. Caller holds the lock, or there is
+ * one thread. */
 static void note(ranks_executor *s, fl_status status)
 {
     if (!s->broken) s->broken = status;
 }
 
-/* A batch on its way from one rank to another, and the vectors that follow it. */
+/* A batch from one rank to another, with the vectors that follow it. */
 typedef struct {
     ranks_executor *s;
     batch *p;
     uint32_t other;
 } route;
 
-/* fli_wire_piece, both behind the lock */
+/* fli_wire_piece; callers hold the lock, here and below */
 static fl_status expect_piece(void *arg, void *bytes, size_t n)
 {
     const route *way = arg;
@@ -288,7 +289,7 @@ static fl_status send_piece(void *arg, void *bytes, size_t n)
     return r->send(r->arg, way->other, way->p->number, bytes, n);
 }
 
-/* `visit` for what follows the batch; `to` has it afterwards. */
+/* Calls `visit` for the vectors that follow the batch to rank `to`. */
 static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
 {
     const ranks_executor *s = way->s;
@@ -316,7 +317,7 @@ static void expect_batches(ranks_executor *s)
     }
 }
 
-/* What came out of this rank's turns, for one rank. */
+/* Packs the results of a batch of this rank for another one. Returns the end of the bytes. */
 static unsigned char *pack(const ranks_executor *s, const batch *p, uint32_t to, unsigned char *out)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -332,8 +333,8 @@ static unsigned char *pack(const ranks_executor *s, const batch *p, uint32_t to,
     return out;
 }
 
-/* The thread that has taken the last turn of a batch sends it: only the calls of the table need the lock, not
- * copying. */
+/* Called by the thread that has taken the last turn of the batch. Only the calls of the table hold the lock, not the
+ * packing. */
 static void send_batch(ranks_executor *s, batch *p)
 {
     const fl_ranks *r = s->setup->ranks;
@@ -352,7 +353,7 @@ static void send_batch(ranks_executor *s, batch *p)
     }
 }
 
-/* Returns FL_ESYSTEM if it is no batch. */
+/* Returns FL_ESYSTEM if the bytes are not a valid batch. */
 static fl_status unpack(ranks_executor *s, const batch *p)
 {
     const unsigned char *in = p->bytes;
@@ -374,7 +375,7 @@ static fl_status unpack(ranks_executor *s, const batch *p)
     return status;
 }
 
-/* One that has come whole, which is the caller's alone; NULL: there is none. */
+/* The next batch that has arrived completely, which only the caller then uses; NULL: none. */
 static batch *next_batch(ranks_executor *s, int wait)
 {
     batch *whole = NULL;
@@ -390,7 +391,7 @@ static batch *next_batch(ranks_executor *s, int wait)
     return whole;
 }
 
-/* Takes what has come. */
+/* Unpacks the batches that have arrived; `wait`: until all have. */
 static void receive(ranks_executor *s, int wait)
 {
     for (const batch *p; (p = next_batch(s, wait));) {
@@ -402,7 +403,7 @@ static void receive(ranks_executor *s, int wait)
     }
 }
 
-/* fli_on_filled.tell of this rank's turns. At a site it is not known yet how they went. */
+/* fli_on_filled.tell of this rank's turns. At a site their outcomes are not known yet. */
 static void turn_taken(void *executor, size_t place)
 {
     ranks_executor *s = executor;
@@ -418,8 +419,8 @@ static void turn_taken(void *executor, size_t place)
 
 /* ---- a list ---------------------------------------------------------------------------------------------- */
 
-/* All ranks know by now which turns failed. The sentence of one is in the exchange, or in the context, of the rank that
- * took the turn; it gives it to all. */
+/* All ranks know by now which turns have failed. Only the rank that took the turn has the sentence, in the exchange or
+ * in its context; it shares it with the others. */
 static void share_sentences(ranks_executor *s)
 {
     const fl_ranks *r = s->setup->ranks;
@@ -463,14 +464,14 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_o
     }
 }
 
-/* ---- what clients keep ------------------------------------------------------------------------------------ */
+/* ---- state ------------------------------------------------------------------------------------------------- */
 
 static size_t state(const void *executor, size_t *spilled)
 {
     return local->state(((const ranks_executor *)executor)->here, spilled);
 }
 
-/* The clients of this rank. */
+/* Of the clients of this rank. */
 static void save(void *executor, fli_saver *out) { local->save(((ranks_executor *)executor)->here, out); }
 static fl_status load(void *executor, fli_loader *in) { return local->load(((ranks_executor *)executor)->here, in); }
 

@@ -1,11 +1,11 @@
-/* The clients live in this process: each ask is answered by one of the worker threads with one BLAS thread, and
- * messages are the server's own vectors. */
+/* The clients live in this process: a worker thread with one BLAS thread answers each ask, and messages are the
+ * server's own vectors. */
 #include "executor/executor.h"
 #include "client/broadcast_cache.h"
 
 #include <stdlib.h>
 
-/* An exchange and how long it takes. */
+/* An exchange, its estimated effort, and its index in the list. */
 typedef struct {
     fli_exchange *exchange;
     double effort;
@@ -17,11 +17,11 @@ typedef struct {
     fli_workers *workers;
     const fli_fed *fed;
     fli_clients *clients;
-    const fli_site *site;       /* NULL: here */
-    fli_broadcast_cache *cache; /* one for all: the clients of a cohort are sent the same; NULL: they keep nothing */
+    const fli_site *site;       /* NULL: this processor */
+    fli_broadcast_cache *cache; /* of all clients: those of a cohort get the same messages; NULL: nothing is kept */
     item *items;
     size_t room;
-    const fli_on_filled *filled; /* told in the run under way */
+    const fli_on_filled *filled; /* of the current run */
 } threads;
 
 static void close_threads(void *executor)
@@ -55,7 +55,7 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
     return fli_card_make(t->ctx, t->fed, client, digest, out);
 }
 
-/* Those with the most work start first, so that no thread is left alone with a long one at the end. */
+/* Sorts the longest turns first, so that at the end no thread still has a long one. */
 static int longer(const void *a, const void *b)
 {
     const item *x = a, *y = b;
@@ -81,7 +81,7 @@ static fl_status make_room(threads *t, size_t n)
     return s;
 }
 
-/* Where clients keep some of what they are sent, all of a round are sent the same: what they have of it takes its place
+/* If clients keep parts of broadcasts: all clients of a round get the same message, which the cache's view replaces
  * while they work. */
 static fl_status use_cache(threads *t, fli_exchange *const *list, size_t n)
 {
@@ -94,7 +94,7 @@ static fl_status use_cache(threads *t, fli_exchange *const *list, size_t n)
     return s;
 }
 
-/* A site takes many turns at once. While it computes them, the server's operations are recorded. */
+/* A site takes many turns at once. The server's operations are recorded while it computes them. */
 static void work_at_site(threads *t, fli_exchange *const *list, size_t n)
 {
     fli_clients_work(t->clients, list, n, 0);

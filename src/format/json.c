@@ -15,7 +15,7 @@ static void new_line(fli_json *j)
     for (int i = 0; i < j->depth; i++) fli_text_add(j->t, "  ");
 }
 
-/* What stands before any value. */
+/* Writes the comma, indentation and key before a value. */
 static void begin(fli_json *j, const char *key)
 {
     if (j->depth) {

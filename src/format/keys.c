@@ -103,7 +103,7 @@ static int parse_real(const char *s, double *out)
     return 1;
 }
 
-/* Also takes 1e6, which people write for counts. */
+/* Also accepts 1e6, as people write counts. */
 static int parse_int(const char *s, int64_t *out)
 {
     char *end;
@@ -119,15 +119,14 @@ static int parse_int(const char *s, int64_t *out)
     return 1;
 }
 
-/* The largest first: sizes are printed in the first one that divides them. */
+/* The largest first: a size is printed with the first unit that divides it. */
 static const struct {
     const char *name;
     double bytes;
 } units[] = {{"GiB", 0x1p30}, {"GB", 1e9}, {"MiB", 0x1p20}, {"MB", 1e6},
              {"KiB", 0x1p10}, {"kB", 1e3}, {"KB", 1e3},     {"", 1}};
 
-/* The reader of all sizes: a number of bytes, with a unit or without; `auto` is 0. Nothing at all would not do: 0 is
- * refused. */
+/* Reads all sizes: a number of bytes, with or without a unit; `auto` is 0. A written 0 is refused. */
 static int parse_size(const char *s, int64_t *out)
 {
     char *end;
@@ -176,7 +175,7 @@ static int in_range(const fl_key *row, double v)
 
 /* ---- binding ------------------------------------------------------------------------------------------- */
 
-/* What a binding call carries around. */
+/* The arguments of a binding call. */
 typedef struct {
     fl_ctx *ctx;
     fli_arena *arena;
@@ -200,7 +199,7 @@ static void complain(binder *b, const fli_node *at, const char *fmt, ...)
 /* fl_name_fn over the words of a choice. */
 typedef struct {
     const char *choices;
-    char *word; /* WORD_LEN of them */
+    char *word; /* WORD_LEN characters */
 } choice_words;
 
 enum { WORD_LEN = 64 };
@@ -225,7 +224,7 @@ static void wrong_value(binder *b, const fl_key *row, const fli_node *n, const c
 
 static int scalar(const fli_node *n) { return n->type == FLI_NODE_SCALAR && n->text; }
 
-/* One number into slot i of a list field; FL_KEY_INTS and FL_KEY_REALS differ only in the element. */
+/* Parses one number into slot i of a list field; FL_KEY_INTS and FL_KEY_REALS differ only in the element type. */
 static int list_item(const fl_key *row, const char *text, void *values, size_t i)
 {
     double d;
@@ -250,7 +249,7 @@ static void bind_list(binder *b, const fl_key *row, const fli_node *n, void *fie
         return;
     }
     for (const fli_node *c = item; c; c = c == n ? NULL : c->next) count++;
-    if (!count && row->choices) { /* only a word may stand for nothing */
+    if (!count && row->choices) { /* only a word may stand for an empty list */
         wrong_value(b, row, n, "empty");
         return;
     }
@@ -368,7 +367,7 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
         for (const fl_key *row = tables[t].rows; row && row->name; row++) {
             if (fli_node_find(map, row->name)) continue;
             if (!row->def) {
-                const char *help = row->help && *row->help ? row->help : NULL; /* users need not say */
+                const char *help = row->help && *row->help ? row->help : NULL; /* registered keys may have none */
                 complain(&b, map, "%s%s%s is missing%s%s%s", section, *section ? "." : "", row->name, help ? " (" : "",
                          help ? help : "", help ? ")" : "");
                 continue;
@@ -421,7 +420,7 @@ static unsigned code_point(const unsigned char *s, int *bytes)
     return c;
 }
 
-/* Control characters, and what YAML takes for a line break or a byte order mark. */
+/* Control characters, and characters that YAML reads as a line break or a byte order mark. */
 static int needs_escape(unsigned c)
 {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF || c == 0xFFFE ||
@@ -450,7 +449,7 @@ static void print_escaped(fli_text *t, const char *s)
     fli_text_add(t, "\"");
 }
 
-/* Words that a YAML reader takes for "nothing". */
+/* Words that a YAML reader takes for null. */
 static int reads_as_null(const char *s)
 {
     return !*s || !strcmp(s, "~") || !strcmp(s, "null") || !strcmp(s, "Null") || !strcmp(s, "NULL");

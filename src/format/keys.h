@@ -1,7 +1,7 @@
 /* Settings as tables: one row per key. The parser, the error messages, the help, the reference and the resolved copy
- * beside a result all come from these rows.
+ * beside a result all use these rows.
  *
- * A source of settings (a YAML file, --set, a JSON case) is first a tree of nodes that remember where they came from;
+ * A source of settings (a YAML file, --set, a JSON case) first becomes a tree of nodes that remember their origin;
  * binding reads a map node through the rows into a plain C struct. */
 #ifndef FLI_FORMAT_KEYS_H
 #define FLI_FORMAT_KEYS_H
@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FLI_ABOVE_0 DBL_TRUE_MIN /* as min: larger than zero */
+#define FLI_ABOVE_0 DBL_TRUE_MIN /* as min: greater than zero */
 #define FLI_NO_MAX  DBL_MAX
-#define FLI_BELOW_1 0x1.fffffffffffffp-1 /* as max: smaller than one */
+#define FLI_BELOW_1 0x1.fffffffffffffp-1 /* as max: less than one */
 
 /* Table rows, so that a table reads like one. `s` is the struct, `f` its field; the key has the field's name. */
 #define FLI_KEY_REAL(s, f, def, lo, hi, help)                                                                          \
@@ -60,9 +60,9 @@
         NULL, FL_KEY_BOOL, NULL, 0, 0, NULL, NULL, 0                                                                   \
     }
 
-/* Value i of a list that has one value for all, or one per client. */
+/* Value i of a list that has one value for all clients, or one per client. */
 static inline double fli_reals_at(const fl_reals *r, size_t i) { return r->v[r->n == 1 ? 0 : i]; }
-/* Whether all of its values are the same; so are those of a list without any. */
+/* Whether all of its values are the same; true for an empty list. */
 static inline int fli_reals_equal(const fl_reals *r)
 {
     size_t i = 1;
@@ -90,7 +90,7 @@ size_t fli_node_count(const fli_node *parent);                 /* children of a 
 fli_node *fli_node_find(const fli_node *map, const char *key); /* NULL if absent, or map is NULL or no map */
 /* Replaces the child with that key, or appends. */
 void fli_node_put(fli_node *map, fli_node *child);
-fli_node *fli_node_take(fli_node *map, const char *key); /* out of it; NULL if absent */
+fli_node *fli_node_take(fli_node *map, const char *key); /* removes it from the map; NULL if absent */
 /* Writes "file:3:7: " or "--set x=1: " or "" into buf and returns it. */
 const char *fli_node_where(const fli_node *n, char *buf, size_t size);
 
@@ -103,19 +103,19 @@ typedef struct {
 
 /* Fills the structs of `count` tables from one map (NULL or an empty scalar: all defaults). Every problem adds a
  * sentence to the context's error (unknown key with a suggestion, wrong type, out of range, missing); FL_ECONFIG if
- * there was any. Strings and lists live in the arena. `section` is the path for messages, "" at the top; `skip` names
- * one key that is not in the tables but allowed (such as "kind"), or is NULL. */
+ * there was any. Strings and lists are allocated in the arena. `section` is the path for messages, "" at the top;
+ * `skip` is a key that is allowed although no table has it (such as "kind"), or NULL. */
 fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_node *map, const char *skip,
                    const fli_table *tables, size_t count);
 
-/* Checks the lengths of the lists with one value per client, once their number is known; reports all of them. */
+/* Checks the lengths of lists with one value per client, when the number of clients is known; reports all problems. */
 fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fl_key *rows, const void *bound,
                                  size_t clients);
 
-/* The words of a choices string: writes word i to buf; 0 past the last. */
+/* Writes word i of a choices string to buf; returns 0 past the last. */
 int fli_choice_word(const char *choices, int i, char *buf, size_t size);
 
-/* A string as YAML: plain where that is read back as the same string, also within braces, else quoted. */
+/* Writes a string as YAML: plain if that reads back as the same string, also within braces; else quoted. */
 void fli_print_string(fli_text *t, const char *s);
 /* The bound value of a row, written as YAML. */
 void fli_key_print_value(fli_text *t, const fl_key *row, const void *bound);

@@ -9,7 +9,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie in memory");
 
-enum { LENGTH = 8, WIDEST = 8 }; /* bytes before the header, and of the largest element */
+enum { LENGTH = 8, WIDEST = 8 }; /* bytes before the header; bytes of the largest element */
 static const char notes_key[] = "__metadata__";
 
 static const struct {
@@ -55,7 +55,7 @@ void fli_safetensors_shape(const fli_tensor_entry *t, char *text, size_t capacit
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-/* JSON is UTF-8. A text that is something else keeps its ASCII characters. */
+/* JSON is UTF-8. Of other text only the ASCII characters are kept. */
 static void add_string(fli_text *t, const char *s)
 {
     char *clean = fli_strdup(t->ctx, s);
@@ -78,7 +78,7 @@ static void add_tensor(fli_text *t, const fli_tensor_entry *e, size_t at)
     fli_text_addf(t, "],\"data_offsets\":[%zu,%zu]}", at, at + data_bytes(e));
 }
 
-/* Calls fn for every tensor in the order of their data: larger elements first. */
+/* Calls fn for every tensor in the order of the data: larger elements first. */
 static void each_in_order(const fli_tensor_list *list, void (*fn)(void *arg, const fli_tensor_entry *e), void *arg)
 {
     for (size_t size = WIDEST; size; size /= 2)
@@ -99,7 +99,7 @@ static void add_to_header(void *arg, const fli_tensor_entry *e)
     h->at += data_bytes(e);
 }
 
-/* The header is padded to eight bytes, so that what follows is aligned. */
+/* The header is padded to eight bytes, so that the data are aligned. */
 static fl_status make_header(fl_ctx *ctx, const fli_tensor_list *list, header *h)
 {
     fli_text *t = &h->text;
@@ -169,12 +169,12 @@ fl_status fli_safetensors_pack(fl_ctx *ctx, const fli_tensor_list *list, size_t 
 
 typedef struct {
     fl_ctx *ctx;
-    const char *name; /* of the file, for messages */
+    const char *name; /* the file's, for messages */
     const char *data;
     size_t bytes; /* of data */
 } reader;
 
-/* A size or a place. 0: it is none. */
+/* Reads a size or an offset; returns 0 if the value is neither. */
 static int get_size(const json_t *v, size_t *out)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 0) return 0;
@@ -232,7 +232,7 @@ static fl_status check_notes(const reader *r, json_t *notes)
     return FL_OK;
 }
 
-/* Empty tensors come before the one that begins where they do. */
+/* Empty tensors come before the one that begins at the same offset. */
 static int by_place(const void *a, const void *b)
 {
     const fli_tensor_entry *s = a, *t = b;
@@ -241,7 +241,7 @@ static int by_place(const void *a, const void *b)
     return strcmp(s->name, t->name);
 }
 
-/* The data are the tensors, one behind the other. */
+/* Checks that the tensors cover the data without gaps. */
 static fl_status check_places(const reader *r, const fli_safetensors *f)
 {
     const char *end = r->data;

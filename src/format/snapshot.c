@@ -2,8 +2,8 @@
  *
  *     length: u32 | checksum of (number of the frame, length, contents): u32 | contents
  *
- * The last frame is empty, and nothing comes after it. Seals of other files are in frames of their own: before them is
- * one without contents whose length is MORE. Flipped bits, missing, swapped and additional frames are all noticed. */
+ * The last frame is empty and ends the file. Seals of other files have frames of their own, which follow one without
+ * contents whose length is MORE. Flipped bits, and missing, swapped and additional frames are detected. */
 #include "format/snapshot.h"
 
 #include "base/digest.h"
@@ -18,7 +18,7 @@
 enum { FRAME = 1 << 18 };
 #define MORE UINT32_MAX
 
-static const char magic[8] = "fedloom\1"; /* the last one: the format's version */
+static const char magic[8] = "fedloom\1"; /* the last byte is the format's version */
 
 typedef struct {
     uint32_t length, checksum;
@@ -33,7 +33,7 @@ static uint32_t checksum(uint64_t number, uint32_t length, const void *frame)
     return fli_crc32c_more(crc, frame, contents(length));
 }
 
-/* One more frame of the file. */
+/* Adds a frame to the file's seal. */
 static void pass_frame(const head *h, fli_seal *all)
 {
     all->bytes += sizeof *h + contents(h->length);
@@ -46,8 +46,8 @@ struct fli_saver {
     fl_ctx *ctx;
     char *path, *temporary;
     FILE *f;
-    char *memory; /* where there is no file; the C library's */
-    size_t bytes; /* of it */
+    char *memory; /* instead of a file; from the C library */
+    size_t bytes; /* its size */
     fl_status status;
     uint64_t number;
     fli_seal seal;
@@ -85,14 +85,14 @@ static void put_frame(fli_saver *s, uint32_t length)
     s->used = 0;
 }
 
-/* What is left for a frame, and what says that it was the last. */
+/* Writes the rest as a frame, and the mark of the end. */
 static void put_end(fli_saver *s, uint32_t length)
 {
     if (s->used) put_frame(s, (uint32_t)s->used);
     put_frame(s, length);
 }
 
-/* All there is so far is on the disk. */
+/* Flushes all that was written to disk. */
 static void flush(fli_saver *s)
 {
     errno = 0;
@@ -210,9 +210,9 @@ struct fli_loader {
     FILE *f;
     fl_status status;
     uint64_t number;
-    size_t used, length; /* of the frame at hand */
+    size_t used, length; /* of the current frame */
     int last;            /* it is the empty one */
-    fli_seals seals;     /* its own as far as it was read; others at the end */
+    fli_seals seals;     /* this file's as far as it was read; the others at the end */
     unsigned char frame[FRAME];
 };
 
@@ -233,7 +233,7 @@ static void get(fli_loader *l, void *p, size_t n)
         fli_loader_refuse(l, "is damaged: it ends too early");
 }
 
-/* Returns its length, or MORE; 0 after a failure. */
+/* Returns the frame's length, or MORE; 0 after a failure. */
 static uint32_t read_frame(fli_loader *l)
 {
     head h = {0, 0};
@@ -248,7 +248,7 @@ static uint32_t read_frame(fli_loader *l)
     return h.length;
 }
 
-/* Those of a frame. */
+/* Reads the seals of a frame. */
 static void take_seals(fli_loader *l, uint32_t length)
 {
     fli_seals *all = &l->seals;
@@ -261,7 +261,7 @@ static void take_seals(fli_loader *l, uint32_t length)
     all->count += more;
 }
 
-/* The contents are over. */
+/* Checks that the contents end here. */
 static void get_end(fli_loader *l, uint32_t length)
 {
     l->last = 1;
@@ -280,7 +280,7 @@ static void get_frame(fli_loader *l)
     if (!l->length) get_end(l, length);
 }
 
-/* `bytes` NULL: of the file. */
+/* `bytes` NULL: reads the file. */
 static fl_status loader_open(fl_ctx *ctx, const char *path, const void *bytes, size_t n, fli_loader **out)
 {
     char begin[sizeof magic];
@@ -322,7 +322,7 @@ void fli_loader_close(fli_loader *l)
     fli_free(l);
 }
 
-/* The next bytes, at most n, which are passed; *got: how many there are, 0 after a failure. */
+/* Consumes at most n of the next bytes; *got: how many, 0 after a failure. */
 static const unsigned char *next_bytes(fli_loader *l, size_t n, size_t *got)
 {
     if (!l->status && l->used == l->length) get_frame(l);

@@ -1,6 +1,6 @@
 /* A stream reads plain, gzip and xz files, and members of zip archives (zip.c), through one window of uncompressed
- * bytes (`ready`), which `refill` makes anew whenever it is used up. A failure is kept: every later call returns it
- * again. The decoders take their memory from fli_alloc too, so running out of it is an ordinary failure. */
+ * bytes (`ready`), which `refill` replaces when it is used up. A failure is kept: every later call returns it again.
+ * The decoders also allocate with fli_alloc, so running out of memory is an ordinary failure. */
 #include "format/stream.h"
 
 #include "base/file.h"
@@ -21,7 +21,7 @@
 
 /* ==== files as memory ======================================================================================= */
 
-/* Where n bytes from this offset are, or NULL: it is no plain file, or has fewer, or the system does not map it. */
+/* The address of n bytes from this offset; NULL if it is not a regular file, is shorter, or cannot be mapped. */
 static void *map_file(int fd, uint64_t offset, size_t n, fli_mapping *m)
 {
     struct stat st;
@@ -52,7 +52,7 @@ typedef struct {
     const char *name;
     const char *magic; /* the first bytes */
     size_t length;
-    const char *member; /* of zip archives: how the name of a file in it ends; NULL: no archive */
+    const char *member; /* of zip archives: the ending of a member's name; NULL: not an archive */
     const char *way_out;
 } foreign_format;
 
@@ -115,7 +115,7 @@ static int ends_with(const char *name, const char *ending)
     return n >= m && !strcmp(name + n - m, ending);
 }
 
-/* Why an archive with several files cannot be read as one: what it is, if that is known, else what it holds. */
+/* Explains why an archive with several files is refused: by its format if it is known, else by its contents. */
 static fl_status refuse_archive(fl_ctx *ctx, const char *path, const fli_zip *zip)
 {
     size_t arrays = 0, n = fli_zip_count(zip);
@@ -144,18 +144,18 @@ static fl_status refuse_archive(fl_ctx *ctx, const char *path, const fli_zip *zi
 
 enum { PIECE = 1 << 16, SAY_SECONDS = 10 };
 #define LONGEST_LINE ((size_t)64 << 20)
-#define XZ_MEMORY    ((uint64_t)256 << 20) /* what an xz header may ask for; `xz -9` needs 65 MiB */
+#define XZ_MEMORY    ((uint64_t)256 << 20) /* the most that an xz header may ask for; `xz -9` needs 65 MiB */
 
 struct fli_stream {
     fl_ctx *ctx;
-    char *file; /* what is open */
-    char *path; /* the same for messages, with the part of an archive that is read */
+    char *file; /* the name of the open file */
+    char *path; /* the name for messages, with the member of an archive */
     int fd;
     fl_status status; /* the first failure */
-    /* Makes `ready` non-empty, or leaves it empty at the end. */
+    /* Makes `ready` non-empty, or leaves it empty at the end of the data. */
     fl_status (*refill)(fli_stream *s);
     void (*fini)(fli_stream *s);
-    double due;      /* by fli_clock_now: when it is said how far it is */
+    double due;      /* by fli_clock_now: the time of the next progress message */
     uint64_t offset; /* of ready[0] in the uncompressed data */
     const uint8_t *ready;
     size_t ready_n;
@@ -170,7 +170,7 @@ struct fli_stream {
     uint8_t in[PIECE], out[PIECE];
 };
 
-/* Fills `in` from the file; less than PIECE bytes only at its end. */
+/* Fills `in` from the file; it has less than PIECE bytes only at the end. */
 static fl_status pull(fli_stream *s)
 {
     s->in_n = 0;
@@ -212,7 +212,7 @@ static fl_status gz_pull(fli_stream *s)
     return status;
 }
 
-/* A gzip file is one member after the other. */
+/* Starts the next member; a gzip file is a sequence of members. */
 static fl_status gz_next_member(fli_stream *s)
 {
     if (!s->gz.avail_in) {
@@ -283,7 +283,7 @@ static fl_status no_such_member(fli_stream *s, const char *member)
     return status;
 }
 
-/* Turns to the array `member`, with or without .npy behind its name. */
+/* Selects the array `member`; the name may have .npy at its end or not. */
 static fl_status choose_member(fli_stream *s, const char *member)
 {
     size_t n = strlen(member);
@@ -372,7 +372,7 @@ static int starts_with(const fli_stream *s, const char *magic, size_t n)
     return s->in_n >= n && !memcmp(s->in, magic, n);
 }
 
-/* Looks at the first bytes, which `pull` has fetched. */
+/* Selects the decoder by the first bytes, which `pull` has read. */
 static fl_status choose_decoder(fli_stream *s, const char *member)
 {
     if (starts_with(s, "PK\3\4", 4) || starts_with(s, "PK\5\6", 4)) return init_zip(s, member);
@@ -442,7 +442,7 @@ uint64_t fli_stream_offset(const fli_stream *s) { return s->offset; }
 
 /* ---- reading -------------------------------------------------------------------------------------------- */
 
-/* A small file may unpack to much, and take long. */
+/* Logs progress from time to time: a small file may unpack to much, and take long. */
 static void say_progress(fli_stream *s)
 {
     double now = fli_clock_now();
@@ -452,7 +452,7 @@ static void say_progress(fli_stream *s)
             s->refill == refill_plain ? "read" : "unpacked");
 }
 
-/* Makes at least one byte ready unless the end is reached. */
+/* Makes at least one byte ready, except at the end. */
 static fl_status ensure(fli_stream *s)
 {
     if (s->status || s->ready_n) return s->status;
@@ -609,7 +609,7 @@ fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n)
 
 /* ---- finding -------------------------------------------------------------------------------------------- */
 
-/* Whether the file is there; another failure than that it is not is told at once. */
+/* Whether the file exists; any failure but its absence is an error. */
 static fl_status find_exact(fl_ctx *ctx, const char *path, int *there)
 {
     struct stat st;
@@ -647,7 +647,7 @@ fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **p
 
 /* ==== fields of a line ====================================================================================== */
 
-/* The line at hand. */
+/* The current line. */
 typedef struct {
     fl_ctx *ctx;
     const char *path;
@@ -658,7 +658,7 @@ typedef struct {
 
 static int is_blank(const splitter *l, char c) { return c == ' ' || (c == '\t' && l->separator != '\t'); }
 
-/* Undoubles the quotes of a field whose opening quote is at p; *end is behind the closing one. */
+/* Unquotes a field whose opening quote is at p; *end points behind the closing one. */
 static fl_status unquote(const splitter *l, char *p, char **end)
 {
     char *to = p;
@@ -680,7 +680,7 @@ static fl_status unquote(const splitter *l, char *p, char **end)
     return FL_OK;
 }
 
-/* One field from *p on; *p is then behind the separator, NULL at the end of the line. */
+/* Reads one field from *p; *p then points behind the separator, or is NULL at the end of the line. */
 static fl_status next_field(const splitter *l, char **p)
 {
     void *room;
@@ -701,7 +701,7 @@ static fl_status next_field(const splitter *l, char **p)
     return FL_OK;
 }
 
-/* Blanks in any number between the fields. */
+/* Splits at any number of blanks. */
 static fl_status split_blanks(const splitter *l, char *line)
 {
     char *save = NULL;

@@ -9,7 +9,7 @@ void *fl_begun(const void *params) { return fli_user_head_of(params)->arg; }
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
-/* What is bound comes after the values: eight bytes each. */
+/* The bound fields are stored after the values: eight bytes each. */
 static size_t values_size(size_t rows) { return 2 * rows * sizeof(double); }
 
 void fli_user_keys_bound(const fl_key *keys, size_t values, void *arg, void *params)
@@ -60,13 +60,13 @@ fl_status fli_user_keys_copy(fli_arena *a, const fl_key **keys, size_t *params_s
 
 /* ---- checks ---------------------------------------------------------------------------------------------- */
 
-/* A wrong default is reported as a wrong value in a file is. */
+/* Reports a wrong default as a wrong value in a file is reported. */
 static fl_status check_default(fl_ctx *ctx, const fli_user_keys *of, const fl_key *key)
 {
     fli_arena arena;
     fl_key only[2] = {*key, {NULL}};
     union {
-        fl_reals list; /* the largest that a row fills */
+        fl_reals list; /* the largest field of a row */
         double number;
     } room = {{0}};
     only->offset = 0;

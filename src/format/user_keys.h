@@ -1,4 +1,4 @@
-/* Parameters of what users register: tables of keys, checked and copied, and what lies before the values. */
+/* Parameters of registered objects: tables of keys, checked and copied, and the header before the values. */
 #ifndef FLI_FORMAT_USER_KEYS_H
 #define FLI_FORMAT_USER_KEYS_H
 
@@ -7,25 +7,25 @@
 typedef struct {
     const char *what, *name; /* for messages, as in "method 'mine'" */
     const fl_key *keys;      /* NULL: no parameters */
-    size_t params_size;      /* of the struct that they fill; 0: they are doubles, in the order of the table */
+    size_t params_size;      /* of the struct that they fill; 0: doubles, in the order of the table */
 } fli_user_keys;
 
-/* A sentence for every mistake in the table. */
+/* Reports every mistake in the table. */
 fl_status fli_user_keys_check(fl_ctx *ctx, const fli_user_keys *of);
-/* The table becomes a copy in the arena. Doubles get a size, for fli_user_keys_bound, and *values is how many there
- * are; 0: a struct, or none. */
+/* Replaces the table by a copy in the arena. Doubles get a size, for fli_user_keys_bound, and *values is their number
+ * (0: a struct, or none). */
 fl_status fli_user_keys_copy(fli_arena *a, const fl_key **keys, size_t *params_size, size_t *values);
 
-/* Before the parameters, which are aligned as memory from an arena is. */
+/* The header before the parameters; they keep the alignment of an arena's memory. */
 typedef union {
     struct {
-        void *arg; /* what the functions are handed: fl_begun */
-        int begun; /* that is the run's own, and `end` is still to be called */
+        void *arg; /* the argument of the functions: fl_begun */
+        int begun; /* `arg` is the run's own, and `end` must still be called */
     };
     max_align_t aligned[2];
 } fli_user_head;
 static inline fli_user_head *fli_user_head_of(const void *params) { return (fli_user_head *)params - 1; }
-/* After parameters have been bound, or could not be: the values as functions see them. */
+/* Call it after binding parameters, also after a failure: sets the values as functions see them. */
 void fli_user_keys_bound(const fl_key *keys, size_t values, void *arg, void *params);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading turns libyaml's events into nodes with an explicit stack: its depth is the nesting limit. */
+/* Reading turns libyaml's events into nodes with an explicit stack, whose depth limits nesting. */
 #include "format/yaml.h"
 
 #include "base/file.h"
@@ -16,15 +16,15 @@ enum {
     NESTING_MAX = 32,
     KEYS_MAX = 1000, /* per map; keeps the search for duplicates cheap */
     PATH_PARTS_MAX = 8,
-    SHOWN_MAX = 100 /* of an assignment, in messages */
+    SHOWN_MAX = 100 /* characters of an assignment, in messages */
 };
 
 /* ---- events to nodes ----------------------------------------------------------------------------------- */
 
-/* A list or map that is still open. */
+/* An open list or map. */
 typedef struct {
     fli_node *node, *last;
-    const char *key; /* read, its value not yet */
+    const char *key; /* a key whose value is still to come */
     yaml_mark_t key_mark;
     size_t keys;
 } frame;
@@ -33,7 +33,7 @@ typedef struct {
     fl_ctx *ctx;
     fli_arena *arena;
     const char *origin;
-    int positions; /* whether line and column mean something: not in a --set */
+    int positions; /* line and column are meaningful: not in a --set */
     yaml_parser_t parser;
     frame stack[NESTING_MAX];
     size_t depth;
@@ -41,7 +41,7 @@ typedef struct {
     size_t documents;
 } reader;
 
-/* One sentence with the place in front. */
+/* Fails with a sentence that begins with the position. */
 static fl_status fail_at(reader *r, const yaml_mark_t *mark, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 static fl_status fail_at(reader *r, const yaml_mark_t *mark, const char *fmt, ...)
@@ -55,7 +55,7 @@ static fl_status fail_at(reader *r, const yaml_mark_t *mark, const char *fmt, ..
     return fli_fail(r->ctx, FL_ECONFIG, "%s:%s %s", r->origin, where, what);
 }
 
-/* Whether line `line` (from 0) is indented with a tab, the classic mistake. */
+/* Whether line `line` (from 0) is indented with a tab, a common mistake. */
 static int tab_indent(const char *text, size_t n, size_t line)
 {
     const char *p = text, *end = text + n;
@@ -65,8 +65,7 @@ static int tab_indent(const char *text, size_t n, size_t line)
     return p < end && *p == '\t';
 }
 
-/* What libyaml found wrong. Its reader (encoding) knows a byte offset, the scanner and the parser know a line and
- * column. */
+/* Reports libyaml's error. Its reader (encoding) gives a byte offset, scanner and parser a line and column. */
 static fl_status syntax_error(reader *r, const char *text, size_t n)
 {
     const yaml_parser_t *p = &r->parser;
@@ -115,7 +114,7 @@ static fl_status take_key(reader *r, frame *f, const yaml_event_t *e)
     return f->key ? FL_OK : FL_ENOMEM;
 }
 
-/* Hands a node to what it belongs to. A map's entry is reported where its key stands. */
+/* Adds a node to its parent. A map's entry has the position of its key. */
 static void attach(reader *r, fli_node *n)
 {
     if (!r->depth) {
@@ -172,7 +171,7 @@ static fl_status on_open(reader *r, const yaml_event_t *e, fli_node_type type)
     return FL_OK;
 }
 
-/* Anchors (the raw material of a "billion laughs") and tags have no use in settings. */
+/* Refuses anchors (which a "billion laughs" file uses) and tags: settings do not need them. */
 static fl_status refuse_extras(reader *r, const yaml_event_t *e, const void *anchor, const void *tag)
 {
     if (anchor) return fail_at(r, &e->start_mark, "anchors (&) are not supported");
@@ -203,7 +202,7 @@ static fl_status on_event(reader *r, const yaml_event_t *e)
     }
 }
 
-/* Any YAML text; *out is NULL when there is nothing in it. */
+/* Reads any YAML text; *out is NULL if it is empty. */
 static fl_status read_text(fl_ctx *ctx, fli_arena *a, const char *origin, int positions, const char *text, size_t n,
                            fli_node **out)
 {
@@ -236,7 +235,7 @@ fl_status fli_yaml_parse(fl_ctx *ctx, fli_arena *a, const char *origin, const ch
     if (!name) return FL_ENOMEM;
     fl_status s = read_text(ctx, a, name, 1, text, n, &node);
     if (s) return s;
-    if (!node || (node->type == FLI_NODE_SCALAR && !*node->text)) { /* nothing but comments */
+    if (!node || (node->type == FLI_NODE_SCALAR && !*node->text)) { /* only comments */
         node = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
         if (!node) return FL_ENOMEM;
         node->origin = name;
@@ -276,7 +275,7 @@ done:
 
 /* ---- sections ------------------------------------------------------------------------------------------ */
 
-/* The kind of a section, written either way; NULL if it does not say. */
+/* The kind of a section in either notation; NULL if it gives none. */
 static const char *kind_of(const fli_node *n)
 {
     const fli_node *kind = n->type == FLI_NODE_MAP ? fli_node_find(n, "kind") : n;
@@ -302,7 +301,7 @@ static fli_node *copy(fli_arena *a, const fli_node *n)
     return c;
 }
 
-/* Turns the shorthand into the long form in place; an empty value becomes an empty section. */
+/* Replaces the shorthand by the long form, in place; an empty value becomes an empty section. */
 static fl_status expand(fli_arena *a, fli_node *n)
 {
     if (n->type != FLI_NODE_SCALAR) return FL_OK;
@@ -375,7 +374,7 @@ static fl_status split(fl_ctx *ctx, const char *origin, char *path, const char *
     return FL_OK;
 }
 
-/* The section `key` of `map`, as a map, made if missing. */
+/* The section `key` of `map`, as a map; made if it is missing. */
 static fl_status enter(fl_ctx *ctx, fli_arena *a, const char *origin, fli_node *map, const char *key, fli_node **out)
 {
     fli_node *n = fli_node_find(map, key);
@@ -404,7 +403,7 @@ static fl_status assign(fl_ctx *ctx, fli_arena *a, const char *origin, fli_node 
     }
     value->key = fli_arena_strdup(a, parts[count - 1]);
     if (!value->key) return FL_ENOMEM;
-    if (word) return merge_entry(a, map, value); /* a section's kind, perhaps */
+    if (word) return merge_entry(a, map, value); /* may be a section's kind */
     fli_node_put(map, value);
     return FL_OK;
 }
@@ -429,7 +428,7 @@ const fli_node *fli_yaml_get(const fli_node *root, const char *path)
     return n;
 }
 
-/* Without the blanks at both ends. */
+/* A copy without the blanks at both ends. */
 static char *trimmed(fli_arena *a, const char *s, size_t n)
 {
     while (n && strchr(" \t", *s)) s++, n--;
@@ -462,8 +461,8 @@ fl_status fli_yaml_set(fl_ctx *ctx, fli_arena *a, const char *assignment, fli_no
 
 /* ==== printing ============================================================================================== */
 
-/* Maps and lists of maps go over lines of their own, two columns further in for each level; lists of values stay on
- * one line. */
+/* Maps and lists of maps have one entry per line, indented by two columns per level; lists of values stay on one
+ * line. */
 
 typedef struct {
     fli_text *t;
@@ -516,7 +515,7 @@ static void print_list(const printer *p, const fli_node *list, int indent)
     }
 }
 
-/* `hanging`: the first key stands behind a dash. */
+/* `hanging`: the first key follows a dash. */
 static void print_map(const printer *p, const fli_node *map, int indent, int hanging)
 {
     for (const fli_node *c = map->first; c; c = c->next, hanging = 0) {

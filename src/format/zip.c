@@ -1,7 +1,7 @@
 /* A zip archive: members one after the other, each a local header and its contents, then the central directory, which
- * says all about them again, then an end record that says where the directory is. Archives or members of 4 GiB and more
- * have further records (ZIP64); NumPy writes the local headers of all members that way. What the local headers say is
- * only used to find where the contents begin. */
+ * repeats the headers, then an end record with the offset of the directory. Archives or members of 4 GiB and more have
+ * additional records (ZIP64); NumPy writes the local headers of all members that way. Local headers are only used to
+ * find where the contents begin. */
 #include "format/zip.h"
 
 #include "base/bytes.h"
@@ -42,7 +42,7 @@ enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20, LONGEST_COM
 #define LARGEST_DIRECTORY ((uint64_t)64 << 20)
 
 typedef struct {
-    const char *name; /* in the directory's memory */
+    const char *name; /* points into the directory's memory */
     unsigned flags, method;
     uint32_t crc;
     uint64_t packed, size;
@@ -54,15 +54,15 @@ struct fli_zip {
     const char *path; /* borrowed */
     int fd;
     uint64_t length;    /* of the file */
-    uint64_t directory; /* where the central directory is, and how long */
+    uint64_t directory; /* offset and length of the central directory */
     uint64_t directory_length;
-    char *names; /* of all members, each with a NUL behind it */
+    char *names; /* of all members, NUL-terminated */
     fli_array members;
-    /* the member being read */
+    /* the current member */
     const member *now;
-    uint64_t from, left; /* packed bytes: where the next are, and how many */
-    uint64_t seen;       /* bytes made so far */
-    uint32_t crc;        /* of them */
+    uint64_t from, left; /* offset and number of packed bytes still to be read */
+    uint64_t seen;       /* bytes unpacked so far */
+    uint32_t crc;        /* of these */
     int inflating, ended;
     z_stream gz;
     uint8_t in[PIECE];
@@ -80,7 +80,7 @@ static fl_status bad(const fli_zip *z, uint64_t at, const char *how)
     return fli_fail(z->ctx, FL_EFORMAT, "%s: the zip archive %s (at byte %" PRIu64 ")", z->path, how, at);
 }
 
-/* Exactly n bytes from `at` on. */
+/* Reads exactly n bytes at offset `at`. */
 static fl_status fetch(const fli_zip *z, uint64_t at, void *to, size_t n)
 {
     if (at > z->length || n > z->length - at) return bad(z, z->length, "ends too early");
@@ -96,8 +96,8 @@ static fl_status fetch(const fli_zip *z, uint64_t at, void *to, size_t n)
 
 /* ---- the end record ------------------------------------------------------------------------------------- */
 
-/* The 64-bit end record, if its locator stands before the ordinary one at `end`; counts of `h` that are too small for
- * the truth are all ones. */
+/* Reads the 64-bit end record, if its locator precedes the ordinary one at `end`. Counts in `h` that do not fit are all
+ * ones. */
 static fl_status read_end64(fli_zip *z, uint64_t end)
 {
     uint8_t l[LOCATOR], h[END64];
@@ -125,7 +125,7 @@ static fl_status read_end(fli_zip *z, uint64_t end, const uint8_t *h)
     return FL_OK;
 }
 
-/* The end record is at the end, before a comment that is usually empty. */
+/* Finds the end record, which is at the end, before a comment that is usually empty. */
 static fl_status find_end(fli_zip *z)
 {
     size_t n = z->length < END + LONGEST_COMMENT ? (size_t)z->length : END + LONGEST_COMMENT;
@@ -133,7 +133,7 @@ static fl_status find_end(fli_zip *z)
     if (!tail) return FL_ENOMEM;
     fl_status s = fetch(z, z->length - n, tail, n);
     size_t i = n < END ? 0 : n - END + 1;
-    /* its comment must reach the end: the comment could hold what looks like an end record */
+    /* its comment must reach the end, since a comment could contain the bytes of an end record */
     while (!s && i && !(little(tail + i - 1, 4) == 0x06054b50 && little(tail + i + 19, 2) == n - END - (i - 1))) i--;
     if (!s && !i) s = bad(z, z->length, "ends too early, or goes on too long: no directory at its end");
     if (!s) s = read_end(z, z->length - n + i - 1, tail + i - 1);
@@ -143,7 +143,7 @@ static fl_status find_end(fli_zip *z)
 
 /* ---- the directory -------------------------------------------------------------------------------------- */
 
-/* The extra field with 64-bit numbers has those, in this order, whose place in the record holds all ones. */
+/* The extra field has 64-bit numbers, in this order, for those whose field in the record is all ones. */
 static int read_extra64(const uint8_t *extra, size_t n, const uint8_t *record, member *m)
 {
     const struct {
@@ -172,7 +172,7 @@ static int is_file(const char *name)
     return n && name[n - 1] != '/' && strncmp(name, "__MACOSX/", 9) != 0;
 }
 
-/* One record of the directory, of which n bytes are left; *used says how many it has. */
+/* Reads one record of the directory, of which n bytes are left; *used is its length. */
 static fl_status read_record(fli_zip *z, const uint8_t *p, size_t n, char **names, size_t *used)
 {
     uint64_t at = z->directory + z->directory_length - n;
@@ -203,7 +203,7 @@ static fl_status read_directory(fli_zip *z)
 {
     size_t n = (size_t)z->directory_length, used = 0;
     uint8_t *p = fli_alloc(z->ctx, n, 1);
-    z->names = fli_alloc(z->ctx, n + 1, 1); /* a record is longer than its name */
+    z->names = fli_alloc(z->ctx, n + 1, 1); /* every name fits: a record is longer than its name */
     char *names = z->names;
     fl_status s = p && z->names ? fetch(z, z->directory, p, n) : FL_ENOMEM;
     for (size_t at = 0; !s && at < n; at += used) s = read_record(z, p + at, n - at, &names, &used);
@@ -370,7 +370,7 @@ fl_status fli_zip_read(fli_zip *z, void *buf, size_t n, size_t *got)
 
 enum { MOST_ARRAYS = 4, NPZ_NAME = 32, NPY_HEADER = 256, NPY_ALIGN = 64 };
 
-/* An array on its way into the archive. */
+/* An array that is being written. */
 typedef struct {
     const fli_npz_array *a;
     char file[NPZ_NAME];
@@ -386,7 +386,7 @@ static size_t volume(const fli_npz_array *a)
     return n;
 }
 
-/* zlib counts in 32 bits. */
+/* A CRC-32 in pieces, since zlib's lengths have 32 bits. */
 static uint32_t checksum(const npz_member *m)
 {
     const size_t most = 1u << 30;
@@ -419,8 +419,8 @@ static void describe_array(const fli_npz_array *a, npz_member *m)
     fli_snprintf(m->file, sizeof m->file, "%s.npy", a->name);
 }
 
-/* What the local header and the directory have in common: version, flags, method (stored), time (the first that there
- * is), checksum, sizes, lengths of name and extra field. */
+/* The common part of local header and directory: version, flags, method (stored), time (the earliest possible),
+ * checksum, sizes, lengths of name and extra field. */
 static unsigned char *put_common(unsigned char *at, const npz_member *m)
 {
     uint64_t bytes = m->head_bytes + m->data_bytes;

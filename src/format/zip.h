@@ -10,39 +10,39 @@
 
 /* ==== zlib ================================================================================================== */
 
-struct z_stream_s; /* zlib.h has macros that are not for everyone */
+struct z_stream_s; /* not included: zlib.h defines many macros */
 
-/* With memory from fli_alloc. Prepares to unpack what next_in and avail_in of `z` say; window_bits as for inflateInit2.
- * `path` is for the message. To be ended by inflateEnd, unless it fails. */
+/* Prepares to unpack next_in and avail_in of `z`, with memory from fli_alloc; window_bits as for inflateInit2. `path`
+ * is for the message. After success call inflateEnd. */
 fl_status fli_inflate_start(fl_ctx *ctx, const char *path, int window_bits, struct z_stream_s *z);
 
 /* ==== reading =============================================================================================== */
 
 /* Members of an archive, also of ZIP64 as NumPy writes it: stored or deflated, found through the central directory,
- * checked against size and checksum. Nothing is believed that the file does not have: offsets are checked, and the
- * directory takes memory in proportion to its bytes. */
+ * checked against size and checksum. Headers are not trusted: offsets are checked, and the memory for the directory is
+ * in proportion to its bytes. */
 typedef struct fli_zip fli_zip;
 
-/* Reads the directory. The descriptor, of a file that can be read at any place, is borrowed. */
+/* Reads the directory. The descriptor is borrowed; its file must allow reads at any offset. */
 fl_status fli_zip_open(fl_ctx *ctx, const char *path, int fd, fli_zip **out);
 void fli_zip_close(fli_zip *z);
 
-/* The files in it, in the order of the directory; folders, and what macOS adds, do not count. */
+/* The number of files, in the order of the directory, without folders and macOS's additions. */
 size_t fli_zip_count(const fli_zip *z);
 const char *fli_zip_name(const fli_zip *z, size_t i);
-/* "a, b, c, ..." of at most ten names; an ending such as ".npy" is left out. */
+/* Prints "a, b, c, ..." with at most ten names, without an ending such as ".npy". */
 void fli_zip_print_names(const fli_zip *z, const char *ending, fli_text *t);
 
-/* Turns to a file; reading begins with its first byte. */
+/* Selects a file and starts at its first byte. */
 fl_status fli_zip_start(fli_zip *z, size_t i);
-/* The next bytes of that file, at most n and at least one before its end. */
+/* Reads the next bytes of that file, at most n and at least one before its end. */
 fl_status fli_zip_read(fli_zip *z, void *buf, size_t n, size_t *got);
 
 /* ==== writing NumPy archives ================================================================================ */
 
-/* As numpy.savez writes them: arrays in a zip file, not compressed. */
+/* Arrays in an uncompressed zip file, as numpy.savez writes them. */
 
-/* An array in the machine's own byte order, row by row. */
+/* An array in the machine's byte order, row by row. */
 typedef struct {
     const char *name; /* without .npy */
     char kind;        /* 'u' unsigned, 'i' signed, 'f' float */
@@ -51,7 +51,7 @@ typedef struct {
     const void *data;
 } fli_npz_array;
 
-/* FL_ECONFIG for more than 4 GiB, which would need another kind of zip file. */
+/* FL_ECONFIG for more than 4 GiB, which would need ZIP64. */
 fl_status fli_npz_write(fl_ctx *ctx, const char *path, const fli_npz_array *array, size_t count);
 
 #endif

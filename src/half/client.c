@@ -1,5 +1,5 @@
-/* The clients' half of a federation in public: fl_client. Its samples, the method and the model of the terms, and what
- * it keeps between asks; fli_clients with a single client does the work. */
+/* The clients' half of a federation in public: fl_client. It has the client's samples, the method and the model of the
+ * terms, and the client's state between asks; fli_clients with a single client does the work. */
 #include "half/client.h"
 
 #include "base/ctx.h"
@@ -15,11 +15,11 @@
 #include <math.h>
 #include <string.h>
 
-/* ==== what a client lets a server ask for =================================================================== */
+/* ==== limits on what a server may ask ======================================================================= */
 
-/* fl_client_limit. Looked at before anything is computed, and before memory is taken. */
+/* Limits (fl_client_limit) are checked before anything is computed or allocated. */
 
-/* ---- its own copy ----------------------------------------------------------------------------------------- */
+/* ---- a copy of the limits ---------------------------------------------------------------------------------- */
 
 static void names_free(char **names)
 {
@@ -59,16 +59,16 @@ fl_status fl_client_limit(fl_client *c, const fl_client_limits *limits)
         limits_fini(&l);
         return s;
     }
-    l.most.methods = l.most.models = NULL; /* the caller's */
+    l.most.methods = l.most.models = NULL; /* they point to the caller's lists; the copies are in `l` */
     limits_fini(&c->limits);
     c->limits = l;
     return FL_OK;
 }
 
-/* ---- held against what comes ------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------------ */
 
-/* Each returns FL_EREFUSED with a sentence where a limit is passed. First any message, before its bytes are looked at.
- * */
+/* Each check returns FL_EREFUSED with a sentence if a limit is exceeded. First the length of any message, before its
+ * bytes are read. */
 static fl_status may_read(fl_client *c, size_t n)
 {
     uint64_t most = c->limits.most.bytes;
@@ -86,14 +86,14 @@ static fl_status check_name(fl_client *c, const char *what, char *const *names, 
                     "the federation's %s is %.100s, which is not among those that this client allows", what, name);
 }
 
-/* Terms, before anything is made of them. */
+/* Checks terms before they are used. */
 static fl_status may_join(fl_client *c, const fli_terms *t)
 {
     fl_status s = check_name(c, "method", c->limits.methods, t->method);
     return s ? s : check_name(c, "model", c->limits.models, t->model);
 }
 
-/* What the terms ask for, before memory is taken for it. */
+/* Checks the memory that the terms need before it is allocated. */
 static fl_status may_hold(fl_client *c)
 {
     uint64_t most = c->limits.most.memory;
@@ -104,7 +104,7 @@ static fl_status may_hold(fl_client *c)
                     c->setup.algo->name, c->setup.model->space.n, wanted, (unsigned long long)most);
 }
 
-/* Samples that the turn passes over. */
+/* Samples that the turn processes, counted once per use. */
 static double effort(const fl_client *c, const fl_ask *ask)
 {
     size_t n = fli_fed_size(c->fed, c->number), unlabelled = fli_fed_unlabelled(c->fed, c->number);
@@ -113,7 +113,7 @@ static double effort(const fl_client *c, const fl_ask *ask)
     return (double)cost * (double)fli_batch_size(&c->setup.sgd, n);
 }
 
-/* An ask, before anything is computed. */
+/* Checks an ask before anything is computed. */
 static fl_status may_work(fl_client *c, const fl_ask *ask)
 {
     const fl_client_limits *most = &c->limits.most;
@@ -122,7 +122,7 @@ static fl_status may_work(fl_client *c, const fl_ask *ask)
         return fli_fail(c->ctx, FL_EREFUSED, "client %u is asked for %llu steps, and allows %llu in a turn", c->number,
                         (unsigned long long)ask->steps, (unsigned long long)most->steps);
     if (!most->samples) return FL_OK;
-    /* every step is of one sample at least; and so many steps are few enough to be counted with */
+    /* every step uses at least one sample; if there are no more steps than that, `effort` can compute with them */
     double passes = ask->steps > most->samples ? (double)ask->steps : effort(c, ask);
     if (passes <= (double)most->samples) return FL_OK;
     return fli_fail(c->ctx, FL_EREFUSED,
@@ -130,14 +130,14 @@ static fl_status may_work(fl_client *c, const fl_ask *ask)
                     c->number, passes, (unsigned long long)most->samples);
 }
 
-/* ==== what a client keeps between asks ====================================================================== */
+/* ==== state between asks ==================================================================================== */
 
 /* A client cannot know whether its last turn counts: its answer may have come too late, or the server may have gone
- * back to a checkpoint. Every ask says so (fli_packet.settled), and the client goes to the place where that turn was
- * its last. A server asks for a turn again, for a whole round again, or for what comes next; so there are three such
- * places: before the last round, before the last turn, and now. Beside them there is the beginning: a server that has
- * lost everything starts over. A client whose method keeps nothing can be anywhere between two rounds, so it does not
- * matter if it has lost its state. */
+ * back to a checkpoint. Every ask names the last turn that counts (fli_packet.settled), and the client goes back to the
+ * place after that turn. A server asks for the same turn again, for a whole round again, or for the next turn; so the
+ * client stores three places: before the last round, before the last turn, and now. It can also return to the
+ * beginning, for a server that has lost everything. If the method keeps no state, any place between two rounds is the
+ * same, so it does not matter if the client has lost its files. */
 
 /* ---- snapshots -------------------------------------------------------------------------------------------- */
 
@@ -147,14 +147,14 @@ static void point_fini(fli_client_point *p)
     *p = (fli_client_point){0};
 }
 
-/* Drops both places. */
+/* Drops both stored places. */
 static void forget_places(fl_client *c)
 {
     point_fini(&c->round);
     point_fini(&c->turn);
 }
 
-/* Whether clients of this method keep anything from round to round. */
+/* Whether clients of this method have state that lasts from round to round. */
 static int keeps_something(const fl_client *c)
 {
     const fli_solvers *all = &c->setup.solvers;
@@ -195,7 +195,7 @@ static void save_kept(fl_client *c, fli_saver *out)
     fli_clients_save(c->clients, out);
 }
 
-/* What a snapshot has: it replaces what the client has when all of it was read. */
+/* The content of a snapshot. It replaces the client's state once all of it has been read. */
 typedef struct {
     fli_clients *clients;
     fli_broadcast_cache *broadcast_cache;
@@ -241,7 +241,7 @@ static void put_in_place(fl_client *c, const kept *k, const fli_client_place *at
 
 /* ---- going back ------------------------------------------------------------------------------------------- */
 
-/* A turn is about to be taken: this place is kept. */
+/* Stores the present place before a turn. */
 static fl_status mark_place(fl_client *c, const fl_ask *ask)
 {
     int warm = ask->warm_up;
@@ -262,7 +262,7 @@ static fl_status mark_place(fl_client *c, const fl_ask *ask)
 
 static const fli_client_place beginning;
 
-/* Where a client is of whose turns the one with that number is the last that counts; 0: none does. NULL: there is no
+/* The place after turn number `settled`, which was the client's last one that counts (0: none). NULL: the client has no
  * such place. */
 static const fli_client_place *place_after(fl_client *c, uint64_t settled)
 {
@@ -285,7 +285,7 @@ static fl_status start_over(fl_client *c, const fli_client_place *at)
     return FL_OK;
 }
 
-/* Goes back to a place: turns after it leave no trace. Nothing changes if that fails. */
+/* Goes back to a place: turns after it leave no trace. A failure changes nothing. */
 static fl_status go_back_to(fl_client *c, const fli_client_place *to)
 {
     const fli_client_point *p = to == &c->turn.at ? &c->turn : &c->round;
@@ -305,7 +305,7 @@ static fl_status go_back_to(fl_client *c, const fli_client_place *to)
     return FL_OK;
 }
 
-/* The turn failed: it leaves no trace. */
+/* Called after a failed turn, which leaves no trace. */
 static fl_status undo_turn(fl_client *c) { return go_back_to(c, c->turn.there ? &c->turn.at : &c->round.at); }
 
 /* ---- as bytes --------------------------------------------------------------------------------------------- */
@@ -341,7 +341,7 @@ fl_status fl_client_state(fl_client *c, fl_bytes *out)
     return s;
 }
 
-/* A place that cannot be gone back to is found out now, not when it is needed. */
+/* Also loads the snapshot on trial: a damaged one must be found now, not when it is needed. */
 static fl_status read_point(fl_client *c, fli_loader *in, size_t most, fli_client_point *p)
 {
     kept trial = {0};
@@ -360,7 +360,7 @@ static fl_status read_point(fl_client *c, fli_loader *in, size_t most, fli_clien
     return s;
 }
 
-/* All that a state says. */
+/* The content of a state. */
 typedef struct {
     kept kept;
     fli_client_place now;
@@ -425,7 +425,7 @@ static fl_status load(fl_client *c, int wide)
     fli_ctx_stoppable(c->ctx, 1);
     fl_status s = source->load(c->ctx, &ask, &c->samples, &test);
     fli_ctx_stoppable(c->ctx, 0);
-    fli_dataset_free(test); /* testing is the server's business, or a part of these */
+    fli_dataset_free(test); /* the server tests, or a part of these samples does */
     if (!s) s = fli_dataset_check(c->ctx, c->samples, c->samples->origin ? c->samples->origin : "the samples");
     if (!s && c->count && c->samples->n != c->count)
         s = fli_fail(c->ctx, FL_EMISMATCH, "there were %llu samples, and now there are %zu",
@@ -440,7 +440,7 @@ static fl_status load(fl_client *c, int wide)
     return FL_OK;
 }
 
-/* The solver that takes the place of SGD here; NULL: none does. */
+/* The solver that replaces SGD here; NULL: none. */
 static const char *solver_name(const fl_client *c)
 {
     const char *name = c->settings.local.solver;
@@ -451,7 +451,7 @@ static fl_status check_solver(const fl_client *c)
 {
     const char *name = solver_name(c);
     if (!name || fli_settings_solver(&c->settings)) return FL_OK;
-    return fli_fail(c->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)", name);
+    return fli_fail(c->ctx, FL_ECONFIG, "local.solver is %s, which is not registered (fl_solver_register)", name);
 }
 
 fl_status fl_client_new(fl_config *cfg, fl_client **out)
@@ -518,11 +518,11 @@ fl_status fl_client_labels(fl_client *c, size_t classes, const char *const *clas
     fli_clear(c->ctx);
     if (c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has joined a federation already");
     fl_status s = load(c, c->wide);
-    if (s || !classes) return s; /* a regression has none */
+    if (s || !classes) return s; /* regression: no labels */
     return fli_joined_labels(c->ctx, &all, c->samples);
 }
 
-/* As they are, all of them for training: what becomes of them is in the terms, which come later. */
+/* The card describes all samples as loaded, all for training: the terms, which come later, say how they are used. */
 static fl_status make_card(fl_client *c, int digest, fli_card *out)
 {
     uint32_t none = 0;
@@ -557,7 +557,7 @@ fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out)
     return fli_packet_write(c->ctx, &p, out);
 }
 
-/* What the federation makes of the client's samples. */
+/* Turns the client's samples into those of the federation: normalised, split, numbered. */
 static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settings *settings)
 {
     fli_fed_spec spec = fli_settings_fed(settings, NULL);
@@ -584,7 +584,7 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
 static fl_status apply_terms(fl_client *c, const fli_terms *t)
 {
     fl_status s = fli_client_setup_make(c->ctx, t, solver_name(c), &c->setup, &c->made);
-    /* its state stays: a store puts clients on the disk to make room for others */
+    /* memory 0: the state stays in memory; a budget would move clients to the disk to make room for others */
     c->spec = (fli_clients_spec){.setup = &c->setup, .user_failure = &c->user_failure, .halt = &c->halt};
     if (!s) s = may_hold(c);
     if (!s) s = take_samples(c, t, fli_client_setup_settings(c->made));
@@ -628,8 +628,8 @@ size_t fl_client_ask_bytes(const fl_client *c)
 
 /* ---- working --------------------------------------------------------------------------------------------- */
 
-/* Why a turn cannot come to a client that is there, as the end of a sentence; NULL: it can. A method relies on what
- * its server does: that turns and their phases come in order, each once, and the start model with the first of them. */
+/* Why a turn cannot follow on this place, as the end of a sentence; NULL: it can. Methods rely on their server: turns
+ * and their phases come in order, each once, the first one with the start model. */
 static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_received_ask *e)
 {
     const fl_method *a = c->setup.algo;
@@ -645,19 +645,19 @@ static const char *untimely(const fl_client *c, const fli_client_place *at, cons
     return ask->round == at->round && ask->phase == at->phase ? NULL : "its phase does not follow the one before";
 }
 
-/* Adds to the broadcast what the client keeps of earlier phases. */
+/* Adds to the broadcast what the client has stored of earlier phases. */
 static fl_status complete_broadcast(fl_client *c, fli_received_ask *e)
 {
     if (!c->broadcast_cache) {
         fl_status s = fli_broadcast_cache_new(c->ctx, &c->setup, NULL, &c->broadcast_cache);
-        if (s || !c->broadcast_cache) return s; /* nothing is kept */
+        if (s || !c->broadcast_cache) return s; /* the method keeps nothing */
     }
     fl_status s = fli_broadcast_cache_take(c->broadcast_cache, &e->x.ask, &e->inbox);
     e->x.down = fli_broadcast_cache_view(c->broadcast_cache);
     return s;
 }
 
-/* Forgets what is kept of the round if this was the last exchange with the cohort. */
+/* Notes the turn. Forgets what belongs to the round if this was the cohort's last exchange. */
 static void count_turn(fl_client *c, const fli_received_ask *e)
 {
     const fl_ask *ask = &e->x.ask;
@@ -673,7 +673,7 @@ static void count_turn(fl_client *c, const fli_received_ask *e)
     c->broadcast_cache = NULL;
 }
 
-/* Takes the turn; one that fails leaves no trace. FL_EREFUSED: it was ended before it was over. */
+/* Takes the turn; a failed one leaves no trace. FL_EREFUSED: it was stopped before its end. */
 static fl_status take_turn(fl_client *c, fli_received_ask *e)
 {
     fli_exchange *x = &e->x;
@@ -686,14 +686,14 @@ static fl_status take_turn(fl_client *c, fli_received_ask *e)
     c->halt.until = 0;
     if (!halted && !x->status) return count_turn(c, e), FL_OK;
     if ((s = undo_turn(c)))
-        return leave_federation(c), s; /* what is left is neither the state before nor the one after */
+        return leave_federation(c), s; /* the state is now neither that before nor that after the turn */
     if (!halted) return FL_OK;
     if (asked) return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn was stopped", c->number);
     return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn took longer than the %g seconds that this client allows",
                     c->number, seconds);
 }
 
-/* Where the client has to be for this ask; nothing has changed yet. */
+/* Finds the place that this ask needs. Changes nothing. */
 static fl_status find_place(fl_client *c, const fli_received_ask *e, const fli_client_place **at)
 {
     if (!(*at = place_after(c, e->settled)))
@@ -720,7 +720,7 @@ static fl_status work(fl_client *c, fli_received_ask *e, fl_bytes *out)
     if (s) return s;
     if (x->status && !fli_has_failed(&x->why) && *fl_ctx_error(c->ctx)) fl_failed(&x->why, fl_ctx_error(c->ctx));
     s = fli_answer_pack(c->ctx, &c->protocol, e, out);
-    if (!s) fli_clear(c->ctx); /* a turn that failed is said in the answer */
+    if (!s) fli_clear(c->ctx); /* the answer reports a failed turn */
     return s;
 }
 

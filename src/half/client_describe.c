@@ -1,5 +1,5 @@
-/* fl_client_describe: messages in words, for those who answer for the data. What leaves a client is listed row by row,
- * from the bytes of the message itself; what a row means comes from the method's tables. */
+/* fl_client_describe: messages in words, for the people who are responsible for the data. It lists what leaves a client
+ * row by row, from the bytes of the message itself; the method's tables tell what a row means. */
 #include "base/ctx.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -12,7 +12,7 @@
 
 enum { NAME = 100 };
 
-/* Names and texts come from other programs, which are not trusted. */
+/* Makes a text printable. Names and texts come from other programs, and are not trusted. */
 static const char *printable(const char *from, char out[NAME])
 {
     size_t n = 0;
@@ -43,7 +43,7 @@ static fl_status describe_card(fl_client *c, const fli_packet *p, fli_text *t)
                   (unsigned long long)card.shape[1], (unsigned long long)card.shape[2], kinds[card.kind]);
     add_count(t, "classes", card.classes);
     fli_text_addf(t, "  %-34s %s\n", "fingerprint of the samples",
-                  card.digested ? "32 bytes (SHA-256): whoever has the same samples can recognise them"
+                  card.digested ? "32 bytes (SHA-256): anyone with the same samples can recognise them"
                                 : "none is given");
     fli_text_add(t, "Not in it: samples, labels, statistics of them, names of files.\n");
     return FL_OK;
@@ -105,7 +105,7 @@ static double norm_of(const fli_tensor_entry *e, size_t n)
     return sqrt(sum);
 }
 
-/* The row of a table that a part of that name belongs to; a second one of the same name ends in #2. */
+/* The row of a table for a part of that name; the name of a second such part ends in #2. */
 static const fl_part *row_of(const fl_part *parts, const char *name)
 {
     for (; parts && parts->name; parts++) {
@@ -145,7 +145,7 @@ static void add_row(fli_text *t, const fli_tensor_entry *e, const fl_part *row, 
     fli_text_addf(t, ": %s\n", meaning(row, turn));
 }
 
-/* Numbers of an evaluation by their names. */
+/* Lists the numbers of an evaluation by name. */
 static void add_figures(fli_text *t, const fli_tensor_entry *e)
 {
     static const char *const names[FLI_FIGURES] = {"(which of these were computed)",
@@ -224,7 +224,7 @@ static void add_work(fli_text *t, const fl_ask *ask)
         fli_text_add(t, "It asks for a derivative of a two-level problem over all of the client's samples.\n");
 }
 
-/* What an answer would bring. */
+/* Lists what an answer would contain. */
 static void add_wanted(fli_text *t, const fl_client *c, const fli_received_ask *e)
 {
     int turn = e->x.ask.kind == FLI_ASK_TURN;
@@ -279,7 +279,7 @@ static void add_what_stays(fli_text *t, const fl_client *c)
     fli_text_add(t, "What is computed from samples may tell something of them; nothing was done to hide that.\n");
 }
 
-/* The table that an answer is made from: the method's for turns, else that of all that is measured. */
+/* The table of an answer's parts: the method's for turns, else that of measurements. */
 static const fl_part *table_of(const fl_client *c, const fli_safetensors *f)
 {
     static const fl_part others[] = {{"figures", FL_PART_NUMBER, 0, FL_PART_VALUE},

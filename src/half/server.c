@@ -1,10 +1,10 @@
-/* The server's half of a federation in public: fl_server. First the run whose clients are other programs: made from the
- * cards with which they joined, and tried with imagined clients before they are there. Then the server around it: the
- * run has a thread of its own, and its executor puts exchanges into a remote queue; the threads that call
- * fl_server_next take them from there and carry them to the clients.
+/* The server's half of a federation in public: fl_server. First the run whose clients are other programs: it is made
+ * from their cards, and rehearsed with imagined clients before they join. Then the server around it: the run has its
+ * own thread, and its executor puts exchanges into a remote queue; threads that call fl_server_next take them from
+ * there and bring them to the clients.
  *
- * The run has a context of its own, because errors of calls and errors of the run must not mix; when the run is over,
- * that context follows the user's, so that fl_run_save reports to its caller. */
+ * The run has its own context, so that errors of calls and errors of the run do not mix. After the run has ended its
+ * errors go to the user's context, so that fl_run_save reports to its caller. */
 #include "half/server.h"
 
 #include "base/file.h"
@@ -39,8 +39,8 @@ static fl_status median_of(fl_ctx *ctx, const fli_data_shape *clients, size_t n,
     return FL_OK;
 }
 
-/* Only a client can count its samples. One that reports far more than all others would be nearly all of the model, so a
- * person has to allow that. */
+/* Only a client can count its samples. One that reports far more than all others would dominate the model, so a person
+ * must allow that. */
 static fl_status check_sample_counts(fl_ctx *ctx, const fli_settings *s, const fli_data_shape *clients,
                                      const fli_fed *fed)
 {
@@ -67,7 +67,7 @@ static fl_status check_sample_counts(fl_ctx *ctx, const fli_settings *s, const f
     return FL_OK;
 }
 
-/* Lowers weights to the share; what the others get more may lift another one above it, so until none is. */
+/* Lowers weights to `share` and gives the rest to the others, until no weight exceeds it. */
 static void cap_weights(double *weight, size_t n, double share)
 {
     for (int changed = 1; changed;) {
@@ -149,8 +149,8 @@ void fli_remote_run_fini(fli_remote_run *j)
 
 /* ---- rehearsals, before clients have joined -------------------------------------------------------------- */
 
-/* Clients as they might be. What is said of all of them does not depend on what clients say of themselves, so a rule
- * needs no mark for that. Ordinary ones come first, as most settings are good for them and the others are not tried. */
+/* Clients as they might be. An error that all of them have does not depend on the clients, so rules need no flag that
+ * says so. Ordinary clients come first: most settings fit them, and the others are then not tried. */
 static const struct {
     fli_xkind kind;
     size_t samples;
@@ -166,7 +166,7 @@ static int has_line(const char *text, const char *line, size_t length)
     return 0;
 }
 
-/* Keeps the lines of `said` that are also in `now`. */
+/* Keeps the lines of `said` that `now` has, too. */
 static void keep_common(char *said, const char *now)
 {
     char *to = said;
@@ -182,7 +182,7 @@ static void keep_common(char *said, const char *now)
     *to = 0;
 }
 
-/* A run of these clients, made and given up again. */
+/* Makes a run of these clients, and frees it. */
 static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_data_shape *clients)
 {
     const fli_digest no_cards = {{0}};
@@ -193,7 +193,7 @@ static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_data_
     return status;
 }
 
-/* The client in that place, and all others with this many samples of its kind. */
+/* Tries `client` at number `place`; all others are like it but have `others` samples. */
 static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, fli_data_shape client, size_t others,
                            fli_data_shape *room)
 {
@@ -204,9 +204,9 @@ static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, 
     return try_with(cfg, s, room);
 }
 
-/* Refuses a client with which no run can be made, neither if all others are like it nor if they have ordinary sizes, by
- * the sentence that fli_remote_run_init would have then: FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT. `place` is its number.
- * Logs nothing. */
+/* Refuses a client with which no run can be made, neither if all others are like it nor if they have ordinary sizes:
+ * FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT, with the sentence of fli_remote_run_init. `place` is its number. Logs
+ * nothing. */
 static fl_status suits_run(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_data_shape *client)
 {
     fl_status status = FL_OK;
@@ -216,20 +216,20 @@ static fl_status suits_run(fl_config *cfg, const fli_settings *s, uint32_t place
     if (!room) return FL_ENOMEM;
     fli_log_quiet(cfg->ctx, 1);
     status = try_among(cfg, s, place, *client, client->samples, room);
-    if (status) status = try_among(cfg, s, place, *client, imagined[0].samples, room); /* its sentence has the place */
+    if (status) status = try_among(cfg, s, place, *client, imagined[0].samples, room); /* names the place */
     fli_log_quiet(cfg->ctx, 0);
     fli_free(room);
     return status == FL_ECONFIG || status == FL_EMISMATCH || status == FL_EFORMAT ? status : FL_OK;
 }
 
-/* Refuses settings from which no run can be made, whoever joins, by the sentences that fli_remote_run_init would have
- * then. `all` is what the settings say of the clients' samples, `room` has a place for each client. */
+/* Refuses settings from which no run can be made for any clients, with the sentences of fli_remote_run_init. `all`:
+ * what the settings say of the clients' samples; `room`: space for one entry per client. */
 static fl_status rehearse_run(fl_config *cfg, const fli_settings *s, const fli_data_shape *all, fli_data_shape *room)
 {
     enum { WAYS = sizeof imagined / sizeof *imagined };
     fl_status status = FL_OK;
     char *said = NULL;
-    if (fli_settings_name_pipe(s)) return FL_OK; /* it can be read once, and that is for the run */
+    if (fli_settings_name_pipe(s)) return FL_OK; /* a pipe can be read only once, by the run */
     for (size_t k = 0; k < WAYS && (!said || *said); k++) {
         fli_data_shape client = *all;
         client.kind = imagined[k].kind;
@@ -248,20 +248,20 @@ static fl_status rehearse_run(fl_config *cfg, const fli_settings *s, const fli_d
 
 typedef enum { JOINING, RUNNING, OVER } progress;
 
-enum { KINDS = FLI_X_CSR64 + 1, SIZES = 32 }; /* clients with more samples than that are alike */
+enum { KINDS = FLI_X_CSR64 + 1, SIZES = 32 }; /* clients with at least SIZES samples are treated alike */
 
 struct fl_server {
-    fl_ctx *ctx;     /* the user's: sentences of calls that fail */
+    fl_ctx *ctx;     /* the user's: for errors of calls */
     fl_ctx *run_ctx; /* the run's */
     fl_config *cfg;
     fli_bound *bound;
-    const fli_settings *settings; /* those */
+    const fli_settings *settings; /* those of `bound` */
     fli_data_shape all;
-    fli_data_shape *looks; /* of the clients; no samples: has not joined */
+    fli_data_shape *looks; /* by client; no samples: has not joined */
     fli_card *cards;
     size_t clients, missing;
-    unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
-    fli_lock *output_lock;                 /* until there is a run, which has it then */
+    unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried: a run can begin with it */
+    fli_lock *output_lock;                 /* until the run takes it over */
     fli_remote_run remote;
     pthread_t thread;
     fl_observer_fn *observer;
@@ -269,17 +269,17 @@ struct fl_server {
     fl_checkpoint_fn *on_checkpoint; /* NULL: none */
     void *on_checkpoint_arg;
     pthread_mutex_t lock;       /* guards all below, and what joining changes */
-    pthread_cond_t caller_left; /* a caller has left */
+    pthread_cond_t caller_left; /* signalled when a caller leaves */
     progress progress;
-    fl_status status;   /* of the run, once it is over, */
-    char why[4096];     /* and its sentences if it failed */
+    fl_status status;   /* of the ended run */
+    char why[4096];     /* the sentences of its failure */
     int stop_requested; /* before there was a run */
-    size_t callers;     /* threads in a call: the server is freed after the last has left */
+    size_t callers;     /* threads in a call: fl_server_free waits for them */
 };
 
-/* ---- callers --------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------ */
 
-/* What went wrong in a thread's own call, so that threads do not read each other's sentences. */
+/* The error of this thread's last call, so that threads do not read each other's. */
 static _Thread_local char last_error[1024];
 
 const char *fl_server_error(const fl_server *s)
@@ -288,8 +288,8 @@ const char *fl_server_error(const fl_server *s)
     return last_error;
 }
 
-/* Each call works with a context of its own, whose sentence becomes the user's when it fails: calls of several threads
- * leave whole sentences. */
+/* Each call uses its own context. `leave` copies the sentence of a failure to the user's context, so that sentences of
+ * several threads do not mix. */
 static fl_ctx *enter(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -358,7 +358,7 @@ static void forward(void *server, fl_log_level level, const char *line)
     fli_log(((fl_server *)server)->ctx, level, "%s", line);
 }
 
-/* Errors that do not depend on who joins are reported before clients join; warnings, when the run is made. */
+/* Reports errors that do not depend on the clients before they join. Warnings come when the run is made. */
 static fl_status rehearse(fl_server *s)
 {
     fl_status status = rehearse_run(s->cfg, s->settings, &s->all, s->looks);
@@ -379,7 +379,7 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
     if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
     if (!(s->cfg = fli_config_copy(s->run_ctx, cfg))) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
     status = rehearse(s);
-    /* Clients may take days to join: nothing else must write there meanwhile. */
+    /* Locks the output now: clients may take days to join, and no other run may write there meanwhile. */
     if (!status && *s->settings->top.output) status = fli_lock_take(s->ctx, s->settings->top.output, &s->output_lock);
     return status;
 }
@@ -469,7 +469,7 @@ static int same_card(const fli_card *a, const fli_card *b)
     return !memcmp(x, y, sizeof x);
 }
 
-/* A sentence without "FILE:LINE:COLUMN: ", which is on this machine: it goes to clients. */
+/* A sentence without "FILE:LINE:COLUMN: ": clients must not see this machine's paths. */
 static const char *without_place(const char *sentence)
 {
     static const char digits[] = "0123456789";
@@ -480,8 +480,7 @@ static const char *without_place(const char *sentence)
     return sentence;
 }
 
-/* Whether a run can begin that has this client. A card of which none can must not take a place: all others would be
- * waited for in vain. */
+/* Whether a run can begin with this client. Otherwise it must not take a place: all others would wait in vain. */
 static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_data_shape *look)
 {
     unsigned char *suits = &s->suits[look->kind][look->samples < SIZES ? look->samples : SIZES];
@@ -497,7 +496,7 @@ static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli
     return FL_OK;
 }
 
-/* The caller holds the lock. */
+/* Caller holds the lock. */
 static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_data_shape *look)
 {
     fli_data_shape *place = &s->looks[client];
@@ -553,7 +552,8 @@ size_t fl_server_missing(const fl_server *s)
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
-/* Where a vector blows a run up, the clients that fail next are honest: they got what it has left of the model. */
+/* If a huge vector has ruined the model, the clients that fail next are honest: they got that model. So the error names
+ * the sender of the longest vector. */
 static void name_longest(fl_server *s)
 {
     char sentence[300];
@@ -575,7 +575,8 @@ static void *run_thread(void *server)
     return NULL;
 }
 
-/* Who takes part, as far as the cards say; without digests two federations of equal sizes have the same. */
+/* The digest of all cards identifies the clients. Without digests of samples, federations of equal sizes have the
+ * same. */
 static fli_digest digest_cards(const fl_server *s)
 {
     fli_hash h;
@@ -589,7 +590,7 @@ static fli_digest digest_cards(const fl_server *s)
     return fli_hash_end(&h);
 }
 
-/* A run that is to survive goes on from where it was, and knows from the start that there is a place for its result. */
+/* Continues from a checkpoint if there is one, and checks that the result can be written. */
 static fl_status find_place(fl_run *run)
 {
     fl_status s = fli_checkpoint_exists(run) ? fli_checkpoint_take(run) : fli_checkpoint_check_finished(run);
@@ -609,7 +610,7 @@ static fl_status make_run(fl_server *s)
     return status;
 }
 
-/* The caller holds the lock: other calls wait meanwhile. */
+/* Caller holds the lock: other calls wait meanwhile. */
 static fl_status begin(fl_server *s, fl_ctx *ctx)
 {
     if (s->progress != JOINING) return fli_fail(ctx, FL_ECONFIG, "the run has begun already");
@@ -665,7 +666,7 @@ fl_run *fl_server_run(fl_server *s)
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
-/* Whether there is a run to exchange messages with, of a client that there is. */
+/* Fails unless the run has begun and there is such a client. */
 static fl_status check_begun(fl_server *s, fl_ctx *ctx, uint32_t client)
 {
     if (!ctx) return FL_ENOMEM;
@@ -684,7 +685,7 @@ fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
     return leave(s, own, status ? status : fli_remote_queue_terms(s->remote.data.setup.remote_queue, own, client, out));
 }
 
-/* How the run ended, once it has. */
+/* The status of the ended run. FL_EDONE: it ended without a failure. */
 static fl_status run_end(fl_server *s, fl_ctx *ctx)
 {
     pthread_mutex_lock(&s->lock);
@@ -747,7 +748,7 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
     return status;
 }
 
-/* Whether there is a run, for questions whose answer is 0 before. */
+/* Whether the run has begun; the caller then counts among the callers. */
 static int is_running(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);

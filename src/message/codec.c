@@ -9,7 +9,7 @@ fli_sent_parts fli_parts_walk(const fl_part *parts, unsigned moment, const fli_m
     return (fli_sent_parts){parts, moment, m, range ? *range : (fli_entries){0, m->space.n}, {0}};
 }
 
-/* The part's elements within the range. */
+/* The elements of the part that lie in the range. */
 static fli_sent_part within(const fl_part *p, const fli_model *m, fli_entries range)
 {
     size_t first = 0;
@@ -36,7 +36,7 @@ void *fli_sent_place(const fli_sent_part *p, const fli_model *m, const fli_messa
     return fli_at(m->space.ops, p->part->what == FL_PART_START ? start : message->vec[p->part->at], p->first);
 }
 
-/* Elements of `size` bytes, from this machine's order to little-endian or back. */
+/* Converts elements of `size` bytes from this machine's byte order to little-endian, or back. */
 static void copy(void *to, const void *from, size_t bytes, size_t size)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -48,7 +48,7 @@ static void copy(void *to, const void *from, size_t bytes, size_t size)
 #endif
 }
 
-/* Whether the part lies in the memory of the place, which alone can read and write it. */
+/* Whether the part lies at the message's place; then only the place can read and write it. */
 static int at_place(const fli_sent_part *p, const fli_message *message)
 {
     return message->place && p->part->what != FL_PART_NUMBER && p->part->what != FL_PART_START;
@@ -150,7 +150,7 @@ static void levels_parts(const fl_ask *ask, fl_part *down, fl_part *up)
     *up = (fl_part){NULL};
 }
 
-/* The parts of the messages of all asks but turns; `numbers`: that the method sends down. */
+/* The parts of messages for all asks but turns. `numbers`: how many numbers the method sends down. */
 static void figures_parts(const fl_ask *ask, size_t numbers, size_t cells, fl_part down[FLI_FIGURES_PARTS],
                           fl_part up[FLI_FIGURES_PARTS])
 {

@@ -28,7 +28,7 @@ void fli_user_failure_word(fl_failure *why, const fl_method *a, const char *call
 
 /* ==== vectors in checkpoints =============================================================================== */
 
-/* Bytes of plain memory through which vectors elsewhere are copied. */
+/* Bytes of plain memory through which vectors at a place are copied. */
 enum { COPY_BYTES = 1 << 16 };
 
 void fli_save_piece(const fl_space *s, const void *v, size_t bytes, fli_saver *out)
@@ -66,7 +66,7 @@ size_t fli_figures_cells(const fli_model *m, size_t classes)
     return m->desc->clusters ? m->latent->size(m) * classes : 0;
 }
 
-/* Whether v is a number of samples, of at most that many. */
+/* Whether v is an integer from 0 to `most`. */
 static int counts(double v, double most) { return v >= 0 && v <= most && v == floor(v); }
 
 const char *fli_figures_wrong(const double *num)
@@ -145,7 +145,7 @@ fl_status fli_upload_init(fl_ctx *ctx, const fl_space *s, const fl_method *a, fl
     return fli_message_init(ctx, s, fli_parts_vectors(a->up), fli_parts_numbers(a->up), m);
 }
 
-/* ---- how it went ------------------------------------------------------------------------------------------ */
+/* ---- outcomes --------------------------------------------------------------------------------------------- */
 
 void fli_outcome_write(const fli_exchange *x, unsigned char *out)
 {

@@ -1,6 +1,6 @@
-/* What a run is made of, as both sides of every exchange know it: the objective, the method, how local problems are
- * solved, how much clients weigh. A plan makes it, and it does not change afterwards; the engine, the server, the
- * clients and the executors borrow it. A client that is elsewhere makes its own from the terms that it is sent. */
+/* The setup of a run, as both sides of every exchange know it: the objective, the method, the solvers of local
+ * problems, the clients' weights. A plan makes it, and it does not change afterwards; the engine, the server, the
+ * clients and the executors borrow it. A client in another process makes its own from the terms. */
 #ifndef FLI_MESSAGE_SETUP_H
 #define FLI_MESSAGE_SETUP_H
 
@@ -15,23 +15,23 @@ typedef struct {
     const fl_method *algo;
     const void *params;
     fli_solvers solvers;       /* of local problems */
-    const struct fli_fed *fed; /* the samples of those that live here; the server's side does not look at it */
+    const struct fli_fed *fed; /* the samples of the clients here; the server's side does not use it */
     size_t clients;            /* N */
-    size_t classes;            /* of the data; 0: values are predicted */
+    size_t classes;            /* of the data; 0: regression */
     uint64_t seed;
     fli_sgd_spec sgd;
-    int measure_potential; /* the method's potential will be asked for: see fl_turn.watched, fl_potential.remembers */
-    /* known to the server's side alone: */
+    int measure_potential; /* the run evaluates the method's potential: see fl_turn.watched, fl_potential.remembers */
+    /* only known to the server's side: */
     int uniform;                       /* w_i = 1/N instead of n_i/n */
-    const double *weights;             /* w_i given; NULL: by the rule above */
+    const double *weights;             /* given w_i; NULL: by the rule above */
     const fl_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
-    /* where clients are elsewhere: */
+    /* for clients in other processes: */
     const char *settings;                    /* all that they make model and method from; NULL: not known */
-    const struct fli_builder *builder;       /* how they make them (client/card.h); NULL: not known */
-    struct fli_remote_queue *remote_queue;   /* where their executor finds them; NULL: they are here */
-    const fl_ranks *ranks;                   /* that make this run together; NULL: there is one process */
-    const struct fli_rank_owner *rank_owner; /* which of them has which clients */
+    const struct fli_builder *builder;       /* makes them from it (client/card.h); NULL: unknown */
+    struct fli_remote_queue *remote_queue;   /* the queue of their executor; NULL: the clients are here */
+    const fl_ranks *ranks;                   /* the processes of this run; NULL: there is one process */
+    const struct fli_rank_owner *rank_owner; /* which rank has which clients */
 } fli_setup;
 
 #endif

@@ -7,7 +7,7 @@
 
 /* ==== the global model on each client ====================================================================== */
 
-/* What this many percent of the numbers are at or below; NaN if there are none. */
+/* The number that this many percent are at or below; NaN if there are none. */
 static double quantile(fli_sorted s, size_t percent) { return s.n ? s.v[(s.n - 1) * percent / 100] : NAN; }
 
 static double q10(fli_measurement *m) { return quantile(m->accuracies, 10); }
@@ -52,9 +52,9 @@ const fli_metric fli_metric_client_q90 = {
 
 /* ==== the clients' own models ============================================================================== */
 
-/* Each on its own samples; x where a method's clients have none. */
+/* Each model on its own client's samples; x if a method's clients have none. */
 
-/* With few labels the objective takes a pass over many more samples. */
+/* With few labels the objective needs a pass over many more samples. */
 static int is_cheap(const fli_metrics_settings *what, const fli_model *model)
 {
     return what->train || !model->latent_params;
@@ -102,7 +102,7 @@ const fli_metric fli_metric_local_train_loss = {
 const fli_metric fli_metric_local_train_accuracy = {
     .is = {.name = "local_train_accuracy",
            .title = "training accuracy of the clients' own models",
-           .help = "likewise",
+           .help = "share of labelled training samples that a client's own model gets right",
            .unit = FL_UNIT_SHARE,
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"local/train_accuracy"},
@@ -214,14 +214,14 @@ const fli_metric fli_metric_local_gradient2 = {
 
 /* ==== few labels =========================================================================================== */
 
-/* Pseudo labels that x gives to unlabelled samples, and parts of the objective. */
+/* The pseudo labels that x gives to unlabelled samples, and parts of the objective. */
 
 static int has_pseudo_labels(const fli_metrics_settings *what, const fli_model *model)
 {
     return (void)what, model->latent && !model->latent->every;
 }
 
-/* fli_term: 0 where a client was not asked. */
+/* fli_term: 0 for a client that was not asked. */
 static double figure_of(const fli_client_figures *f, size_t figure) { return f->num[figure]; }
 
 static double pseudo_accuracy(fli_measurement *m)
@@ -280,11 +280,10 @@ const fli_metric fli_metric_labels_move = {
 
 /* ==== how equally clients are served ======================================================================= */
 
-/* The standard deviation over clients of the accuracy of the model that each of
- * them uses. Clients count alike, however many samples they have, and they are all there are: the divisor is their
- * number. */
+/* The standard deviation over clients of the accuracy of the model that each of them uses. Clients count equally,
+ * whatever their number of samples, and they are the whole population: the divisor is their number. */
 
-/* Two passes: the accuracies of clients that are served equally differ in their last digits only. */
+/* Uses two passes: accuracies of clients that are served equally differ only in their last digits. */
 static double deviation(fli_measurement *m)
 {
     fli_sorted a = m->own_accuracies;

@@ -7,10 +7,10 @@
 
 /* ==== matching ============================================================================================= */
 
-/* The Hungarian method by shortest augmenting paths, O(n^3). Rows join one at a time. With prices u of rows and v of
- * columns such that cost - u - v >= 0, and 0 where matched, a shortest path (Dijkstra) from the new row to a free
- * column says how to rematch those on the way; the prices are then moved so that this remains true. Row and column
- * numbers are shifted by one: column 0 holds the row that is looking.
+/* The Hungarian method by shortest augmenting paths, O(n^3). Rows are added one at a time. With prices u of rows and v
+ * of columns such that cost - u - v >= 0, and 0 if matched, a shortest path (Dijkstra) from the new row to a free
+ * column determines how to rematch the rows on it; the prices are then moved so that the condition still holds. Row and
+ * column numbers are shifted by one: column 0 holds the new row.
  *
  * Jonker, Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment problems, Computing
  * 38, 1987. */
@@ -29,7 +29,7 @@ static double reduced(const matching *m, size_t row, size_t column)
     return -m->gain[(row - 1) * m->n + column - 1] - m->u[row] - m->v[column];
 }
 
-/* The next column whose distance becomes final, `at` being the last. Prices move by its distance. */
+/* Returns the next column whose distance becomes final; `at` was the last. Prices move by its distance. */
 static size_t advance(matching *m, size_t at)
 {
     size_t next = 0;
@@ -98,7 +98,7 @@ fl_status fli_clusters_accuracy(fl_ctx *ctx, size_t clusters, size_t classes, co
 {
     size_t n = clusters > classes ? clusters : classes;
     double samples = 0, hits = 0;
-    double *square = fli_alloc(ctx, n, n * sizeof *square); /* who is left over gets nothing */
+    double *square = fli_alloc(ctx, n, n * sizeof *square); /* unmatched ones gain nothing */
     if (!square) return FL_ENOMEM;
     for (size_t k = 0; k < clusters; k++)
         for (size_t c = 0; c < classes; c++) samples += square[k * n + c] = count[k * classes + c];

@@ -1,11 +1,11 @@
-/* Metrics of the run and of the global model: what is counted as the run goes (rounds, bytes, work, time), loss,
- * accuracy and gradient of x, optimality gaps, two-level problems, potentials. Each is a row: see metric.h. */
+/* Metrics of the run and of the global model: counters (rounds, bytes, work, time), loss, accuracy and gradient of x,
+ * optimality gaps, two-level problems, potentials. Each is a row: see metric.h. */
 #include "metric/metric.h"
 #include "model/model.h"
 
 #include <math.h>
 
-/* ==== counted as the run goes ============================================================================== */
+/* ==== counters ============================================================================================= */
 
 const fli_metric fli_metric_round = {
     .is = {.name = "round",
@@ -122,7 +122,7 @@ const fli_metric fli_metric_staleness_max = {
     .count = FLI_COUNTED(staleness_max),
 };
 
-/* Neither is better: what it is like depends on the machines, so nothing is judged by it. */
+/* It has no direction: the value depends on the machines, so it does not judge a method. */
 const fli_metric fli_metric_idle = {
     .is = {.name = "idle",
            .title = "time that processes wait for each other, mean",
@@ -298,8 +298,8 @@ const fli_metric fli_metric_regularizer = {
  *   G_eta(x) = (x - prox_{eta g}(x - eta grad f(x)))/eta,
  *
  * which is 0 exactly where x is stationary, for any eta (of a g that is not convex, for short ones). Without g it is
- * the gradient. ||G_eta(x)|| falls in eta and eta ||G_eta(x)|| rises, so that values for different eta cannot be
- * compared; the default is the eta in which the method's own theorem is stated. */
+ * the gradient. ||G_eta(x)|| falls in eta and eta ||G_eta(x)|| rises, so values for different eta cannot be compared;
+ * the default is the eta in which the method's own theorem is stated. */
 
 static double eta_of(const fli_measurement *m)
 {
@@ -327,8 +327,7 @@ static double mapping_at(const fli_measurement *m, const void *gradient, double 
     return sqrt(sum) / eta;
 }
 
-/* ||G_eta(x)||, given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
- * memory. */
+/* ||G_eta(x)||, from the sum of w_i grad f_i; NaN if out of memory, which is noted as a failure. */
 static double mapping_norm(fli_measurement *m, const void *gradient, double eta)
 {
     const fl_space *s = m->space;
@@ -373,7 +372,7 @@ static int has_second_block(const fli_metrics_settings *what, const fli_model *m
     return (void)what, model->latent != NULL;
 }
 
-/* ||grad f||^2, or the square of the gradient mapping of the length that the gap has. */
+/* ||grad f||^2, or the squared gradient mapping with the gap's step length. */
 static double slope(fli_measurement *m, const fl_gap *g)
 {
     const void *gradient = g->ahead ? m->ahead : m->gradient;
@@ -382,7 +381,7 @@ static double slope(fli_measurement *m, const fl_gap *g)
     return fli_dot(m->space, gradient, gradient) / (weight * weight);
 }
 
-/* Memberships, and pseudo labels that have a closed form, are not improved by steps whose length clients could say. */
+/* Memberships, and pseudo labels with a closed form, are not improved by steps, so clients have no step length. */
 static double gap(fli_measurement *m)
 {
     const fl_gap *g = gap_of(m->exec);
@@ -420,7 +419,7 @@ const fli_metric fli_metric_gap = {
 
 /* ==== two-level problems =================================================================================== */
 
-/* How far x is from a stationary point of Phi, and y and v from where they should be. */
+/* The distance of x from a stationary point of Phi, and of y and v from their solutions. */
 
 static int has_two_levels(const fli_metrics_settings *what, const fli_model *model)
 {
@@ -497,7 +496,7 @@ const fli_metric fli_metric_weighted_hypergradient = {
 
 /* ==== potentials =========================================================================================== */
 
-/* Potentials of methods (fl_potential): their value, and the largest rise of one that theory says never rises. */
+/* Potentials of methods (fl_potential): their value, and the largest rise of one that never rises by its theory. */
 
 static const fl_potential *potential_of(const fli_exec *exec) { return &fli_exec_setup(exec)->algo->theory.potential; }
 
@@ -505,7 +504,7 @@ static const fl_potential *potential_of(const fli_exec *exec) { return &fli_exec
 static double weight(const fli_client_figures *f, size_t term) { return (void)term, f->weight; }
 static double weighted_term(const fli_client_figures *f, size_t term) { return f->weight * f->potential[term]; }
 
-/* Where only some clients are measured, what they contribute stands for all. */
+/* If only some clients are measured, their contributions stand for all. */
 static double potential(fli_measurement *m)
 {
     double sum[FL_POTENTIAL_TERMS];
@@ -521,7 +520,7 @@ const fli_metric fli_metric_potential = {
     .is = {.name = "potential",
            .title = "the method's potential",
            .help = "the function that the method's theorem shows to fall (`metrics.potential`)",
-           .better = FL_BETTER_NEITHER, /* methods, and other parameters, have other potentials */
+           .better = FL_BETTER_NEITHER, /* other methods and parameters have other potentials */
            .scale = FL_SCALE_WIDE,
            .shown = {[FL_VIEW_EVENTS] = {"theory/potential"},
                      [FL_VIEW_CHART] = {"potential"},

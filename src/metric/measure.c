@@ -10,7 +10,7 @@
 
 enum { DERIVATIVE_BLOCK = 16, NEWTON_MOST = 100, HALVINGS = 30 };
 
-/* Vectors, whole; only Z, SUM and what SUM is copied to have an upper block that means anything. */
+/* Vectors, both blocks long; only Z, SUM and copies of SUM use their upper block. */
 enum { Z, DIRECTION, SUM, GRADIENT, RESIDUAL, SOLUTION, TRIAL, VECTORS };
 
 typedef struct {
@@ -23,8 +23,8 @@ typedef struct {
     fl_space upper, lower;
     size_t clients, rooms, most; /* most: steps of conjugate gradients at a time */
     double tolerance;
-    fli_message own;                          /* VECTORS */
-    fli_exchange exchanges[DERIVATIVE_BLOCK]; /* the block under way */
+    fli_message own;                          /* VECTORS of them */
+    fli_exchange exchanges[DERIVATIVE_BLOCK]; /* the current block */
     fli_exchange *list[DERIVATIVE_BLOCK];
     fl_status status;
 } solver;
@@ -51,7 +51,7 @@ static void solver_fini(solver *s)
     fli_message_fini(&s->own);
 }
 
-/* Bytes that it takes. */
+/* Its memory in bytes. */
 static double hypergradient_bytes(const fli_model *model, size_t clients)
 {
     return (double)(VECTORS + (clients < DERIVATIVE_BLOCK ? clients : DERIVATIVE_BLOCK)) *
@@ -78,7 +78,7 @@ static void ask_derivative(solver *s, const fli_message *down, uint32_t what, si
     for (size_t i = 0; !s->status && i < count; i++) {
         const fli_exchange *x = &s->exchanges[i];
         double weight = s->weights ? s->weights[x->ask.client] : x->ask.weight;
-        if (what == FLI_LEVELS_LOWER) /* no more than that came up */
+        if (what == FLI_LEVELS_LOWER) /* only the lower block was uploaded */
             fli_axpy(&s->lower, weight, low(s, x->up.vec[0]), low_of(s, SUM));
         else
             fli_axpy(&s->model->space, weight, x->up.vec[0], vector(s, SUM));
@@ -98,8 +98,8 @@ static void sum(solver *s, uint32_t what, void *z, void *direction)
 
 /* ---- solving ---------------------------------------------------------------------------------------------- */
 
-/* SOLUTION's lower block: G_yy s = r for the r in RESIDUAL, which becomes what is left of it, to a norm of `goal`.
- * Returns whether it arrived; a direction in which G is not curved upwards ends it. */
+/* SOLUTION's lower block: G_yy s = r for the r in RESIDUAL, which receives the remaining residual, down to a norm of
+ * `goal`. Returns whether it reached that; stops at a direction of curvature <= 0. */
 static int conjugate_gradients(solver *s, double goal)
 {
     const fl_space *l = &s->lower;
@@ -120,7 +120,7 @@ static int conjugate_gradients(solver *s, double goal)
     return sqrt(rr) <= goal;
 }
 
-/* GRADIENT = grad_y G at (x, the y of z); its norm. */
+/* GRADIENT = grad_y G at (x, the y of z); returns its norm. */
 static double lower_gradient(solver *s, void *z)
 {
     sum(s, FLI_LEVELS_LOWER, z, NULL);
@@ -128,8 +128,8 @@ static double lower_gradient(solver *s, void *z)
     return norm(&s->lower, low_of(s, GRADIENT));
 }
 
-/* Goes along SOLUTION from Z, and half as far until the gradient is shorter than it was, of which a Newton direction of
- * a convex function makes sure. Returns the gradient's new norm, or the old one: there was no way further. */
+/* Steps along SOLUTION from Z, and halves the step until the gradient gets shorter, as a Newton direction of a convex
+ * function ensures. Returns the gradient's new norm, or the old one if no step helps. */
 static double take_step(solver *s, double before)
 {
     double t = 1;
@@ -144,7 +144,7 @@ static double take_step(solver *s, double before)
     return before;
 }
 
-/* Z's lower block becomes y*(x). Each system is solved as well as the gradient is small. */
+/* Z's lower block becomes y*(x). Each system is solved to an accuracy in proportion to the gradient. */
 static int solve_lower(solver *s)
 {
     double now = lower_gradient(s, vector(s, Z)), goal = s->tolerance * fmax(1, now);
@@ -194,7 +194,7 @@ fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const vo
                 .clients = setup->fed->clients,
                 .tolerance = m->space.ops->size == sizeof(double) ? 1e-10 : 1e-5};
     *out = (fli_levels_solved){NAN, NAN, NAN, NAN};
-    s.most = 2 * s.lower.n + 100; /* without rounding, as many as there are unknowns are enough */
+    s.most = 2 * s.lower.n + 100; /* without rounding, the number of unknowns is enough */
     if (!(s.status = solver_init(&s))) {
         fli_copy(&m->space, z, vector(&s, Z));
         if (solve_lower(&s) && solve_system(&s)) {
@@ -216,40 +216,40 @@ fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const vo
 
 /* ==== measuring ============================================================================================ */
 
-/* Clients are asked in blocks; smaller ones where each of them sends a gradient, for the sake of memory. */
+/* Clients are asked in blocks; in smaller ones if each sends a gradient, to save memory. */
 enum { LANES = FLI_LANES, BLOCK = 64, GRADIENTS = 16 };
 
-/* A share of the clients, or of the test set. */
+/* Sums over a part of the clients, or of the test set. */
 typedef struct {
     double test_loss, test_hits, test_n; /* the test set: sums over samples */
     void *gradient;                      /* of f; NULL: not measured */
-    void *ahead;                         /* likewise, where second blocks would go next */
+    void *ahead;                         /* the same at the next values of the second blocks */
 } lane;
 
 /* The server's test set. */
 typedef struct {
-    const fli_dataset *samples; /* that are here; NULL: there is none */
+    const fli_dataset *samples; /* on this rank; NULL: there is none */
     uint32_t *all;              /* 0, 1, ... over them */
-    size_t n, first;            /* samples of all of it, and the first that is here */
+    size_t n, first;            /* samples of the whole set, and the first on this rank */
 } test_set;
 
-/* What the clients that are asked have answered. */
+/* The answers of the clients that are asked. */
 typedef struct {
-    uint32_t flags;              /* what they are asked for */
-    size_t count;                /* of them */
-    size_t came;                 /* those that have answered */
+    uint32_t flags;              /* what they are asked to measure */
+    size_t count;                /* the number of them */
+    size_t came;                 /* the number of answers */
     fli_client_figures *figures; /* count, in use: came */
     unsigned char *answered;     /* count: whether it has answered */
     double *accuracies, *own;    /* count each: sorted */
-    size_t cells;                /* clusters x classes; 0: no clusters to measure */
+    size_t cells;                /* clusters x classes; 0: clusters are not measured */
     double *table;               /* cells; whole numbers, so that sums do not depend on the order */
 } asked_clients;
 
-/* The exchanges under way. */
+/* The current exchanges. */
 typedef struct {
     fli_exchange exchanges[BLOCK];
     fli_exchange *list[BLOCK];
-    size_t rooms; /* those that have memory */
+    size_t rooms; /* exchanges that have memory */
 } client_block;
 
 struct fli_measure {
@@ -259,21 +259,21 @@ struct fli_measure {
     const fl_space *space; /* of x, gradients and messages */
     const fli_metrics_settings *what;
     const fli_ask_params *ask_params;
-    const fli_async *async; /* NULL: there are rounds */
+    const fli_async *async; /* NULL: a method with rounds */
     test_set test;
-    double *weights;   /* of clients at two levels, where that is not p_i; NULL: it is */
-    double smoothness; /* the largest L_i; NaN: not known */
+    double *weights;   /* of clients at two levels; NULL: p_i */
+    double smoothness; /* the largest L_i; NaN: unknown */
     asked_clients asked;
     client_block block;
     lane lanes[LANES];
-    const void *x; /* under measurement */
+    const void *x; /* the model being measured */
     int taken;
 };
 
 static int classifies(const fli_measure *m) { return m->setup->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
-/* What clients must be asked for, by the metrics that are wanted; 0: nothing, also where the test set is all that is
- * wanted, which is the server's. */
+/* The figures that clients must be asked for, by the wanted metrics; 0: none, for example if only the server's test set
+ * is measured. */
 static uint32_t asked_for(const fli_measure *m)
 {
     uint32_t flags = 0;
@@ -306,7 +306,7 @@ static int wants_levels(const fli_metrics_settings *what, const fli_model *model
     return model->bilevel && (what->hypergradient || what->potential);
 }
 
-/* w_i proportional to p_i times the work of a turn, in the mean over rounds; none where all clients work alike. */
+/* w_i proportional to p_i times the mean work of a turn over rounds; none if all clients work equally. */
 static fl_status weights_new(fli_measure *m)
 {
     const fli_ask_params *a = m->ask_params;
@@ -420,13 +420,13 @@ void fli_measure_free(fli_measure *m)
 
 /* ---- the clients' figures -------------------------------------------------------------------------------- */
 
-/* The federation's client that is number `at` of those measured. */
+/* The number in the federation of measured client `at`. */
 static uint32_t client_at(const fli_measure *m, size_t at)
 {
     return (uint32_t)((unsigned __int128)at * m->setup->clients / m->asked.count);
 }
 
-/* What clients.csv says of a client. */
+/* Fills in the columns of clients.csv. */
 static void describe(const fli_measure *m, fli_client_figures *f)
 {
     const double *num = f->num;
@@ -444,7 +444,7 @@ static void describe(const fli_measure *m, fli_client_figures *f)
     if (has & FLI_HAS_OWN && n_test > 0) f->own_accuracy = num[FLI_FIGURE_OWN_TEST_HITS] / n_test;
 }
 
-/* Client `at` of those measured; lanes are runs of them. */
+/* Adds measured client `at` to the sums; lanes are runs of clients. */
 static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
 {
     fli_client_figures *f = &m->asked.figures[at];
@@ -464,8 +464,8 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
         m->asked.table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
 }
 
-/* A client that is ahead of the server may have to know what the server has of it, and a client in its first turn where
- * that began. */
+/* A client that is ahead of the server may need to know which of its turns the server has absorbed, and in its first
+ * turn also the model where it began. */
 static void tell_away(const fli_measure *m, fl_ask *ask)
 {
     int starts = fli_algo_shows_start(m->setup->algo);
@@ -473,7 +473,7 @@ static void tell_away(const fli_measure *m, fl_ask *ask)
         ask->flags |= FLI_ASK_AWAY | (starts ? FLI_ASK_FIRST : 0);
 }
 
-/* What a client is asked. A potential depends on the turn that would come next. */
+/* The ask for a client's figures. A potential depends on the turn that would come next. */
 static fl_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *counts)
 {
     fl_ask ask = {.client = client};
@@ -499,7 +499,7 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
     fl_status s = fli_exec_gather(m->exec, m->block.list, count);
     if (s) return s;
     for (size_t i = 0; i < count; i++) {
-        if (m->block.exchanges[i].status) continue; /* it is left out */
+        if (m->block.exchanges[i].status) continue; /* the client is left out */
         counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &m->block.exchanges[i].ask);
         const char *wrong = fli_figures_wrong(m->block.exchanges[i].up.num);
         if (wrong)
@@ -513,7 +513,7 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
 static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 {
     fl_status s = FL_OK;
-    void *x = (void *)m->x; /* the vectors of a message down are only read */
+    void *x = (void *)m->x; /* the exchange only reads vectors that go down */
     fli_server_state *server = fli_exec_server_state(m->exec);
     if (m->asked.flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_server_state_start(server);
     const fli_message *now = fli_server_state_broadcast(server);
@@ -538,14 +538,14 @@ static size_t first_lane(const fli_measure *m, uint32_t rank)
 
 static uint32_t own_rank(const fli_measure *m) { return m->setup->ranks ? m->setup->ranks->rank : 0; }
 
-/* What a lane of this rank looks at. */
+/* The samples that a lane of this rank evaluates. */
 static fli_peek peek_of(const fli_measure *m, size_t item)
 {
     size_t from = fli_lane_begin(item, m->test.n), to = fli_lane_begin(item + 1, m->test.n);
     return (fli_peek){m->test.samples, m->test.all + (from - m->test.first), to - from, m->x, NULL, 1};
 }
 
-/* What the lanes will look at, said before where that helps. */
+/* Announces the lanes' evaluations to a device that can use that. */
 static void foresee(const fli_measure *m, const fli_device_eval *there)
 {
     fli_peek list[LANES];
@@ -557,7 +557,7 @@ static void foresee(const fli_measure *m, const fli_device_eval *there)
     if (n) there->foresee(there->arg, list, n);
 }
 
-/* fli_pool_fn: a lane measures its share. */
+/* fli_pool_fn: a lane measures its part. */
 static void test_lane(void *arg, size_t item, size_t worker)
 {
     fli_measure *m = arg;
@@ -569,13 +569,13 @@ static void test_lane(void *arg, size_t item, size_t worker)
     fli_eval *eval = &fli_exec_workers(m->exec)->evals[worker];
     double loss = fli_eval_loss(eval, at.ds, at.idx, at.n, at.x, NULL, &hits);
     (void)fli_model_status(m->ctx, m->setup->model,
-                           " on the test set"); /* this thread knows; it is asked for again below */
+                           " on the test set"); /* this thread has the failure; it is checked again below */
     l->test_n = (double)at.n;
     l->test_loss = l->test_n * loss;
     l->test_hits = (double)hits;
 }
 
-/* What the lanes have found is known to every rank. */
+/* Gives the lanes' results to all ranks. */
 static fl_status share_lanes(fli_measure *m)
 {
     double found[LANES][3];
@@ -673,8 +673,8 @@ static fli_measurement gather(fli_measure *m)
     return moment;
 }
 
-/* Of a two-level problem, where that is wanted: for the clients' p_i and for the weights with which the method's steps
- * count, which are mostly the same. */
+/* For a two-level problem, if wanted: with the clients' p_i, and with the weights with which the method's steps count,
+ * which are mostly the same. */
 static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
 {
     const fl_method *a = m->setup->algo;

@@ -1,5 +1,5 @@
-/* The list of all metrics, rows of their values, the sums over clients that most of them are made of, and the metrics
- * that users' objectives bring. The metrics themselves are in global_rows.c, client_rows.c and clusters.c. */
+/* The list of all metrics, rows of their values, the sums over clients that most of them use, and the metrics of
+ * registered objectives. The metrics themselves are in global_rows.c, client_rows.c and clusters.c. */
 #include "metric/metric.h"
 
 #include "base/number.h"
@@ -30,7 +30,7 @@ const fl_metric *fl_metric_find(const char *name)
 size_t fl_metric_place(const fl_metric *metric)
 {
     size_t k = 0;
-    while (fli_metrics[k] && &fli_metrics[k]->is != metric) k++; /* rows are read often, and mostly these */
+    while (fli_metrics[k] && &fli_metrics[k]->is != metric) k++; /* the common case; rows are read often */
     if (fli_metrics[k]) return k;
     for (const fl_metric *m; (m = fl_metric_at(k)) && m != metric;) k++;
     return k;
@@ -89,7 +89,7 @@ double fl_row_value(const fl_row *row, const fl_metric *metric)
 double fl_row_get(const fl_row *row, const char *name) { return fl_row_value(row, fl_metric_find(name)); }
 double fli_row_get(const fl_row *row, const fli_metric *metric) { return fl_row_value(row, &metric->is); }
 
-/* A file may say anything. */
+/* A row read from a file may have any value. */
 size_t fl_row_round(const fl_row *row)
 {
     double v = fli_row_get(row, &fli_metric_round);
@@ -169,7 +169,7 @@ _Static_assert(sizeof fli_metrics / sizeof *fli_metrics - 1 <= FL_METRICS_MAX, "
 
 /* ==== sums over clients ==================================================================================== */
 
-/* Most metrics are made of these. */
+/* Most metrics use these. */
 
 double fli_measurement_sum(const fli_measurement *m, fli_term *term, size_t figure)
 {
@@ -192,7 +192,7 @@ static int has(const fli_client_figures *f, size_t figure)
     return ((unsigned)f->num[FLI_FIGURE_HAS] & what) != 0;
 }
 
-/* fli_term: those of clients that have the figure. */
+/* fli_term: the weight of clients that have the figure. */
 static double weight(const fli_client_figures *f, size_t figure) { return has(f, figure) ? f->weight : 0; }
 static double weight_per_sample(const fli_client_figures *f, size_t figure)
 {
@@ -257,8 +257,8 @@ double fli_test_accuracy(const fli_measurement *m, int own)
 
 /* ==== metrics of users' objectives ========================================================================= */
 
-/* Metrics of objectives that users register: they follow the list, in the order in which their names were
- * first given. A name keeps its place until the process ends, since rows are read by place. */
+/* Metrics of registered objectives follow the list, in the order in which their names were first registered. A name
+ * keeps its index until the process ends, since rows are read by index. */
 
 typedef struct {
     fli_metric metric;
@@ -276,7 +276,7 @@ const fli_metric *fli_metric_at(size_t k)
     return k - built_in < atomic_load(&used) ? &slots[k - built_in].metric : NULL;
 }
 
-/* What comes with fedloom is found by its name, and by what charts call it. */
+/* Built-in metrics are found by their name, and by their name in charts. */
 static int is_built_in(const char *name)
 {
     for (size_t k = 0; fli_metrics[k]; k++) {
@@ -293,7 +293,7 @@ static int is_there(const char *name)
     return 0;
 }
 
-/* Readers see it when it is whole. */
+/* Readers see the name only when it is complete. */
 static void add_name(const char *name)
 {
     size_t at = atomic_load(&used);
@@ -342,7 +342,7 @@ fl_status fli_metrics_add(fl_ctx *ctx, const char *const *names)
 
 /* ---- of a run --------------------------------------------------------------------------------------------- */
 
-/* The place of the model's metric i. */
+/* The index of the model's metric i. */
 static size_t place_of(const fli_model *m, size_t i) { return fl_metric_place(fl_metric_find(m->desc->metrics[i])); }
 
 fli_columns fli_columns_of(const fli_model *m)

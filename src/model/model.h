@@ -94,12 +94,12 @@ struct fli_model {
     fli_arena arena;
     fl_space space; /* of the parameters */
     size_t features, classes;
-    size_t shape[3];           /* channels, height, width of a sample; {1, 1, features} when not an image */
-    size_t piece;              /* largest batch to compute at once; 0: any */
-    double weight_decay;       /* read it by fli_model_decay and fli_model_step_decay */
-    int decay_by;              /* FLI_DECAY_ */
-    int sparse;                /* batches are sparse: fli_model_expect */
-    const fl_tensor *tensors;  /* cover the vector without gaps */
+    size_t shape[3];          /* channels, height, width of a sample; {1, 1, features} when not an image */
+    size_t piece;             /* largest batch to compute at once; 0: any */
+    double weight_decay;      /* read it by fli_model_decay and fli_model_step_decay */
+    int decay_by;             /* FLI_DECAY_ */
+    int sparse;               /* batches are sparse: fli_model_expect */
+    const fl_tensor *tensors; /* cover the vector without gaps */
     size_t tensor_count;
     const void *priv;
     const fli_latent *latent;   /* the objective's second block y_i; NULL: none */

@@ -26,9 +26,9 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
     return status;
 }
 
-/* ---- what names a file ----------------------------------------------------------------------------------- */
+/* ---- keys that name files -------------------------------------------------------------------------------- */
 
-/* Kinds that read files, all of them at the server. */
+/* Kinds that read files; only the server reads them. */
 enum { READERS = 4 };
 static const struct {
     const char *section;
@@ -38,7 +38,7 @@ static const struct {
                       {"participation", offsetof(fli_settings, sampler)},
                       {"system", offsetof(fli_settings, devices)}};
 
-/* A text of theirs is the name of a file, unless it names classes. */
+/* Their text keys name files, unless they name classes. */
 static char **file_of(const fl_key *row, void *params)
 {
     if (row->type != FL_KEY_STRING || !strcmp(row->name, "class_names")) return NULL;
@@ -50,7 +50,7 @@ fl_status fli_settings_for_clients(fli_arena *a, const fli_settings *s, fli_sett
     static char nothing[] = "";
     *out = *s;
     out->model.start = out->top.output = nothing;
-    out->participation.seed = 0; /* with it a client would know every cohort of the run */
+    out->participation.seed = 0; /* a client that has it knows every cohort of the run */
     for (size_t i = 0; i < READERS; i++) {
         fli_choice *c = (fli_choice *)((char *)out + readers[i].choice);
         void *copy = fli_arena_alloc(a, 1, c->item.params_size + 1);
@@ -81,7 +81,7 @@ int fli_settings_name_pipe(const fli_settings *s)
     return found;
 }
 
-/* A server has no business with files of a client. */
+/* Refuses terms that name files: a server must not make a client read its files. */
 static fl_status refuse_files(fl_ctx *ctx, const fli_settings *s)
 {
     static const char sentence[] = "the terms of the federation name a file, %s.%s, and a client reads and writes none";
@@ -97,7 +97,7 @@ static fl_status refuse_files(fl_ctx *ctx, const fli_settings *s)
     return FL_OK;
 }
 
-/* ---- from the terms of a federation -------------------------------------------------------------------- */
+/* ---- a setup from terms ---------------------------------------------------------------------------------- */
 
 typedef struct {
     fli_arena arena;
@@ -116,7 +116,7 @@ static void setup_free(void *made)
     fli_free(m);
 }
 
-/* local.solver is the client's to say. Anything but a map is complained of later. */
+/* Sets the client's local.solver. If `local` is not a map, binding reports that later. */
 static fl_status put_solver(fli_arena *a, const char *solver, fli_node *root)
 {
     fli_node *local = fli_node_find(root, "local"), *own = fli_node_new(a, FLI_NODE_SCALAR, "solver", solver);
@@ -126,7 +126,7 @@ static fl_status put_solver(fli_arena *a, const char *solver, fli_node *root)
     return FL_OK;
 }
 
-/* A solver of the client's own knows neither pseudo labels nor memberships, and would leave them out silently. */
+/* Registered solvers do not support pseudo labels or memberships, and would ignore them silently. */
 static fl_status check_solver(fl_ctx *ctx, const setup *m)
 {
     const fl_solver *own = fli_settings_solver(&m->settings);
@@ -135,7 +135,7 @@ static fl_status check_solver(fl_ctx *ctx, const setup *m)
                     own->name, m->model->desc->name);
 }
 
-/* Settings are those of the server, so a model of another size means that the terms are wrong. */
+/* The settings are the server's, so a model of another size means that the terms are invalid. */
 static fl_status make_setup(fl_ctx *ctx, const fli_terms *t, const char *solver, setup *m)
 {
     fli_node *root;

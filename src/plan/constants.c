@@ -1,8 +1,8 @@
-/* The facts that theorems ask for, client by client.
+/* The facts that theorems need, client by client.
  *
- * Of linear models the smoothness constants L_i hold for every model x, and are over all of a client's samples
- * (solver/curvature.h). For networks no such constant exists; what is measured is the largest |eigenvalue| of the
- * Hessian at the model that the run starts from, over a random sample of the client's samples. Either way of the whole
+ * For linear models the smoothness constants L_i hold for every model x, and are over all of a client's samples
+ * (solver/curvature.h). For networks no such constant exists; the code measures the largest |eigenvalue| of the Hessian
+ * at the model that the run starts from, over a random part of the client's samples. Both are constants of the whole
  * f_i: with its unlabelled terms and weight decay. So are the moduli of strong convexity mu_i. */
 #include "plan/constants.h"
 
@@ -16,15 +16,15 @@
 #include <string.h>
 
 enum {
-    BOUNDED = 1000, /* at most this many clients are measured where L_i is a bound, */
-    AT_START = 100, /* where it is the curvature at the start */
+    BOUNDED = 1000, /* the most clients that are measured if L_i is a bound, */
+    AT_START = 100, /* or if it is the curvature at the start */
 };
 
-/* Memory for one client after the other. */
+/* Memory for measuring one client after the other. */
 typedef struct {
     const fli_plan *plan;
-    const fli_measured *known; /* curvatures that need not be measured, unless it is NULL */
-    int bounds;                /* L_i for all x, where there is such a bound; else at the start, whatever the model */
+    const fli_measured *known; /* curvatures that were measured before; may be NULL */
+    int bounds;                /* L_i for all x, if the model has a bound; else at the start, for any model */
     fli_batch batch, upper;
     uint32_t *order, *pick, *rows;
     void *x, *y, *scratch, *slope;
@@ -63,9 +63,9 @@ static void meter_fini(meter *m)
     fli_free(m->rows);
 }
 
-/* ---- what settings say ----------------------------------------------------------------------------------- */
+/* ---- facts from settings --------------------------------------------------------------------------------- */
 
-/* The most and fewest steps a client may take in a round. */
+/* The most and the fewest steps that a client may take in a round. */
 static void steps_of(const fli_plan *p, const fli_view *v, fl_facts *f)
 {
     const fli_local_work *e = &p->settings->local.work;
@@ -91,7 +91,7 @@ static int over_all(const fli_plan *p, const fli_view *v)
            !(pseudo && fli_batch_size(&latent, v->n_unlabelled) < v->n_unlabelled);
 }
 
-/* What settings say, without measuring. */
+/* The facts that follow from settings, without measuring. */
 static fl_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
 {
     const fli_settings *s = p->settings;
@@ -100,7 +100,7 @@ static fl_facts stated(const fli_plan *p, const double *weights, const fli_view 
     fl_facts f = {
         .clients = p->fed->clients,
         .client = (uint32_t)client,
-        .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0 && !labels, /* sum h ln h is not */
+        .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0 && !labels, /* sum h ln h is not convex in x */
         .bounded = fli_bounded(p->model) && !v->ds->augment,
         .composite = p->setup.regularizer != NULL,
         .g_modulus = fli_regularizer_weak_convexity(p->setup.regularizer, s->regularizer.params),
@@ -129,7 +129,7 @@ static fl_facts stated(const fli_plan *p, const double *weights, const fli_view 
 
 /* ---- one client ------------------------------------------------------------------------------------------ */
 
-/* At most FLI_MEASURED_SAMPLES of n samples, every choice equally likely; returns how many. */
+/* Draws at most FLI_MEASURED_SAMPLES of n samples, every choice equally likely; returns their number. */
 static size_t draw(const meter *m, uint32_t client, const uint32_t *from, size_t n, uint32_t stream, uint32_t *out)
 {
     size_t count = n < FLI_MEASURED_SAMPLES ? n : FLI_MEASURED_SAMPLES;
@@ -142,7 +142,7 @@ static size_t draw(const meter *m, uint32_t client, const uint32_t *from, size_t
 
 enum { LABELLED = 2, UNLABELLED, HELD_OUT }; /* streams of draw */
 
-/* What is added to a convex loss. */
+/* The modulus that is added to a convex loss. */
 static double certain_convexity(const fli_model *m, size_t samples)
 {
     if (m->bilevel) return m->bilevel->desc->convex || m->desc->traits & FLI_MODEL_CONVEX ? m->bilevel->common.l2 : NAN;
@@ -158,7 +158,7 @@ static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, fl_fac
     return s;
 }
 
-/* With pseudo labels: the batch has labelled samples, then others, whose labels are as a first turn finds them. */
+/* With pseudo labels: the batch has labelled samples, then others, with the labels that a first turn computes. */
 static fl_status measure_pseudo(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
@@ -202,7 +202,7 @@ static fl_status measure_levels(fl_ctx *ctx, meter *m, const fli_view *v, fl_fac
     return s;
 }
 
-/* Chosen by the kind of objective. */
+/* Selects the measurement by the kind of objective. */
 static fl_status measure_curvature(fl_ctx *ctx, meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
@@ -214,7 +214,7 @@ static fl_status measure_curvature(fl_ctx *ctx, meter *m, const fli_view *v, fl_
     return measure_at_start(ctx, m, v, f);
 }
 
-/* The batch is filled with samples that have a y. */
+/* Fills the batch with samples that have a y, and measures. */
 static void measure_block(meter *m, const fli_view *v, fl_facts *f)
 {
     const fli_model *model = m->plan->model;
@@ -248,7 +248,7 @@ static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, si
         take_curvature(known, f);
     else
         s = measure_curvature(ctx, m, &v, f);
-    if (f->convexity < 1e-6 * f->smoothness) f->convexity = fmin(f->convexity, 0); /* 0 cannot be told from that */
+    if (f->convexity < 1e-6 * f->smoothness) f->convexity = fmin(f->convexity, 0); /* it cannot be told from 0 */
     if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity;
     if (!s) measure_block(m, &v, f);
     fli_view_close(&v);
@@ -274,7 +274,7 @@ static void add_to_all(fl_facts_all *a, const fl_facts *f)
     a->least_reach = fmin(a->least_reach, f->lr * (double)f->least_steps);
 }
 
-/* The worst second block; the client with the largest L_i may have none. */
+/* Adds the worst second block; the client with the largest L_i may have none. */
 static void add_block(fl_facts *worst, const fl_facts *f)
 {
     if (!f->second_block) return;
@@ -333,7 +333,7 @@ static double *weights_of(fl_ctx *ctx, const fli_plan *p)
     return w;
 }
 
-/* Which clients: all, or as many as can be measured, every choice equally likely. */
+/* Chooses all clients, or as many as can be measured, every choice equally likely. */
 static fl_status choose_clients(fl_ctx *ctx, const fli_plan *p, size_t most, uint32_t **chosen, size_t *count)
 {
     size_t n = p->fed->clients;
@@ -389,9 +389,9 @@ void fli_measured_free(fli_measured *m)
     *m = (fli_measured){0};
 }
 
-/* ---- what follows from them ---- */
+/* ---- conditions ------------------------------------------------------------------------------------------ */
 
-/* Conditions are monotone in the number of steps and in p_i, but not all in the same direction: both ends are asked. */
+/* Conditions are monotone in the number of steps and in p_i, in either direction: so both ends are checked. */
 void fli_ask_theory(const fli_plan *p, fli_theory_conditions *check, const fl_facts *f, fl_conditions *out)
 {
     for (int k = 0; k < 4; k++) {

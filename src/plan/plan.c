@@ -1,6 +1,5 @@
-/* Making a plan, in this order: settings are bound, data loaded, descriptors and parts resolved, rules looked at, and
- * at the end the memory that a run takes is held against what there is. What settings leave open is decided in
- * settle.c. */
+/* Makes a plan, in this order: binds the settings, loads the data, resolves descriptors and parts, checks the rules,
+ * and finally compares the memory that a run needs with what there is. settle.c decides what settings leave open. */
 #include "plan/plan.h"
 
 #include "algo/user_method.h"
@@ -35,7 +34,7 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
         fli_hash h;
         uint64_t bytes;
         struct stat st;
-        if (!files[i] || (!stat(files[i], &st) && !S_ISREG(st.st_mode))) continue; /* a pipe is read once */
+        if (!files[i] || (!stat(files[i], &st) && !S_ISREG(st.st_mode))) continue; /* a pipe can be read only once */
         fl_status status = fli_digest_file(ctx, files[i], &part, &bytes);
         if (status) return status;
         fli_hash_init(&h);
@@ -47,7 +46,7 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
     return FL_OK;
 }
 
-/* A mistake in what the configuration says of data in memory, at the key that says it. */
+/* Reports a mistake in the configuration of data in memory, at its key. */
 static fl_status refuse(const fl_config *cfg, const char *key, const char *sentence)
 {
     char where[512];
@@ -55,7 +54,7 @@ static fl_status refuse(const fl_config *cfg, const char *key, const char *sente
     return fli_fail(cfg->ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), sentence);
 }
 
-/* What the program says of its data holds; settings may repeat it, but say nothing else. */
+/* The program's data decide; settings may repeat what they say, but not contradict it. */
 static fl_status check_holding(const fl_config *cfg, const fli_settings *s, const fl_holding *who)
 {
     const char *least = fl_config_get(cfg, "partition.min_size");
@@ -72,7 +71,7 @@ static fl_status check_holding(const fl_config *cfg, const fli_settings *s, cons
     return FL_OK;
 }
 
-/* Of methods that weigh clients equally. */
+/* For methods that weigh clients equally. */
 static fl_status check_equal_weights(const fli_plan *p)
 {
     const fli_fed *f = p->fed;
@@ -124,7 +123,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
 
-/* ---- what settings and data decide --------------------------------------------------------------------- */
+/* ---- decisions by settings and data ------------------------------------------------------------------------ */
 
 static fl_status make_model(fli_plan *p)
 {
@@ -146,7 +145,7 @@ static fl_status make_system(fli_plan *p)
                           &p->system);
 }
 
-/* How fast an asynchronous method goes. */
+/* The pace of an asynchronous method. */
 static void resolve_pace(fli_plan *p)
 {
     if (!fli_algo_is_async(p->setup.algo)) return;
@@ -154,7 +153,7 @@ static void resolve_pace(fli_plan *p)
     p->at_work = p->participation->largest;
 }
 
-/* All that may fail for what the configuration says: everything is tried, so that everything is said. */
+/* All steps that may fail because of the configuration: each is tried, so that all problems are reported. */
 static fl_status resolve(fli_plan *p, const fl_config *cfg)
 {
     const fli_settings *s = p->settings;
@@ -169,7 +168,7 @@ static fl_status resolve(fli_plan *p, const fl_config *cfg)
             "participation.kind");
     if (!fli_problems_fatal(&problems)) fli_problems_note(&problems, make_system(p), "system.kind");
     if (p->participation) resolve_pace(p);
-    known.model = p->setup.solvers.count ? p->model : NULL; /* a part of it may be there */
+    known.model = p->setup.solvers.count ? p->model : NULL; /* it may be made in part only */
     known.solvers = &p->setup.solvers;
     known.pace = p->pace;
     known.at_work = p->at_work;
@@ -178,8 +177,8 @@ static fl_status resolve(fli_plan *p, const fl_config *cfg)
     return fli_problems_fini(&problems);
 }
 
-/* Where client state goes that memory has no room for: $TMPDIR, else beside the result. /tmp often is memory itself, so
- * it comes last. */
+/* The folder for client state that does not fit in memory: $TMPDIR, else beside the result. /tmp is often in memory
+ * itself, so it comes last. */
 static char *spill_folder(fli_plan *p)
 {
     const char *folder = getenv("TMPDIR"), *output = p->settings->top.output, *slash = strrchr(output, '/');
@@ -190,14 +189,14 @@ static char *spill_folder(fli_plan *p)
     return fli_arena_strdup(&p->arena, fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp");
 }
 
-/* The settings that clients get, as YAML. The start model comes to them in messages. */
+/* The settings for clients, as YAML. Messages bring them the start model. */
 static char *client_settings(fli_plan *p)
 {
     fli_text text;
     fli_settings for_clients;
     if (fli_settings_for_clients(&p->arena, p->settings, &for_clients)) return NULL;
-    for_clients.algorithm.params = (void *)p->setup.params; /* to be read */
-    if (!p->setup.remote_queue) {                           /* clients in this process have exactly what the run has */
+    for_clients.algorithm.params = (void *)p->setup.params; /* only read */
+    if (!p->setup.remote_queue) {                           /* clients in this process have the settings of the run */
         for_clients.algorithm.item.name = for_clients.algorithm.exact;
         for_clients.objective.item.name = for_clients.objective.exact;
         for_clients.local.solver = (char *)for_clients.local.exact_solver;
@@ -209,7 +208,7 @@ static char *client_settings(fli_plan *p)
     return out;
 }
 
-/* All of the setup but what is settled or known at the end. */
+/* All of the setup except what is settled or known at the end. */
 static void fill_setup(fli_plan *p)
 {
     const fli_settings *s = p->settings;
@@ -284,9 +283,9 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     return status ? status : fli_plan_warn(p);
 }
 
-/* Whether a run looks at samples of any client outside of that client's turns, once its plan is finished: for a start
- * model that is made from samples, or to measure whether theory promises that a potential falls. Then every rank has
- * the samples of all clients. */
+/* Whether a run with this finished plan reads samples of clients outside of their turns: for a start model that is made
+ * from samples, or to measure whether theory promises that a potential falls. Then every rank has the samples of all
+ * clients. */
 static int needs_all_samples(const fli_plan *p)
 {
     int start = p->model->desc->start_from && !p->start,
@@ -300,7 +299,7 @@ int fli_plan_needs_smoothness(const fli_plan *p)
            p->model->desc->hvp;
 }
 
-/* The part of the test set that this rank will look at. */
+/* Keeps the part of the test set that this rank evaluates. */
 static fl_status keep_tests(fli_plan *p)
 {
     size_t from = fli_lane_of_rank(p->ranks.rank, p->ranks.count);
@@ -308,7 +307,7 @@ static fl_status keep_tests(fli_plan *p)
     return fli_fed_keep_tests(p->ctx, p->fed, fli_lane_begin(from, p->fed->tests), fli_lane_begin(to, p->fed->tests));
 }
 
-/* Ranks have the samples of their own clients; the digest and all that is settled by samples are known by now. */
+/* Keeps the samples of this rank's clients; the digest and settled parameters, which need all of them, are known. */
 static fl_status keep_samples(fli_plan *p)
 {
     if (!fli_ranked(&p->ranks) || p->borrowed) return FL_OK;
@@ -324,12 +323,12 @@ static fl_status keep_samples(fli_plan *p)
     return s;
 }
 
-/* ==== is there room for it ================================================================================== */
+/* ==== memory ================================================================================================ */
 
-/* What a run takes, against what there is: known before it begins, so that a slip in a data file or a setting ends in a
- * sentence and not in a machine that swaps, or a BLAS library that asks for its buffers for ever. */
+/* Compares the memory that a run needs with what there is, before it begins: a mistake in a data file or a setting then
+ * ends in a sentence, not in a machine that swaps, or in a BLAS library that asks for its buffers for ever. */
 
-/* Clients per round, as far as that is known before: the mean, where it is drawn, when it is largest. */
+/* Clients per round as far as known in advance: the mean if it is drawn, otherwise the largest. */
 static size_t usual_cohort(const fli_plan *p)
 {
     enum { LOOKED_AT = 1000 };
@@ -371,17 +370,17 @@ static fl_status check_total(fli_plan *p, const fli_footprint *f)
                     memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
 }
 
-/* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
+/* for a thread's stack and heap the C library reserves address space, hardly memory */
 #define THREAD_ROOM (0x1p23 + 0x1p27)
 
-/* Address space that is reserved beside memory, by BLAS and for the stacks and heaps of this many threads. */
+/* Address space that is reserved in addition to memory: by BLAS, and for the stacks and heaps of this many threads. */
 static double address_space(size_t threads)
 {
     return threads ? (double)threads * FLI_BLAS_BUFFER + (double)(threads - 1) * THREAD_ROOM : 0;
 }
 
-/* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only
- * more. */
+/* BLAS and the C library keep what they have reserved for a number of threads: a later run of the process needs only
+ * the difference. */
 static fl_status check_room(const fli_plan *p, const fli_footprint *f)
 {
     static atomic_size_t reserved_threads;
@@ -398,7 +397,7 @@ static fl_status check_room(const fli_plan *p, const fli_footprint *f)
     return FL_OK;
 }
 
-/* Vectors of a run on a device are there; the server's have a mirror here. */
+/* Vectors of a run on a device are there; the server's have a mirror in host memory. */
 static fli_footprint host_footprint(fli_plan *p, const fli_footprint *f, size_t cohort, int async)
 {
     double measuring = fli_measure_bytes(p->model, &p->settings->metrics, p->fed->clients);
@@ -408,7 +407,7 @@ static fli_footprint host_footprint(fli_plan *p, const fli_footprint *f, size_t 
     return here;
 }
 
-/* Refuses a plan that the machine, or whoever limits this process, has no room for. */
+/* Refuses a plan that does not fit in the machine, or in the limits of this process. */
 static fl_status check_memory(fli_plan *p)
 {
     size_t cohort = usual_cohort(p);

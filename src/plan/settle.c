@@ -1,5 +1,4 @@
-/* Parameters that settings leave open (auto), which the plan decides by what it knows, and the warnings before a run.
- * */
+/* Parameters that settings leave open (auto), which the plan decides from its facts; and the warnings before a run. */
 #include "plan/plan.h"
 
 #include "algo/user_method.h"
@@ -9,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Means over all clients of what the first round asks for. */
+/* Means over all clients of the asks of the first round. */
 static fl_status expect_first_round(const fli_plan *p, fl_first_round *out)
 {
     *out = (fl_first_round){0};
@@ -27,17 +26,18 @@ static fl_status expect_first_round(const fli_plan *p, fl_first_round *out)
 
 /* ---- parameters that are auto ----------------------------------------------------------------------------- */
 
-/* L, by which a parameter is settled. */
+/* L, for settling a parameter. */
 static fl_status measure_smoothness(const fli_plan *p, double *largest)
 {
     char who[128];
     fli_snprintf(who, sizeof who, "a parameter of algorithm %s that is auto", p->setup.algo->name);
     fl_status s = fli_model_needs_hvp(p->ctx, p->model, who);
-    int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound is its curvature at a start of zeros */
+    int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound equals its curvature at a start of zeros */
     return s ? s : fli_theory_smoothness(p, glm, largest);
 }
 
-/* What the method's parameters left open. Those that are settled, or that `begin` may change, are the plan's own. */
+/* Settles the method's open parameters. The plan has its own copy of those that are settled or that `begin` may
+ * change. */
 static fl_status settle_params(fli_plan *p)
 {
     const fl_method *a = p->setup.algo;
@@ -67,7 +67,7 @@ static fl_status settle_params(fli_plan *p)
     return s;
 }
 
-/* A value that was settled, as in "eta = 0.4". */
+/* Prints a settled value, as in "eta = 0.4". */
 static fl_status print_settled(const fli_plan *p, const fl_key *key, fli_text *t)
 {
     fli_text before, after;
@@ -83,7 +83,7 @@ static fl_status print_settled(const fli_plan *p, const fl_key *key, fli_text *t
     return s;
 }
 
-/* Puts it into words. */
+/* Sets p->settled. */
 static fl_status describe_settled(fli_plan *p)
 {
     fli_text text;
@@ -105,8 +105,8 @@ fl_status fli_plan_settle(fli_plan *p)
 
 /* ---- warnings --------------------------------------------------------------------------------------------- */
 
-/* Logs what the method has to say about the first client it has something to say about. Every schedule begins with its
- * largest step size. */
+/* Logs the method's warning about the first client for which it has one. Every schedule begins with its largest step
+ * size. */
 static fl_status warn_of_theory(const fli_plan *p)
 {
     const fli_settings *s = p->settings;

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-/* No mean over samples is as large; where one is, the model is about to leave the finite range. */
+/* No mean loss is that large, unless the model is about to overflow. */
 #define LOSS_MOST 1e100
 
-/* A share of n clients; rounding does not ask for one more. */
+/* ceil(share * n), where rounding errors do not ask for one more. */
 static size_t share_of(double share, size_t n) { return (size_t)ceil(share * (double)n - 1e-9); }
 
 size_t fli_admission_wanted(const fli_admission *a, size_t n)
@@ -30,7 +30,7 @@ static fl_status not_finite(fli_exchange *x, const char *part, double value)
     return refuse(x, FL_EDIVERGED, part, value, "which is not finite");
 }
 
-/* Of a part that has one: what it is shows which kind it is. */
+/* The first value that is not finite, of a part that has one: the message names it. */
 static double first_infinity(const fl_space *s, const void *v)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -41,10 +41,10 @@ static double first_infinity(const fl_space *s, const void *v)
     return NAN;
 }
 
-/* fli_dot of a vector with itself, to the bit, of which only a piece needs to be in memory at a time. */
+/* The same bits as fli_dot(v, v), but only a piece of the vector needs to be in memory at a time. */
 static double square_in_pieces(const fl_space *s, const void *v, fli_lent *lent)
 {
-    enum { LANES = 16, PIECE = 4096, DROP = 1 << 20 }; /* lanes: those of the product in vec/cpu.c */
+    enum { LANES = 16, PIECE = 4096, DROP = 1 << 20 }; /* lanes: as in the dot product of vec/cpu.c */
     double lane[LANES] = {0}, rest = 0, values[PIECE];
     size_t dropped = 0, whole = s->n - s->n % LANES;
     for (size_t at = 0; at < s->n; at += PIECE) {
@@ -59,7 +59,7 @@ static double square_in_pieces(const fl_space *s, const void *v, fli_lent *lent)
     return rest;
 }
 
-/* One pass: a sum of squares that is finite has finite terms, and may otherwise just be too large. */
+/* One pass is enough: if the sum of squares is finite, all terms are. Otherwise the vector may just be too long. */
 static fl_status admit_vector(const fli_admission *a, const fl_part *part, const fl_space *s, void *v, int bounded,
                               fli_exchange *x)
 {
@@ -85,7 +85,7 @@ static fl_status admit_numbers(const fl_part *part, const double *v, size_t n, f
     return FL_OK;
 }
 
-/* Of figures the losses: others may be missing, and a potential beyond all bounds. */
+/* Checks only the losses: other figures may be missing, and a potential may be infinite. */
 static fl_status admit_figures(const fl_part *part, const double *v, fli_exchange *x)
 {
     static const size_t losses[] = {FLI_FIGURE_TRAIN_LOSS, FLI_FIGURE_TEST_LOSS, FLI_FIGURE_OWN_TRAIN_LOSS,

@@ -13,26 +13,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A packet's checksum, and its header. Behind the header come 20 bytes of how the turn went and eight of a length, and
- * then a text whose length is a multiple of eight: the shift makes what follows a multiple of eight, too. */
+/* Offsets of a packet's checksum and of the bytes that it covers, and the length of its header. After the header come
+ * 20 bytes of outcome, eight of a length, and a text whose length is a multiple of eight: SHIFT aligns the vectors
+ * behind them to eight bytes. */
 enum { CHECKSUM_AT = 12, CHECKED_AT = 16, FRONT = 80, SHIFT = 4 };
 
 enum {
-    GRAIN = 1 << 16,     /* of memory */
-    FILE_GRAIN = 1 << 21 /* of the file: no page of any machine is larger */
+    GRAIN = 1 << 16,     /* bytes; memory is allocated in multiples */
+    FILE_GRAIN = 1 << 21 /* the same for the file: no machine has larger pages */
 };
 
 struct fli_incoming {
-    fli_lent lent; /* first */
+    fli_lent lent; /* must be first: fli_lent points to it */
     fli_incoming_store *all;
-    unsigned char *memory; /* NULL: it is in the file, */
-    off_t place;           /* there, */
-    unsigned char *mapped; /* once it was asked for */
+    unsigned char *memory; /* NULL: the upload is in the file */
+    off_t place;           /* its offset there */
+    unsigned char *mapped; /* its mapping, once fli_incoming_bytes has made one */
     size_t room, n, arrived;
-    int error; /* errno of the write that failed */
+    int error; /* errno of a failed write */
     uint32_t checksum;
     unsigned char front[FRONT];
-    fli_incoming *next; /* of those that are not used */
+    fli_incoming *next; /* in a list of unused ones */
 };
 
 struct fli_incoming_store {
@@ -40,14 +41,14 @@ struct fli_incoming_store {
     size_t budget;
     pthread_mutex_t lock; /* guards all below */
     size_t users;         /* the owner, and uploads in use */
-    size_t held;          /* bytes in memory, in use or not */
-    fli_incoming *spare;  /* in memory, to be used again: their pages are there already */
-    int fd;               /* < 0: there is no file yet */
-    off_t end;            /* of the file, */
-    fli_incoming *gaps;   /* and uploads that have been in it */
+    size_t held;          /* bytes of memory, in use or spare */
+    fli_incoming *spare;  /* unused memory, whose pages exist already */
+    int fd;               /* < 0: no file yet */
+    off_t end;            /* length of the file */
+    fli_incoming *gaps;   /* unused places in the file */
 };
 
-/* ---- all of them ----------------------------------------------------------------------------------------- */
+/* ---- the store -------------------------------------------------------------------------------------------- */
 
 fl_status fli_incoming_store_new(fl_ctx *ctx, const char *folder, size_t budget, fli_incoming_store **out)
 {
@@ -79,7 +80,7 @@ static void free_list(fli_incoming *p)
     }
 }
 
-/* Caller holds the lock, which is gone afterwards. */
+/* Caller holds the lock, which this releases. Frees the store after its last user. */
 static void leave(fli_incoming_store *u)
 {
     size_t left = --u->users;
@@ -102,7 +103,8 @@ void fli_incoming_store_free(fli_incoming_store *u)
 
 /* ---- in memory ------------------------------------------------------------------------------------------- */
 
-/* Caller holds the lock. One that is not used and large enough, but not by far, is taken off its list. */
+/* Caller holds the lock. Takes an unused upload from a list: one that is large enough, but at most twice as large as
+ * needed. */
 static fli_incoming *take_spare(fli_incoming **list, size_t n)
 {
     for (fli_incoming **at = list, *p; (p = *at); at = &p->next)
@@ -113,7 +115,7 @@ static fli_incoming *take_spare(fli_incoming **list, size_t n)
     return NULL;
 }
 
-/* Caller holds the lock. Those of other lengths make room. */
+/* Caller holds the lock. Frees spare memory of other lengths to stay within the budget. */
 static fli_incoming *allocate(fli_incoming_store *u, size_t room)
 {
     for (fli_incoming *p; u->held + room > u->budget && (p = u->spare);) {
@@ -136,8 +138,8 @@ static fli_incoming *allocate(fli_incoming_store *u, size_t room)
 
 /* ---- in the file ------------------------------------------------------------------------------------------ */
 
-/* The vectors were used: their pages need not stay in memory, for the file has them. Others of the message may lie in
- * memory of its own. */
+/* Drops the pages of vectors that were used: the file still has them. Ignores vectors outside the mapping, which were
+ * copied. */
 static void drop_pages(fli_lent *lent, const void *from, size_t bytes)
 {
     const fli_incoming *m = (const fli_incoming *)lent;
@@ -149,7 +151,8 @@ static void drop_pages(fli_lent *lent, const void *from, size_t bytes)
     if (end > first) madvise(m->mapped + first, end - first, MADV_DONTNEED);
 }
 
-/* Caller holds the lock. Room that the disk has promised: a page of it can be written to at any time. */
+/* Caller holds the lock. Reserves disk space at the end of the file, so that later writes to it do not fail for want of
+ * space. */
 static fl_status extend(fli_incoming_store *u, fl_ctx *ctx, size_t room, fli_incoming **out)
 {
     if (u->fd < 0) u->fd = fli_fd_unnamed(u->folder);
@@ -166,7 +169,7 @@ static fl_status extend(fli_incoming_store *u, fl_ctx *ctx, size_t room, fli_inc
 
 static size_t rounded(size_t n, size_t grain) { return (n + SHIFT + grain - 1) / grain * grain; }
 
-/* ---- one of them ------------------------------------------------------------------------------------------ */
+/* ---- an upload -------------------------------------------------------------------------------------------- */
 
 static void release(fli_lent *lent) { fli_incoming_free((fli_incoming *)lent); }
 
@@ -231,7 +234,7 @@ static fl_status write_there(fli_incoming *p, const unsigned char *bytes, size_t
 
 static size_t between(size_t v, size_t least, size_t most) { return v < least ? least : v > most ? most : v; }
 
-/* While the bytes are in the processor's cache. */
+/* Computed as bytes arrive, while they are in the processor's cache. */
 static void add_checksum(fli_incoming *p, const unsigned char *bytes, size_t n)
 {
     size_t from = p->arrived, to = from + n;

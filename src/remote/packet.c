@@ -25,7 +25,7 @@ static uint32_t checksum(const unsigned char *bytes, size_t n)
     return fli_crc32c_more(crc, bytes + CHECKED_AT, n - CHECKED_AT);
 }
 
-/* Writes the header and the packet's head, in front of a body with this checksum. */
+/* Writes the header and the head in front of a body whose checksum is `of_body`. */
 static void seal(const fli_packet *p, uint32_t of_body, unsigned char *bytes)
 {
     unsigned char *at = bytes;
@@ -64,7 +64,7 @@ static const char *kind_name(fli_packet_kind kind)
     return names[kind];
 }
 
-/* The version of what begins as a packet; VERSION for what does not. */
+/* The version of what begins like a packet; VERSION for anything else. */
 static uint64_t version_of(const unsigned char *in, size_t n)
 {
     uint64_t version = VERSION;
@@ -72,8 +72,8 @@ static uint64_t version_of(const unsigned char *in, size_t n)
     return version;
 }
 
-/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. `known`: its checksum, as it
- * is; NULL: it is not known. */
+/* Why this is not a valid packet of the kind, as the end of a sentence; NULL: it is one. `known`: its checksum if it
+ * was computed already, or NULL. */
 static const char *read_header(const unsigned char *in, size_t n, fli_packet_kind kind, const uint32_t *known,
                                fli_packet *out)
 {
@@ -147,7 +147,7 @@ uint64_t fli_packet_number(const void *beginning, size_t n)
 
 enum { MOST_PARTS = 64, NAME = 128 };
 
-/* A message's parts as tensors; data: where they lie in the message. */
+/* The sent parts of a message as tensors. entry[i].data points into the message. */
 typedef struct {
     fli_sent_part part[MOST_PARTS];
     fli_tensor_entry entry[MOST_PARTS];
@@ -155,7 +155,7 @@ typedef struct {
     size_t count;
 } tensors;
 
-/* A table may have a name twice, for two blocks. */
+/* A table may use a name twice, for two blocks: the second one becomes NAME#2. */
 static void name_part(tensors *t, const char *name)
 {
     size_t same = 1;
@@ -179,7 +179,7 @@ static fl_status name_parts(fl_ctx *ctx, const fl_part *parts, unsigned moment, 
     return FL_OK;
 }
 
-/* The message's parts, which are copied once, to where they stay: `before` bytes behind the start. */
+/* Copies the sent parts once, into out->data with `before` free bytes in front for the header. */
 static fl_status pack_parts(fl_ctx *ctx, const fl_part *parts, unsigned moment, const fli_model *m,
                             const fli_message *from, size_t before, fl_bytes *out)
 {
@@ -205,8 +205,8 @@ static fl_status check_part(fl_ctx *ctx, const char *what, const fli_safetensors
                     shape, e->dtype, e->shape[0]);
 }
 
-/* Parts that are a whole vector, in the packet's memory. What else a borrower is sent is copied to memory of its
- * own. */
+/* For a message that borrows: parts that are whole, aligned vectors stay in the packet's memory. If there are others,
+ * the message gets memory for them. */
 static fl_status place_parts(fl_ctx *ctx, const fli_model *m, const fli_safetensors *f, const tensors *t,
                              fli_message *to)
 {
@@ -223,7 +223,7 @@ static fl_status place_parts(fl_ctx *ctx, const fli_model *m, const fli_safetens
     return copies ? fli_message_own(ctx, &m->space, to) : FL_OK;
 }
 
-/* All parts that the moment sends, and no others; nothing is written before all of them are known to be right. */
+/* Reads exactly the parts that the moment sends. Checks all of them before it writes any. */
 static fl_status read_parts(fl_ctx *ctx, const char *what, const fl_part *parts, unsigned moment, const fli_model *m,
                             const fli_packet *p, fli_message *to, void *start)
 {
@@ -242,10 +242,10 @@ static fl_status read_parts(fl_ctx *ctx, const char *what, const fl_part *parts,
     return s;
 }
 
-/* Of a packet with such a head, and with either all of these parts or `other` bytes behind it. */
+/* The most bytes of a packet with such a head, and all of these parts or `other` bytes as its body. */
 static size_t most_bytes(const fli_setup *s, const fl_part *parts, size_t head, size_t other)
 {
-    enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
+    enum { OF_A_NAME = 2 * NAME }; /* bytes per name in the list of parts */
     size_t all = 0;
     for (; parts && parts->name; parts++)
         all += parts->what == FL_PART_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&s->model->space);
@@ -314,7 +314,7 @@ static uint32_t most_phases(const fl_method *a)
     return a->rounds.phases ? FLI_MOST_PHASES : (uint32_t)(a->phases ? a->phases : 1);
 }
 
-/* What a client would otherwise trip over. */
+/* Why this client cannot carry out the ask, as the end of a sentence; NULL: it can. */
 static const char *impossible(const fli_setup *s, uint32_t client, const fli_packet *packet, fl_ask *ask)
 {
     if (packet->head_bytes != FLI_ASK_BYTES) return "its head has another length";
@@ -330,7 +330,7 @@ static const char *impossible(const fli_setup *s, uint32_t client, const fli_pac
     return NULL;
 }
 
-/* A message of NaN. */
+/* A message in which every value is NaN. */
 static fl_status blank(fl_ctx *ctx, const fl_space *space, const fl_part *parts, fli_message *m)
 {
     size_t vectors = fli_parts_vectors(parts), numbers = fli_parts_numbers(parts);
@@ -407,11 +407,11 @@ static void make_printable(const unsigned char *text, size_t n, char *out)
     out[n] = 0;
 }
 
-/* Why losses that came up cannot be this model's, as the end of a sentence with the value; NULL: they can. Entropies of
- * a semi-supervised objective may make it negative, and so may an upper level. */
+/* Why these losses cannot be this model's, as the end of a sentence with the value; NULL: they can. The entropies of a
+ * semi-supervised objective can make it negative, and so can an upper level. */
 static const char *losses_wrong(const fli_model *m, const double *num, char *sentence, size_t n)
 {
-    const double rounding = 1e-3; /* of all kernels and precisions, by far */
+    const double rounding = 1e-3; /* far above the rounding errors of all kernels and precisions */
     static const struct {
         size_t at;
         const char *name;
@@ -440,8 +440,7 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_setup *setup, const fli_packet 
         return fli_fail(ctx, FL_EFORMAT, "client %u: its report of its turn is impossible", packet->client);
     int reply = !came.status && x->ask.flags & FLI_ASK_REPLY;
     if (!reply && packet->body_bytes)
-        return fli_fail(ctx, FL_EFORMAT, "client %u: its answer brings something that nobody asked for",
-                        packet->client);
+        return fli_fail(ctx, FL_EFORMAT, "client %u: its answer contains more than was asked for", packet->client);
     if (reply) {
         fli_wire_of(setup, &x->ask, &w);
         fl_status s = read_parts(ctx, "the answer", w.up, w.moment, setup->model, packet, &x->up, NULL);

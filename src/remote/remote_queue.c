@@ -1,5 +1,5 @@
-/* The queue has two sides: carriers take asks out and bring answers, the run puts asks in and waits. One lock guards
- * all of it; packets are written and read without the lock. */
+/* The queue has two sides: carriers take asks out and bring answers, the run puts asks in and waits for them. One lock
+ * guards all of it; packets are written and read without the lock. */
 #include "remote/remote_queue.h"
 
 #include "base/number.h"
@@ -9,81 +9,81 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Exchanges that the run waits for together. */
+/* Exchanges for which the run waits together. */
 typedef struct {
     uint64_t number;             /* 0: asks that are sent one by one */
-    const fli_on_filled *filled; /* NULL: nobody wants to know */
-    int gathers;                 /* who does not come is left out; else everybody must come */
-    size_t left;                 /* that are awaited */
-    size_t came;                 /* that are answered, and well */
-    size_t held;                 /* that a carrier reads or writes: until it has finished they must stay */
-    int over;                    /* nobody is waited for any more */
-    fl_status failed;            /* the wait for the rest has been given up, */
-    fl_failure why;              /* and the reason */
+    const fli_on_filled *filled; /* called for each good answer; NULL: none */
+    int gathers;                 /* missing clients are left out; 0: all must answer */
+    size_t left;                 /* asks still awaited */
+    size_t came;                 /* good answers */
+    size_t held;                 /* asks that a carrier is packing or reading: the batch must wait for it */
+    int over;                    /* the wait has ended: late answers are ignored */
+    fl_status failed;            /* the wait was given up with this status */
+    fl_failure why;              /* and for this reason */
 } ask_batch;
 
 typedef enum { ASK_WAITING, ASK_WRITING, ASK_OUT, ASK_READING, ASK_ANSWERED } ask_progress;
 
-/* Why a client is left out. */
+/* The reason why a client is left out. */
 typedef enum { NOT_EXCLUDED, EXCLUDED_LATE, EXCLUDED_NOT_NEEDED, EXCLUDED_DROPPED, EXCLUDED_DECLINED } exclusion;
 
 typedef struct queued_ask {
     fli_exchange *x;
     ask_batch *batch;
-    size_t place; /* in the batch */
+    size_t place; /* index in the batch */
     uint64_t number;
     ask_progress progress;
-    exclusion left_out; /* then nobody waits for its answer any more */
-    /* those that are sent one by one: */
-    double until;    /* fli_clock_now() of its deadline */
-    uint64_t order;  /* in which they were answered or dropped */
-    uint64_t before; /* what counted of the client before this answer did */
+    exclusion left_out; /* if set, the run does not wait for its answer */
+    /* only for asks that are sent one by one: */
+    double until;    /* its deadline, by fli_clock_now */
+    uint64_t order;  /* in which asks were answered or left out */
+    uint64_t before; /* the client's `taken` before this answer */
     struct queued_ask *next;
 } queued_ask;
 
 /* The longest vector that a client has uploaded to this process. */
 typedef struct {
-    double norm; /* 0: none has come */
+    double norm; /* 0: none yet */
     uint64_t round;
 } longest_upload;
 
-/* A body that was packed, and what of an ask it depends on. */
+/* A packed body, and everything on which it depends. */
 typedef struct {
     uint64_t batch;
     const fli_message *down;
-    uint64_t serial; /* of what is sent down */
+    uint64_t serial; /* of the message sent down */
     uint32_t kind, flags;
     unsigned moment;
-    fli_shared_body *body; /* NULL: nothing is kept here */
+    fli_shared_body *body; /* NULL: the place is free */
 } kept_body;
-enum { KEPT = 4 }; /* asks of a batch differ in whether the client has to be shown the start model */
+enum { KEPT = 4 }; /* asks of a batch differ in flags: whether the client needs the start model */
 
 struct fli_remote_queue {
-    fl_ctx *ctx; /* of the run */
+    fl_ctx *ctx; /* the run's */
     fli_digest cards;
-    uint64_t secret; /* 0: there is none */
+    uint64_t secret; /* 0: none */
     fli_admission rules;
     fli_clients_spec spec;
     fli_protocol protocol;
     fli_incoming_store *uploads;
-    pthread_mutex_t lock; /* guards all below, and every batch and queued ask */
+    pthread_mutex_t lock; /* guards all up to `packing`, and every batch and queued ask */
     pthread_cond_t asked; /* there is an ask to carry, or the queue is closed */
     pthread_cond_t moved; /* a batch has come nearer to its end */
     queued_ask *first, **end;
     ask_batch singles; /* asks that are sent one by one */
-    uint64_t batches;  /* numbers given to batches, */
-    uint64_t numbers;  /* and to asks */
+    uint64_t batches;  /* number of the last batch */
+    uint64_t numbers;  /* number of the last ask */
     uint64_t orders;
-    longest_upload *longest; /* of each client */
-    uint64_t *taken;         /* of each client: the number of its last turn that counts; 0: none */
-    int partial_logged;      /* it was logged that some clients are not measured */
+    longest_upload *longest; /* by client */
+    uint64_t *taken;         /* by client: the number of its last turn that counts; 0: none */
+    int partial_logged;      /* the warning that some clients are not measured was logged */
     int open, closed;
-    pthread_mutex_t packing; /* guards what follows; not taken together with the other lock */
+    pthread_mutex_t packing; /* guards `kept`; never held together with `lock` */
     kept_body kept[KEPT];
-    size_t kept_next; /* the place that is used again next */
+    size_t kept_next; /* the place that is used next */
 };
 
-/* ==== carriers' side ======================================================================================= */
+/* ==== the carriers' side ================================================================================== */
 
 /* ---- making and closing ----------------------------------------------------------------------------------- */
 
@@ -119,7 +119,7 @@ static void release_kept(kept_body *k)
     k->body = NULL;
 }
 
-/* Packets that are on their way keep theirs. */
+/* Packets that are being sent keep their own references. */
 static void forget_bodies(fli_remote_queue *q)
 {
     pthread_mutex_lock(&q->packing);
@@ -162,8 +162,8 @@ static fl_status write_terms(const fli_remote_queue *q, fl_ctx *ctx, uint32_t cl
     return FL_OK;
 }
 
-/* Which run this is: what its clients are told, their numbers apart, and who they are. A client knows all of it but
- * the others' cards, which it could find by trying; not so together with the secret. */
+/* Computes the run's digest from what all clients are told and from their cards. A client knows all of that but the
+ * others' cards, which it could find by guessing; with the secret it cannot. */
 static fl_status identify(fli_remote_queue *q)
 {
     unsigned char *terms;
@@ -180,7 +180,7 @@ static fl_status identify(fli_remote_queue *q)
     return FL_OK;
 }
 
-/* There is a run: its clients are asked for this. */
+/* The run begins: sets what its clients work on. */
 static fl_status begin_run(fl_ctx *ctx, fli_remote_queue *q, const fli_clients_spec *spec)
 {
     q->ctx = ctx;
@@ -217,7 +217,7 @@ size_t fli_remote_queue_answer_bytes(const fli_remote_queue *q) { return fli_ans
 
 /* ---- carriers -------------------------------------------------------------------------------------------- */
 
-/* Waits until an ask has changed its state, at most until fli_clock_now() is `until`; 0: it is. */
+/* Waits until an ask has changed its state. Returns 0 if `until`, by fli_clock_now, has come. */
 static int wait_for_change(fli_remote_queue *q, double until) { return !fli_clock_wait(&q->moved, &q->lock, until); }
 
 /* Caller holds the lock. Whether the run still waits for the answer. */
@@ -227,7 +227,7 @@ static int is_awaited(const queued_ask *a)
     return a->progress != ASK_ANSWERED && !a->left_out && !b->over && !b->failed;
 }
 
-/* The run no longer waits for this ask; `why` goes to the log. */
+/* The run no longer waits for this ask. `why` goes to the log. */
 static void leave_out_ask(fli_remote_queue *q, queued_ask *a, exclusion how, const char *why)
 {
     a->left_out = how;
@@ -236,21 +236,21 @@ static void leave_out_ask(fli_remote_queue *q, queued_ask *a, exclusion how, con
     fli_snprintf(a->x->why.text, sizeof a->x->why.text, "%s", why);
     a->batch->left--;
     pthread_cond_broadcast(&q->moved);
-    if (a->batch == &q->singles) pthread_cond_broadcast(&q->asked); /* it may be measured now */
+    if (a->batch == &q->singles) pthread_cond_broadcast(&q->asked); /* a measurement of this client may be sent now */
 }
 
-/* Ends the wait for a batch; the first reason stays. */
+/* Ends the wait for a batch. The first reason stays. */
 static void give_up_batch(fli_remote_queue *q, ask_batch *b, fl_status status, const char *why)
 {
     if (b->failed) return;
     b->failed = status;
     fli_snprintf(b->why.text, sizeof b->why.text, "%s", why);
     if (status == FL_ECALLBACK)
-        fli_user_failure_note(q->spec.user_failure, &b->why); /* nor is anything of the user's called here */
+        fli_user_failure_note(q->spec.user_failure, &b->why); /* here, too, none is called any more */
     pthread_cond_broadcast(&q->moved);
 }
 
-/* The ask of this client that the run waits for; NULL: there is none. */
+/* The ask of this client for which the run waits; NULL: none. */
 static queued_ask *find_client(const fli_remote_queue *q, uint32_t client)
 {
     queued_ask *a = q->closed ? NULL : q->first;
@@ -258,7 +258,7 @@ static queued_ask *find_client(const fli_remote_queue *q, uint32_t client)
     return a;
 }
 
-/* A client is asked for one thing at a time: one that is at work is measured when it has come back. */
+/* A client gets one ask at a time: its measurement waits until its turn is answered. */
 static int must_wait(const fli_remote_queue *q, const queued_ask *a)
 {
     return a->batch != &q->singles && q->singles.left && find_client(q, a->x->ask.client) != a;
@@ -271,7 +271,7 @@ static queued_ask *find_waiting(const fli_remote_queue *q)
     return a;
 }
 
-/* The carrier has finished with the ask. The run may have waited for this ask alone. */
+/* The carrier has finished with the ask. The batch may have waited for that. */
 static void release(fli_remote_queue *q, queued_ask *a, ask_progress now)
 {
     a->progress = now;
@@ -279,7 +279,7 @@ static void release(fli_remote_queue *q, queued_ask *a, ask_progress now)
     pthread_cond_broadcast(&q->moved);
 }
 
-/* Behind `packing`. The body that these asks share; NULL: none is kept. */
+/* Caller holds `packing`. The kept body that serves this ask; NULL: none. */
 static fli_shared_body *find_body(const fli_remote_queue *q, const kept_body *is)
 {
     for (const kept_body *k = q->kept; k < q->kept + KEPT; k++)
@@ -289,7 +289,8 @@ static fli_shared_body *find_body(const fli_remote_queue *q, const kept_body *is
     return NULL;
 }
 
-/* Behind `packing`. What asks that are sent one by one were given before the last server step is not sent again. */
+/* Caller holds `packing`. Keeps a body. For asks that are sent one by one, bodies from before the last server step are
+ * dropped. */
 static void keep_body(fli_remote_queue *q, const kept_body *is)
 {
     for (kept_body *k = q->kept; k < q->kept + KEPT; k++)
@@ -299,8 +300,8 @@ static void keep_body(fli_remote_queue *q, const kept_body *is)
     *place = *is;
 }
 
-/* The body of an ask, with a user more: the one that an earlier ask of the batch was given, if it is the same; of asks
- * that are sent one by one the serial says so. A carrier has the ask in hand, so its batch and what it sends stay. */
+/* The body of an ask, with a reference for the caller: a kept one of the same batch (one by one: of the same serial),
+ * or a new one. The caller is packing the ask, so its batch and its message stay. */
 static fl_status body_of(fli_remote_queue *q, fl_ctx *ctx, const queued_ask *a, fli_shared_body **out)
 {
     const fl_ask *ask = &a->x->ask;
@@ -350,7 +351,7 @@ fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds
         pthread_mutex_unlock(&q->lock);
         s = pack_ask(q, ctx, a, settled, out);
         pthread_mutex_lock(&q->lock);
-        *found = !s && !q->closed && is_awaited(a); /* still */
+        *found = !s && !q->closed && is_awaited(a); /* the run may have given up the ask meanwhile */
         release(q, a, s ? ASK_WAITING : ASK_OUT);
         if (*found) continue;
         fli_shared_body_release(out->body);
@@ -360,7 +361,7 @@ fl_status fli_remote_queue_next(fli_remote_queue *q, fl_ctx *ctx, double seconds
     return s;
 }
 
-/* Reserves the ask that an answer belongs to, so that no other carrier reads an answer to it. */
+/* Reserves the ask to which an answer belongs, so that no other carrier reads an answer to it. */
 static fl_status claim_ask(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, uint64_t number, queued_ask **out)
 {
     pthread_mutex_lock(&q->lock);
@@ -373,11 +374,11 @@ static fl_status claim_ask(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, ui
     *out = a;
     pthread_mutex_unlock(&q->lock);
     if (a) return FL_OK;
-    return fli_fail(ctx, FL_EMISMATCH, "client %u: nobody waits for this answer, or not any more", client);
+    return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is not awaited, or no longer", client);
 }
 
-/* Where everybody must come, or that is the rule, a turn that failed ends the run now; but a model that is no longer
- * finite is for the server's side to word, and to name the first of those in the cohort. */
+/* A failed turn ends the run now if all clients are needed or the rule says so. A model that is not finite is reported
+ * by the server's side, which names the first such client of the cohort. */
 static void note_failure(fli_remote_queue *q, const queued_ask *a)
 {
     char why[sizeof a->x->why.text];
@@ -395,7 +396,7 @@ static void note_length(fli_remote_queue *q, const fli_exchange *x)
     if (x->ask.kind == FLI_ASK_TURN && x->norm > u->norm) *u = (longest_upload){x->norm, x->ask.round};
 }
 
-/* It is there. Of those that are sent one by one all that come count. */
+/* The answer is complete. One by one, every good answer counts at once. */
 static void note_answer(fli_remote_queue *q, queued_ask *a)
 {
     uint64_t *taken = &q->taken[a->x->ask.client];
@@ -412,7 +413,7 @@ static void note_answer(fli_remote_queue *q, queued_ask *a)
 fl_status fli_remote_queue_upload(fli_remote_queue *q, fl_ctx *ctx, size_t n, fli_incoming **out)
 {
     *out = NULL;
-    if (!q->open) return fli_fail(ctx, FL_EMISMATCH, "nobody waits for an answer");
+    if (!q->open) return fli_fail(ctx, FL_EMISMATCH, "no answer is awaited");
     return fli_incoming_new(q->uploads, ctx, n, out);
 }
 
@@ -437,7 +438,7 @@ fl_status fli_remote_queue_answer(fli_remote_queue *q, fl_ctx *ctx, uint32_t cli
     pthread_mutex_lock(&q->lock);
     why = a->x->why;
     if (!s) note_answer(q, a);
-    if (a->batch == &q->singles) pthread_cond_broadcast(&q->asked); /* it may be measured now */
+    if (a->batch == &q->singles) pthread_cond_broadcast(&q->asked); /* a measurement of this client may be sent now */
     release(q, a, s ? ASK_OUT : ASK_ANSWERED);
     pthread_mutex_unlock(&q->lock);
     return refused ? fli_fail(ctx, FL_EREFUSED, "client %u: %s", client, why.text) : s;
@@ -475,7 +476,7 @@ size_t fli_remote_queue_awaited(fli_remote_queue *q, uint32_t *clients, size_t m
     return n;
 }
 
-/* The ask of a client that the run waits for, unless its answer is being read. */
+/* The ask of a client for which the run waits, unless its answer is being read. */
 static fl_status find_silent(fli_remote_queue *q, fl_ctx *ctx, uint32_t client, queued_ask **out)
 {
     queued_ask *a = find_client(q, client);
@@ -490,7 +491,7 @@ static fl_status leave_out_client(fli_remote_queue *q, fl_ctx *ctx, uint32_t cli
     fl_status s = find_silent(q, ctx, client, &a);
     if (!s && !a->batch->gathers)
         s = fli_fail(ctx, FL_EREFUSED, "client %u cannot be dropped: everybody's answer is needed here", client);
-    /* it may be measured while it is at work */
+    /* a client may have two: a turn, and a measurement that waits for it */
     for (; !s && a; a = find_client(q, client))
         if (a->progress == ASK_READING || !a->batch->gathers)
             break;
@@ -534,7 +535,7 @@ static fl_status open_queue(fl_ctx *ctx, const fli_clients_spec *spec, fli_worke
     return begin_run(ctx, q, spec);
 }
 
-/* The queue belongs to the caller who made it. */
+/* The caller who made the queue frees it. */
 static void close_queue(void *executor) { ((fli_remote_queue *)executor)->open = 0; }
 
 static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
@@ -543,9 +544,9 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
     return fli_card_make(q->ctx, q->spec.setup->fed, client, digest, out);
 }
 
-/* ---- putting asks in, waiting ----------------------------------------------------------------------------- */
+/* ---- queueing and waiting ----------------------------------------------------------------------------------- */
 
-/* What an exchange was lent for an earlier ask. */
+/* Returns what the exchanges borrowed for an earlier ask. */
 static void return_uploads(fli_exchange *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) fli_message_return(&list[i]->up);
@@ -561,8 +562,8 @@ static void enqueue(fli_remote_queue *q, ask_batch *b, fli_exchange *x, size_t p
     q->end = &a->next;
 }
 
-/* A client sees the number of its own ask; in the order of the cohort that would say how many with lower numbers than
- * its own take part. */
+/* A client sees the number of its own ask. In the order of the cohort it would reveal how many clients with lower
+ * numbers take part. */
 static void shuffle_numbers(const fli_remote_queue *q, queued_ask *asks, size_t n)
 {
     fli_rng rng;
@@ -610,7 +611,7 @@ static void wait_for(fli_remote_queue *q, ask_batch *b, size_t wanted)
     while (b->held) pthread_cond_wait(&q->moved, &q->lock);
 }
 
-/* "3, 7, 9 and 4 more": those that are left out for that reason, or with NOT_EXCLUDED those that are awaited. */
+/* "3, 7, 9 and 4 more": the clients that are left out for that reason; with NOT_EXCLUDED those that are awaited. */
 static size_t name_clients(const queued_ask *asks, size_t n, exclusion how, char *out, size_t room)
 {
     enum { NAMED = 5 };
@@ -629,7 +630,7 @@ static size_t name_clients(const queued_ask *asks, size_t n, exclusion how, char
 
 /* ---- every client is needed ------------------------------------------------------------------------------- */
 
-/* The deadline has passed. */
+/* The deadline has passed: names the late clients. */
 static void give_up_late(fli_remote_queue *q, ask_batch *b, const queued_ask *asks, size_t n)
 {
     char who[128], why[400];
@@ -641,8 +642,7 @@ static void give_up_late(fli_remote_queue *q, ask_batch *b, const queued_ask *as
     give_up_batch(q, b, FL_EIO, why);
 }
 
-/* What is not answered fails for the reason that there is; with it all that failed otherwise, so that there is one
- * reason. */
+/* Unanswered asks fail for the batch's reason. Failed ones get the same reason, so that there is only one. */
 static void fail_rest(const fli_remote_queue *q, const ask_batch *b, queued_ask *asks, size_t n)
 {
     fl_status s = b->failed ? b->failed : q->closed && b->left ? FL_EDONE : FL_OK;
@@ -653,7 +653,7 @@ static void fail_rest(const fli_remote_queue *q, const ask_batch *b, queued_ask 
         if (asks[i].progress != ASK_ANSWERED || asks[i].x->status) asks[i].x->status = s, asks[i].x->why = why;
 }
 
-/* What these clients did counts from now on. */
+/* The turns of these clients count from now on. */
 static void take(fli_remote_queue *q, const queued_ask *asks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -704,7 +704,7 @@ static int is_enough(const fli_remote_queue *q, const ask_batch *b, const queued
     return 0;
 }
 
-/* What ends the run: a turn that failed if nobody came, or if the rule says so. */
+/* The status that ends the run: of a failed turn, if there is no good answer or if the rule says so; else FL_OK. */
 static fl_status verdict(const fli_remote_queue *q, const ask_batch *b, const queued_ask *asks, size_t n)
 {
     fl_status first = FL_OK;
@@ -717,7 +717,7 @@ static fl_status verdict(const fli_remote_queue *q, const ask_batch *b, const qu
     return b->came && q->rules.failed == FLI_FAILED_DROP ? FL_OK : first;
 }
 
-/* Names the client, so that the sentence can end the whole run. Divergence is for the server's side to word. */
+/* Names the client in the sentence that ends the run. Divergence is reported by the server's side. */
 static void word_failure(fli_remote_queue *q, const queued_ask *asks, size_t n, fl_status status)
 {
     size_t i = 0;
@@ -730,7 +730,7 @@ static void word_failure(fli_remote_queue *q, const queued_ask *asks, size_t n, 
     if (status == FL_ECALLBACK) fli_user_failure_note(q->spec.user_failure, &x->why);
 }
 
-/* What a client did wrong that is left out for it; NULL: nothing. */
+/* What a client that is left out did wrong; NULL: nothing, it was late or not needed. */
 static const char *failure_of(const queued_ask *a)
 {
     const fli_exchange *x = a->x;
@@ -739,7 +739,7 @@ static const char *failure_of(const queued_ask *a)
     return x->status && x->status != FL_EREFUSED ? fl_status_text(x->status) : NULL;
 }
 
-/* A line for each client that did something wrong, one for all that were late. */
+/* Logs a line for each client that did something wrong, and one for all late clients. */
 static void log_turns(fli_remote_queue *q, const queued_ask *asks, size_t n, size_t came, int enough)
 {
     enum { LINES = 8 };
@@ -763,7 +763,7 @@ static void log_turns(fli_remote_queue *q, const queued_ask *asks, size_t n, siz
                 came, n, fli_admission_least(&q->rules, n));
 }
 
-/* Logged once in a run. */
+/* Logs once per run that clients are not measured. */
 static void log_figures(fli_remote_queue *q, const queued_ask *asks, size_t n, size_t came)
 {
     size_t i = 0;
@@ -771,8 +771,7 @@ static void log_figures(fli_remote_queue *q, const queued_ask *asks, size_t n, s
     q->partial_logged = 1;
     while (!asks[i].x->status) i++;
     fli_log(q->ctx, FL_LOG_WARNING,
-            "%zu clients are not measured, such as client %u: %s; metrics are of those who answer, and this is said "
-            "once",
+            "%zu clients are not measured, such as client %u: %s; metrics are of those that answer (logged once)",
             n - came, asks[i].x->ask.client,
             asks[i].x->why.text[0] ? asks[i].x->why.text : fl_status_text(asks[i].x->status));
 }
@@ -833,7 +832,7 @@ static fl_status send(void *executor, fli_exchange *x)
     return FL_OK;
 }
 
-/* Leaves out late clients; returns when the next one will be late. */
+/* Leaves out late clients. Returns the next deadline. */
 static double leave_out_late(fli_remote_queue *q)
 {
     double next = INFINITY, now = fli_clock_now();
@@ -847,7 +846,7 @@ static double leave_out_late(fli_remote_queue *q)
     return next;
 }
 
-/* The one that was answered or left out first, out of the list; NULL: none is. */
+/* Removes the ask that was answered or left out first from the list; NULL: none was. */
 static queued_ask *take_first(fli_remote_queue *q)
 {
     queued_ask **best = NULL, **at;
@@ -886,7 +885,7 @@ static fl_status await(void *executor, double seconds, fli_exchange **out)
     return s ? fli_fail(q->ctx, s, "%s", q->singles.why.text) : FL_OK;
 }
 
-/* No carrier is in the queue any more. */
+/* Only called when no carrier uses the queue. */
 static void withdraw(void *executor)
 {
     fli_remote_queue *q = executor;
@@ -898,19 +897,20 @@ static void withdraw(void *executor)
             at = &a->next;
         }
     q->end = &q->first;
-    forget_bodies(q); /* what comes next may be at the same place, and have the same serial */
+    forget_bodies(q); /* a later message may have the same address and serial */
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
-/* The state of clients is in their own processes. */
+/* Clients keep their state in their own processes. */
 static size_t state(const void *executor, size_t *spilled)
 {
     (void)executor;
     return *spilled = 0;
 }
 
-/* Turns that are answered and not taken out yet: as if they did not count, and back. */
+/* Swaps `taken` for turns that are answered but not yet taken by the run: they do not count in a checkpoint. A second
+ * call swaps back. */
 static void swap_untaken(fli_remote_queue *q)
 {
     for (queued_ask *a = q->first; a; a = a->next) {
@@ -933,7 +933,7 @@ static void save(void *executor, fli_saver *out)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* Numbers are never used for another ask: those given since the checkpoint are behind the new ones. */
+/* Numbers are never used again: new ones start above all that were given since the checkpoint. */
 static fl_status load(void *executor, fli_loader *in)
 {
     fli_remote_queue *q = executor;
@@ -946,7 +946,7 @@ static fl_status load(void *executor, fli_loader *in)
 
 const fli_executor fli_executor_remote = {
     .name = "mailbox",
-    .title = "clients elsewhere: whoever runs the server carries messages to them and back",
+    .title = "clients elsewhere: the program that runs the server carries messages to them and back",
     .lends = 1,
     .open = open_queue,
     .join = join,

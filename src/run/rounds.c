@@ -178,8 +178,8 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
     run->empty.in_a_row++;
     if (!run->empty.count++)
         fli_log(run->ctx, FL_LOG_WARNING,
-                "round %zu: %s, so the model stays as it is; the end of the run says how often", run->round + 1,
-                invited ? "nobody answers in time" : "nobody takes part");
+                "round %zu: %s, so the model does not change; the end of the run says how often", run->round + 1,
+                invited ? "no client answers in time" : "no client takes part");
 }
 
 /* Fails if the last rounds were empty. Clients in other programs may all be disconnected, or unable to continue:
@@ -650,7 +650,7 @@ static void report_missed(const fl_run *run)
 {
     if (run->empty.count)
         fli_log(run->ctx, FL_LOG_WARNING,
-                "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was",
+                "in %zu of %zu rounds no client took part or answered in time: the model did not change",
                 run->empty.count, run->round);
     size_t uploads, missed = fli_server_state_missed(fli_exec_server_state(run->exec), &uploads);
     if (missed)

@@ -11,16 +11,16 @@
 
 /* ==== a table of probabilities, read from a file =========================================================== */
 
-/* The file is a table with the columns round, client, p: from that round on, counted from 1, the client, counted from
- * 0, or everyone (*) takes part with probability p, until a later line says otherwise. Rounds do not decrease, and
- * everyone has a p in the first round.
+/* The file is a table with the columns round, client, p. From that round on (counted from 1), the client (counted from
+ * 0), or every client (*), takes part with probability p, until a later line changes it. Rounds do not decrease, and
+ * the first round has a line for *.
  *
- * Lines for everyone are kept once, not per client: of these and the client's own lines the later one counts. */
+ * Lines for * are stored once, not per client: of these and the client's own lines the later one is in force. */
 
 /* A line of the file. */
 typedef struct {
-    uint64_t round; /* from 0 */
-    size_t line;    /* its number; 0 stands for no line */
+    uint64_t round; /* counted from 0 */
+    size_t line;    /* its number; 0: none */
     uint32_t client;
     double p;
 } entry;
@@ -30,8 +30,8 @@ static const uint32_t EVERYONE = UINT32_MAX;
 
 typedef struct {
     size_t clients;
-    fli_array list; /* of entries, by client and line; those for everyone last */
-    size_t *start;  /* per client, and two more: the first for everyone, and the end */
+    fli_array list; /* entries, by client and line; those for * last */
+    size_t *start;  /* by client: its first entry; then the first one for *, and the end */
 } probability_table;
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -39,9 +39,9 @@ typedef struct {
 typedef struct {
     fl_ctx *ctx;
     const char *path;
-    size_t number; /* of the line */
+    size_t number; /* of the current line */
     size_t clients;
-    uint64_t last; /* the latest round so far */
+    uint64_t last; /* the latest round up to that line */
 } reader;
 
 static fl_status whole(const reader *r, const char *what, const char *text, uint64_t low, uint64_t high, uint64_t *out)
@@ -74,7 +74,7 @@ static fl_status read_fields(reader *r, char *const *field, entry *e)
     return FL_OK;
 }
 
-/* Empty lines, and the names of the columns in the first, say nothing. */
+/* Ignores empty lines, and column names in the first. */
 static fl_status read_line(reader *r, char *text, fli_array *fields, fli_array *list)
 {
     entry e;
@@ -122,7 +122,7 @@ static const entry *first_of(const probability_table *c, size_t group)
     return (const entry *)c->list.p + c->start[group];
 }
 
-/* The last entry of a group up to this round; NULL: there is none. */
+/* The last entry of a group (a client's, or those for *) up to this round; NULL: none. */
 static const entry *latest(const probability_table *c, size_t group, uint64_t round)
 {
     const entry *e = first_of(c, group);
@@ -144,13 +144,13 @@ static const entry *in_force(const probability_table *c, uint64_t round, size_t 
     return own->line > all->line ? own : all;
 }
 
-/* round from 0 */
+/* round counts from 0 */
 static double probability_at(const probability_table *c, size_t round, size_t client)
 {
     return in_force(c, round, client)->p;
 }
 
-/* A probability changes only where an entry begins. */
+/* It is enough to look at the rounds of all entries: probabilities change only there. */
 static void probability_range(const probability_table *c, size_t client, double *least, double *most)
 {
     *least = INFINITY;
@@ -211,7 +211,7 @@ static fl_status probability_table_read(fl_ctx *ctx, const char *path, size_t cl
     return s;
 }
 
-/* ==== ways to take part ==================================================================================== */
+/* ==== ways to draw cohorts ================================================================================= */
 
 /* ---- a fixed number per round: uniform, weighted, cyclic ------------------------------------------------ */
 
@@ -272,17 +272,17 @@ static int by_client(const void *a, const void *b)
 }
 
 typedef struct {
-    double finish; /* when the m-th clock has rung, on average: sum_i (1 - exp(-r_i t)) = m */
+    double finish; /* expected time of the m-th ring: sum_i (1 - exp(-r_i t)) = m */
     racer racers[];
 } race;
 
-/* How often a client is drawn, up to a factor: by its weight where the data come with weights, else by its samples. */
+/* The rate of a client's clock, up to a factor: its weight, if the data has weights, else its number of samples. */
 static double rate(const fli_fed *fed, size_t client)
 {
     return fed->weight ? fed->weight[client] : (double)fli_fed_size(fed, client);
 }
 
-/* Expected clocks that have rung by time t. */
+/* The expected number of clocks that have rung by time t. */
 static double rung(const fli_fed *fed, double t)
 {
     double sum = 0;
@@ -312,8 +312,8 @@ static fl_status weighted_setup(fl_ctx *ctx, fli_participation *p)
     return FL_OK;
 }
 
-/* Drawing one after the other with probability r_i among those left is the same as a race of exponential clocks of rate
- * r_i (Efraimidis and Spirakis 2006): the m fastest take part. */
+/* Drawing clients one after the other, with probabilities proportional to r_i among those left, equals a race of
+ * exponential clocks of rate r_i (Efraimidis and Spirakis 2006): the m fastest take part. */
 static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
     (void)round;
@@ -334,9 +334,9 @@ static double weighted_probability(const fli_participation *p, size_t round, siz
     return -expm1(-rate(p->fed, client) * ((const race *)p->priv)->finish);
 }
 
-/* ---- independent coins --------------------------------------------------------------------------------- */
+/* ---- independent draws --------------------------------------------------------------------------------- */
 
-/* Probabilities are the way's own; the coins are the same. */
+/* Draws each client independently, with the probability that the way gives it. */
 static size_t toss(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
     size_t m = 0;
@@ -398,7 +398,7 @@ static void bernoulli_range(const fli_participation *p, size_t client, double *l
     *most *= one;
 }
 
-/* ---- coins by a schedule ------------------------------------------------------------------------------- */
+/* ---- independent draws by a schedule ------------------------------------------------------------------- */
 
 typedef struct {
     char *path;
@@ -432,7 +432,7 @@ static void schedule_range(const fli_participation *p, size_t client, double *le
     probability_range(p->priv, client, least, most);
 }
 
-/* ---- everyone ------------------------------------------------------------------------------------------ */
+/* ---- every client -------------------------------------------------------------------------------------- */
 
 static size_t everyone_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
@@ -442,7 +442,7 @@ static size_t everyone_pick(const fli_participation *p, size_t round, fli_rng *r
     return p->fed->clients;
 }
 
-/* ---- a trace: who was there, line by line -------------------------------------------------------------- */
+/* ---- a trace: the cohort of each round, one per line --------------------------------------------------- */
 
 typedef struct {
     char *path;
@@ -463,7 +463,7 @@ typedef struct line {
 typedef struct {
     size_t rounds;
     const line **round;
-    uint32_t *appearances; /* per client: rounds it is in */
+    uint32_t *appearances; /* by client: rounds in which it takes part */
 } trace;
 
 static fl_status trace_line(fl_ctx *ctx, fli_participation *p, const char *path, size_t number, const char *text,

@@ -6,20 +6,20 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many
- * slices, beyond which they grow instead: more than enough for the threads of a machine. Of ranks each should have one,
- * however small. */
+/* SLICE: entries of a slice, so few that its sums stay in the first-level cache while uploads are added. MOST_SLICES:
+ * beyond this number slices grow instead; it is more than enough for the threads of a machine. Of ranks each has a
+ * slice of its own, even a small one, if possible. */
 enum { SLICE = 8192, MOST_SLICES = 256 };
 
-/* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of
- * them come out the same, and those of the first slice are the server's. */
+/* The server as seen by a method in a range of entries. Absorbing also adds to scalars, so every slice has its own. All
+ * come out the same; the server takes those of the first slice. */
 typedef struct {
     fl_space space;
     size_t from;
-    void **vec, **sum, **up; /* the server's vectors, its sums, an upload's vectors, where the slice begins */
+    void **vec, **sum, **up; /* the server's vectors, its sums and an upload's vectors, at the slice's first entry */
     double *scalars, *scalar_sum;
     fl_coordinator view;
-    int finite; /* after going forward: the model is, here */
+    int finite; /* after advancing: the model is finite in this slice */
     fl_failure failure;
 } server_slice;
 
@@ -30,22 +30,22 @@ struct fli_server_state {
     fl_space space;
     fli_message own;      /* vectors and scalars; the broadcast is a part of it */
     fli_message sums;     /* of the step under way */
-    void *start;          /* the start model, for methods whose clients are shown it */
-    unsigned char *shown; /* of methods that show it: a bit per client that has been */
-    double *doubles;      /* 2 n, for the regulariser, */
-    void *plain;          /* and a vector in plain memory, where the server's are not */
+    void *start;          /* the start model, if the method's clients get it */
+    unsigned char *shown; /* a bit per client: it has got the start model */
+    double *doubles;      /* 2 n, for the regulariser */
+    void *plain;          /* a vector in plain memory; NULL: the server's vectors are there */
     int started;
     fli_step step;
-    fl_coordinator view;                  /* the same for the method, */
-    fli_server_engine in_step, in_absorb; /* and what is behind it */
+    fl_coordinator view;                  /* the step as the method sees it */
+    fli_server_engine in_step, in_absorb; /* the engine behind it */
     server_slice *slices;
     size_t count;
-    size_t advances_from; /* the first of those that go forward here */
-    size_t *at;           /* where the ranks' parts of a vector begin, in bytes; NULL: there is one process */
-    void *before;         /* x before a step, */
-    double *moves;        /* and how far it went in the newest ones, squared; NULL: no potential goes by that */
+    size_t advances_from; /* the first slice that advances here */
+    size_t *at;           /* where each rank's part of a vector begins, in bytes; NULL: one process */
+    void *before;         /* x before a step */
+    double *moves;        /* squared lengths of the last steps; NULL: the potential needs none */
     size_t remembered;
-    void *passed; /* a vector on its way between them, in plain memory, where the server's are not */
+    void *passed; /* a vector in plain memory, to pass between ranks; NULL: the server's vectors are there */
     size_t uploads, missed;
     fl_failure failure; /* of calls for whole vectors */
     fli_user_failure own_failure, *user_failure;
@@ -96,7 +96,7 @@ static fl_status slices_new(fli_server_state *c)
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
     fl_status s = FL_OK;
     while (!s && c->count < count)
-        s = slice_new(c, size, c->count++); /* counted even if it is half made, to be freed */
+        s = slice_new(c, size, c->count++); /* counted even after a failure, so that it is freed */
     return s;
 }
 
@@ -111,7 +111,7 @@ static void slices_free(fli_server_state *c)
 
 /* ---- ranks ----------------------------------------------------------------------------------------------- */
 
-/* Rank r's slices begin with this one. Where there are fewer than ranks, the lowest ones have them. */
+/* The first slice of a rank. If there are fewer slices than ranks, the lowest ranks have them. */
 static size_t first_slice(const fli_server_state *c, uint32_t rank)
 {
     uint32_t ranks = fli_ranked(c->setup->ranks) ? c->setup->ranks->count : 1;
@@ -144,7 +144,7 @@ static fl_status ranks_new(fli_server_state *c)
     return c->space.place && !(c->passed = fli_alloc(c->ctx, fli_bytes(&c->space), 1)) ? FL_ENOMEM : FL_OK;
 }
 
-/* Of each vector every rank has what others have of it. */
+/* Completes each vector on every rank by the parts that other ranks have. */
 static fl_status share_vectors(fli_server_state *c, void *const *vec, size_t count)
 {
     fl_status s = FL_OK;
@@ -156,7 +156,7 @@ static fl_status share_vectors(fli_server_state *c, void *const *vec, size_t cou
     return s;
 }
 
-/* Scalars come out the same in every slice, but a rank need not have one: rank 0 has the first. */
+/* Every slice computes the same scalars, but a rank may have no slice; rank 0, with the first one, shares them. */
 static fl_status share_scalars(fli_server_state *c)
 {
     const fl_method *a = c->setup->algo;
@@ -239,12 +239,11 @@ double fli_server_state_weight(const fli_server_state *c, size_t client)
     return (double)c->spec.size(c->spec.arg, client) / (double)c->spec.samples;
 }
 
-/* ---- who has been shown the start model
- * ------------------------------------------------------------------------------- */
+/* ---- clients that have got the start model ------------------------------------------------------------------ */
 
 void fli_server_state_address(const fli_server_state *c, fl_ask *ask)
 {
-    /* before anybody's first turn the start model is the model itself */
+    /* before the first turn of any client the model is the start model */
     int differs = c->started || ask->kind == FLI_ASK_TURN;
     int first = c->shown && differs && !(c->shown[ask->client / 8] >> ask->client % 8 & 1);
     ask->weight = fli_server_state_weight(c, ask->client);
@@ -263,7 +262,7 @@ void fli_server_state_forget(fli_server_state *c, const fl_ask *ask)
 
 /* ---- the regulariser ------------------------------------------------------------------------------------- */
 
-/* Into c->doubles, and back. */
+/* Converts x to doubles, in c->doubles. from_doubles converts back. */
 static void to_doubles(const fli_server_state *c, const void *x)
 {
     if (c->plain) fli_vector_read(&c->space, fli_bytes(&c->space), x, c->plain);
@@ -296,7 +295,7 @@ double fli_server_state_regularizer(fli_server_state *c)
 
 /* ---- a step ---------------------------------------------------------------------------------------------- */
 
-/* What the slices have of their own, as the server has it. */
+/* Copies the server's view and scalars to the slices. */
 static void set_slices(fli_server_state *c)
 {
     const fl_method *a = c->setup->algo;
@@ -349,7 +348,8 @@ static void view_step(fli_server_state *c, const fli_step *step)
     c->view = view_of(c, step);
 }
 
-/* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
+/* Call after a function of the method, for whole vectors or a slice: records its failure. ask NULL: the call is not for
+ * a client. */
 static void check_call(fli_server_state *c, const char *call, const fl_ask *ask, fl_failure *failure)
 {
     if (!fli_has_failed(failure)) return;
@@ -389,14 +389,14 @@ fl_status fli_server_state_status(const fli_server_state *c)
                                                    : FL_OK;
 }
 
-/* No function of the user is called any more. */
+/* Whether a function of the user has failed: then none is called any more. */
 static int user_failed(const fli_server_state *c)
 {
     return fli_user_failure_there(c->user_failure) ||
            (c->spec.user_failure && fli_user_failure_there(c->spec.user_failure));
 }
 
-/* Once, before the first turn of anybody. */
+/* Once, before the first turn of any client. */
 static void start(fli_server_state *c)
 {
     if (c->started) return;
@@ -415,7 +415,7 @@ void fli_server_state_start(fli_server_state *c)
     start(c);
 }
 
-/* While a server waits for remote clients, the sums of their uploads need no memory. */
+/* While a server waits for remote clients, sums of zeros need no memory. */
 static void clear_sums(fli_server_state *c)
 {
     int waits = c->setup->remote_queue && !c->space.place;
@@ -437,9 +437,8 @@ void fli_server_state_begin(fli_server_state *c, const fli_step *step)
     c->own.serial++;
 }
 
-/* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each
- * slice is given the uploads in the same order, so that its bits do not depend on the thread that worked on it. The
- * intake below relies on it. */
+/* Absorbing by slices: different threads may work on different slices. Each slice gets the uploads in the same order,
+ * so its bits do not depend on the thread. The intake below relies on that. */
 static size_t slice_count(const fli_server_state *c) { return c->count; }
 
 static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange *x, size_t staleness)
@@ -449,7 +448,7 @@ static void absorb_slice(fli_server_state *c, size_t number, const fli_exchange 
     if (user_failed(c)) return;
     size_t vectors = fli_parts_vectors(a->up);
     for (size_t i = 0; i < vectors; i++)
-        s->up[i] = x->up.vec[i] ? fli_at(c->space.ops, x->up.vec[i], s->from) : NULL; /* NULL: was not sent */
+        s->up[i] = x->up.vec[i] ? fli_at(c->space.ops, x->up.vec[i], s->from) : NULL; /* NULL: not sent */
     fl_upload up = {x->ask, (const void *const *)s->up, x->up.num, staleness};
     s->view.engine = &c->in_absorb;
     fli_algo_absorb(a, &s->view, &up);
@@ -485,7 +484,7 @@ static void advance_slice(void *state, size_t number, size_t worker)
     s->finite = fli_finite(&s->space, s->vec[0]);
 }
 
-/* A prox may look at all entries at once. */
+/* Whether `advance` needs whole vectors: a prox may depend on all entries. */
 static int whole(const fli_server_state *c)
 {
     return c->count == 1 || c->setup->regularizer || c->setup->algo->traits & FL_METHOD_WHOLE_ADVANCE;
@@ -497,7 +496,7 @@ static void advance_whole(fli_server_state *c)
     check_call(c, "advance", NULL, &c->failure);
 }
 
-/* All slices, or this rank's. */
+/* Advances all slices, or those of this rank. */
 static void advance_slices(fli_server_state *c, fli_pool *pool)
 {
     size_t from = 0, to = c->count;
@@ -507,7 +506,8 @@ static void advance_slices(fli_server_state *c, fli_pool *pool)
     for (size_t i = 0; !pool && i < to - from; i++) advance_slice(c, i, 0);
 }
 
-/* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
+/* Ranks absorb into their own slices; sums and vectors are put together when a whole vector is needed, or after
+ * advancing. */
 static fl_status advance_over_ranks(fli_server_state *c, fli_pool *pool)
 {
     const fl_method *a = c->setup->algo;
@@ -540,7 +540,7 @@ static fl_status advance(fli_server_state *c, fli_pool *pool)
                     c->step.round + 1, c->setup->algo->name, fli_algo_remedy(c->setup->algo));
 }
 
-/* x is a step further than c->before, which becomes the difference. */
+/* x is one step further than c->before, which becomes the difference. Stores its squared length. */
 static void remember(fli_server_state *c)
 {
     memmove(c->moves + 1, c->moves, (c->remembered - 1) * sizeof *c->moves);
@@ -594,7 +594,7 @@ void fli_server_state_save(const fli_server_state *c, fli_saver *out)
     fli_save_count(out, c->uploads);
     fli_save_count(out, c->missed);
     fli_save_message(&c->space, &c->own, fli_names_count(a->server), a->server_scalars, out);
-    /* an asynchronous step may be half done */
+    /* in an asynchronous run some uploads of the step may have been absorbed */
     fli_save_message(&c->space, &c->sums, fli_names_count(a->sums), a->scalar_sums, out);
     fli_save_reals(c->moves, c->remembered, out);
     fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
@@ -616,14 +616,13 @@ void fli_server_state_load(fli_server_state *c, fli_loader *in)
     c->own.start = c->started ? c->start : NULL;
 }
 
-/* ==== uploads while others still train ===================================================================== */
+/* ==== the intake: absorbing uploads while other clients train =============================================== */
 
-/* A slice moves from one processor's cache to another's with every thread that absorbs into it: worth it for several
- * uploads only. */
+/* The least uploads for which a thread takes a slice: its sums then move from another processor's cache. */
 enum { WORTH_IT = 8 };
 
 typedef struct {
-    atomic_flag taken; /* by a thread that absorbs into it */
+    atomic_flag taken; /* a thread absorbs into the slice */
     atomic_size_t absorbed;
 } progress;
 
@@ -631,9 +630,9 @@ struct fli_intake {
     fli_server_state *server;
     fli_exchange *const *list;
     size_t n;
-    size_t slices, from, to; /* all of the server's, and those that uploads go to here */
+    size_t slices, from, to; /* number of the server's slices, and the range of slices that absorb here */
     atomic_uchar *filled;
-    atomic_size_t ready; /* exchanges 0 .. ready-1 may be absorbed */
+    atomic_size_t ready; /* by slice */
     progress *progress;  /* of every slice */
 };
 
@@ -662,7 +661,7 @@ void fli_intake_free(fli_intake *in)
     fli_free(in);
 }
 
-/* The first `ready` of them are filled. */
+/* Prepares a list of which the first `ready` exchanges are filled. */
 static void begin(fli_intake *in, fli_exchange *const *list, size_t n, size_t ready)
 {
     in->list = list;
@@ -680,7 +679,7 @@ void fli_intake_open(fli_intake *in, fli_exchange *const *list, size_t n)
     begin(in, list, n, 0);
 }
 
-/* Absorbs into a slice, unless another thread does or fewer than `least` uploads wait. */
+/* Absorbs what is ready into a slice, unless another thread does that or fewer than `least` uploads are ready. */
 static void absorb(fli_intake *in, size_t slice, size_t least)
 {
     progress *p = &in->progress[slice];
@@ -698,7 +697,7 @@ void fli_intake_filled(void *intake, size_t i)
     if (in->list[i]->status) return;
     atomic_store(&in->filled[i], 1);
     size_t ready = atomic_load(&in->ready);
-    while (ready < in->n && atomic_load(&in->filled[ready])) /* a failed exchange goes forward nowhere */
+    while (ready < in->n && atomic_load(&in->filled[ready])) /* stops at a failed exchange */
         if (atomic_compare_exchange_weak(&in->ready, &ready, ready + 1)) ready++;
     size_t count = in->to - in->from;
     for (size_t s = 0; s < count; s++) absorb(in, in->from + (s + i) % count, WORTH_IT);

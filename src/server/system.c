@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* In place of a turn or a round in random streams: what a client draws once for the whole run. */
+/* Stands for the turn or round in random streams of what a client draws once per run. */
 #define EVERY_TURN UINT32_MAX
 
-/* Together with the bounds of the keys these keep every turn far away from infinity. */
+/* Together with the bounds of the keys, these keep every duration finite. */
 #define MOST_SECONDS 1e9
 #define LEAST_RATE   1e-3
 #define MOST_RATE    1e18
@@ -32,8 +32,8 @@ static const fl_key lognormal_keys[] = {
     FLI_KEY_END,
 };
 
-/* Factors exp(sigma z), z normal: the median is 1, and being twice as fast is as likely as being half as fast. Both
- * lasting factors are always drawn together, so changing one sigma leaves the other's factors as they are. */
+/* Factors exp(sigma z), z normal: the median is 1, and twice as fast is as likely as half as fast. A client's two
+ * lasting factors are always drawn together, so changing one sigma does not change the other factor. */
 static void lognormal_speed(const fli_system *s, size_t turn, uint32_t client, fli_speed *out)
 {
     const lognormal_params *p = s->params;
@@ -83,7 +83,7 @@ static const fl_key trace_keys[] = {
 };
 
 typedef struct {
-    double value[3]; /* seconds per step, upload and download rate; 0 where a line has fewer */
+    double value[3]; /* seconds per step, upload and download rate; 0: missing in the line */
 } device;
 
 typedef struct {
@@ -91,7 +91,7 @@ typedef struct {
     device *devices;
 } trace;
 
-/* One number of a line, terminated. */
+/* Parses one number of a line, zero-terminated. */
 static fl_status trace_value(fl_ctx *ctx, const char *path, size_t number, const char *text, size_t field, double *out)
 {
     const char *wrong = fli_number_read(text, DBL_MAX, out);
@@ -103,7 +103,7 @@ static fl_status trace_value(fl_ctx *ctx, const char *path, size_t number, const
     return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s", path, number, fli_quote(text).s, wrong);
 }
 
-/* Numbers separated by blanks or a comma; what follows a # does not count. *fields 0: nothing on this line. */
+/* Numbers are separated by blanks or a comma; # begins a comment. *fields 0: the line is empty. */
 static fl_status trace_line(fl_ctx *ctx, const char *path, size_t number, char *text, device *out, size_t *fields)
 {
     enum { MOST_FIELDS = sizeof out->value / sizeof *out->value };
@@ -112,7 +112,7 @@ static fl_status trace_line(fl_ctx *ctx, const char *path, size_t number, char *
     for (char *c = text, *next; *(c += strspn(c, " \t")); c = next) {
         char *end = c + strcspn(c, " \t,");
         next = end + strspn(end, " \t");
-        next += *next == ','; /* one comma: two in a row leave an empty number, which is refused */
+        next += *next == ','; /* one comma only: two in a row leave an empty number, which is an error */
         *end = 0;
         if (*fields == MOST_FIELDS)
             return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s is one number too many: a line has at most %d", path, number,
@@ -124,7 +124,7 @@ static fl_status trace_line(fl_ctx *ctx, const char *path, size_t number, char *
     return FL_OK;
 }
 
-/* No more lines than clients are read, so a large trace costs what its federation needs. */
+/* Reads at most one line per client, so a large trace costs no more than its federation needs. */
 static fl_status trace_read(fl_ctx *ctx, size_t clients, const char *path, fli_stream *in, fli_array *out)
 {
     size_t length, fields;
@@ -241,7 +241,7 @@ double fli_system_turn(const fli_system *s, size_t turn, uint32_t client, size_t
     return seconds;
 }
 
-/* ==== how many local steps a client takes ================================================================== */
+/* ==== local steps ========================================================================================== */
 
 /* Heterogeneous local updates. */
 size_t fli_local_steps(const fli_local_work *e, uint64_t seed, size_t round, uint32_t client, size_t per_epoch)

@@ -7,13 +7,13 @@
  *
  *     ||grad phi(z)|| <= m accuracy   and   ||grad phi(z)|| <= m relative ||z - start||   (those that are required)
  *
- * or when the steps are spent, or when rounding allows no further progress. Each gradient is a step. A minimiser at a
- * kink, as ReLU networks can have, has no small gradients around it: there the answer is as good as it gets, and
- * counts as missed.
+ * or when the steps are used up, or when rounding allows no further progress. Each gradient is a step. Near a
+ * minimiser at a kink, as ReLU networks can have, gradients are not small: the solver then stops without progress, and
+ * the accuracy counts as missed.
  *
  * The line search looks for a weak Wolfe point, phi(t) <= phi(0) + C1 t phi'(0) and phi'(t) >= C2 phi'(0), by
- * bracketing: it needs no convexity, and bears kinks as those of ReLU networks (Lewis and Overton, Nonsmooth
- * optimization via quasi-Newton methods, 2013). Close to the minimiser values are equal but for rounding long before
+ * bracketing: it needs no convexity, and tolerates kinks as those of ReLU networks (Lewis and Overton, Nonsmooth
+ * optimization via quasi-Newton methods, 2013). Close to the minimiser, values are equal up to rounding long before
  * gradients are; there the first condition is replaced by phi'(t) <= (2 C1 - 1) phi'(0), which follows from it on a
  * parabola (Hager and Zhang, SIAM J. Optim. 16, 2005). Steps and rounding in the model's precision, scalars in
  * double. */
@@ -25,7 +25,7 @@
 enum {
     PAIRS = 10,
     TRIALS = 60, /* of a line search */
-    IDLE = 20    /* iterations without progress in value or gradient, after which rounding is to blame */
+    IDLE = 20    /* iterations without progress in value or gradient, after which rounding is assumed to prevent any */
 };
 enum { TRIAL = 2 * PAIRS, TRIAL_GRADIENT, DIRECTION, VECTORS }; /* after the pairs, among the instance's vectors */
 
@@ -45,7 +45,7 @@ typedef struct {
     double noise;       /* rounding error of values, roughly */
 } search;
 
-/* phi(x) and its gradient; q->noise follows the magnitude of the terms. Infinite where it is not a number. */
+/* phi(x) and its gradient; q->noise follows the magnitude of the terms. Returns infinity in place of NaN. */
 static double eval(search *q, const void *x, void *g)
 {
     const fl_problem *p = q->p;
@@ -76,7 +76,7 @@ static double norm(const fl_space *s, const void *x) { return sqrt(fli_dot(s, x,
 
 static int asks_for_accuracy(const fl_stopping *s) { return s->accuracy > 0 || s->relative > 0; }
 
-/* Whether the required accuracy is certain. */
+/* Whether the required accuracy is proven. */
 static int accurate(const search *q)
 {
     const fl_stopping *s = &q->p->stop;
@@ -94,8 +94,8 @@ static int spent(const search *q)
     return (q->p->stop.most_steps && q->steps >= q->p->stop.most_steps) || fli_halted(q->w->halt);
 }
 
-/* d = -H g by the two-loop recursion. Without pairs the first trial of the line search would be the minimiser if f_i
- * were flat. */
+/* d = -H g by the two-loop recursion. Without pairs, the first trial of the line search is the minimiser of the problem
+ * with a flat f_i. */
 static double direction(search *q)
 {
     const fl_space *s = q->space;
@@ -116,15 +116,15 @@ static double direction(search *q)
     return fli_dot(s, q->g, q->d);
 }
 
-/* Inside the bracket: where the slope would vanish if it were linear, unless that is close to an end. */
+/* A point inside the bracket: the zero of a linear slope, unless that is close to an end. */
 static double between(double lo, double lo_slope, double hi, double hi_slope)
 {
     double t = lo - lo_slope * (hi - lo) / (hi_slope - lo_slope), margin = 0.1 * (hi - lo);
     return t >= lo + margin && t <= hi - margin ? t : (lo + hi) / 2;
 }
 
-/* Moves along d, with phi'(0) = slope, and leaves the new point and gradient in trial and trial_g; *value is phi
- * there. 0: there is none. */
+/* Moves along d, with phi'(0) = slope, and leaves the new point and gradient in trial and trial_g; *value is phi there.
+ * Returns 0 if it finds no such point. */
 static int line_search(search *q, double slope, double *value)
 {
     double t = 1, lo = 0, hi = INFINITY, lo_slope = slope, hi_slope = INFINITY, noise = q->noise;
@@ -138,7 +138,7 @@ static int line_search(search *q, double slope, double *value)
             hi = t;
             hi_slope = isfinite(at) ? at : INFINITY;
         } else if (at < C2 * slope) {
-            if (spent(q)) return 1; /* not far enough, but lower */
+            if (spent(q)) return 1; /* the steps are used up: not far enough, but lower */
             lo = t;
             lo_slope = at;
         } else {
@@ -156,8 +156,8 @@ static void swap(void **a, void **b)
     *b = c;
 }
 
-/* Keeps s = trial - z and y = the gradients' difference, in place of the oldest pair, unless their curvature is lost
- * in rounding. */
+/* Stores s = trial - z and y = the difference of the gradients in place of the oldest pair, unless rounding dominates
+ * their curvature. */
 static void keep_pair(search *q)
 {
     const fl_space *s = q->space;
@@ -178,7 +178,7 @@ static void keep_pair(search *q)
     if (sy > 1e-10 * norm(s, ds) * norm(s, dy)) q->sy[q->pairs++] = sy;
 }
 
-/* One iteration; 0 when there is no way down that rounding leaves visible. */
+/* One iteration; returns 0 if no descent is visible beyond rounding. */
 static int iterate(search *q)
 {
     double value = 0, slope = direction(q);

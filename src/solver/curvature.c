@@ -1,9 +1,9 @@
 /* Curvature by products with a matrix that is never formed.
  *
- * Lanczos' recurrence starts from a random vector, without reorthogonalisation: what it loses in orthogonality makes
- * copies of eigenvalues that it has found already, which does not disturb the extreme ones, and it needs three vectors
- * whatever the number of steps (Paige, 1971). Power iteration would need as many steps as here squared where the
- * largest eigenvalues are close together, as those of Gram matrices of noise are. */
+ * Lanczos' recurrence starts from a random vector, without reorthogonalisation. The loss of orthogonality produces
+ * copies of eigenvalues that were found already, which does not disturb the extreme ones. It needs three vectors for
+ * any number of steps (Paige, 1971). If the largest eigenvalues are close together, as those of Gram matrices of noise
+ * are, power iteration would need the square of that number of steps. */
 #include "solver/curvature.h"
 
 #include "bilevel/bilevel.h"
@@ -17,7 +17,7 @@
 
 enum {
     LANCZOS_STEPS = 240, /* products */
-    EVERY = 8            /* the estimate is looked at after this many of them */
+    EVERY = 8            /* the estimate is checked after this many of them */
 };
 
 typedef struct {
@@ -33,8 +33,8 @@ static int above(const tridiagonal *t, double sign, double x)
     return pivot < 0;
 }
 
-/* The largest eigenvalue of sign * T by bisection, or anything below `least` if it is below: between `least` or the
- * largest diagonal entry, and Gershgorin's bound. */
+/* The largest eigenvalue of sign * T by bisection between `least` or the largest diagonal entry, and Gershgorin's
+ * bound. If it is below `least`, returns any value below that. */
 static double largest_of(const tridiagonal *t, double sign, double least)
 {
     double lo = least, hi = -INFINITY;
@@ -53,7 +53,7 @@ static double largest_of(const tridiagonal *t, double sign, double least)
     return hi;
 }
 
-/* w = M v - beta v_before, t gets its next row; returns ||w|| after the part along v is gone. */
+/* w = M v - beta v_before, t gets its next row; returns ||w|| after removing the part along v. */
 static double lanczos_step(tridiagonal *t, size_t n, const double *v, const double *before, double *w)
 {
     int k = (int)n;
@@ -64,7 +64,7 @@ static double lanczos_step(tridiagonal *t, size_t n, const double *v, const doub
     return t->b[t->size++];
 }
 
-/* T: its largest |eigenvalue|; NaN if an entry is not finite. `before`: the estimate so far. */
+/* The largest |eigenvalue| of T; NaN if an entry is not finite. `before`: the estimate so far. */
 static double estimate(const tridiagonal *t, double before)
 {
     for (size_t i = 0; i < t->size; i++)
@@ -81,7 +81,7 @@ static double lanczos(size_t n, fli_product *product, void *arg, double toleranc
         product(arg, v, w);
         double left = lanczos_step(&t, n, v, before, w);
         scale = fmax(scale, fmax(fabs(t.a[t.size - 1]), left));
-        int over = !(left > 1e-14 * scale); /* the space of all directions reached is exhausted */
+        int over = !(left > 1e-14 * scale); /* the Krylov space is exhausted */
         if (over || t.size % EVERY == 0 || t.size == LANCZOS_STEPS) {
             double last = found;
             found = estimate(&t, last);
@@ -111,23 +111,22 @@ fl_status fli_lanczos(fl_ctx *ctx, size_t n, fli_product *product, void *arg, do
 
 /* ==== a client's objective ================================================================================ */
 
-/* Extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is
- * never formed.
+/* Extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is never formed.
  *
- * At a point products are exact where the model has them, else power iteration on differences of gradients. Of a
- * problem of two levels the Hessian is that of g by y, where v and Hv are zero in the upper block, or that of f; those
- * of f, and of objectives with pseudo labels, are such differences.
+ * Products at a point are exact if the model offers them; otherwise power iteration uses differences of gradients. For
+ * a problem with two levels the Hessian is that of g by y, where v and Hv are zero in the upper block, or that of f;
+ * products with f, and for objectives with pseudo labels, are such differences.
  *
- * A linear predictor z = W a (with a constant feature where the model has intercepts) and a loss whose Hessian in z is
- * at most c give a Hessian of at most c lambda_max(A'A/n) for every x. The bound is reached: by least squares
+ * With a linear predictor z = W a (a has a constant feature if the model has intercepts) and a loss whose Hessian in z
+ * is at most c, the Hessian is at most c lambda_max(A'A/n) for every x. The bound is reached: by least squares
  * everywhere (c = 1), by logistic regression at zero (c = 1/4), by softmax regression in the limit in which two classes
  * share all samples (c = 1/2; the curvature of diag p - pp' at p = (1/2, 1/2, 0, ...), where p = 1/C has 1/C). */
 
-enum { PIECE = 512 }; /* samples at a time, of bounds over all of them */
+enum { PIECE = 512 }; /* samples at a time, for bounds over all of them */
 
 /* ---- at a point ------------------------------------------------------------------------------------------ */
 
-/* What products with the Hessian are made of: of the block from `at` on, with n entries. */
+/* The data of products with the Hessian: of the block that begins at `at`, with n entries. */
 typedef struct hessian hessian;
 struct hessian {
     const fli_model *m;
@@ -135,7 +134,7 @@ struct hessian {
     const fli_batch *b;
     size_t at, n;
     void (*product)(const hessian *h, const void *v, void *hv);
-    double decay, shift; /* weight decay of a single level; shift - H is what eigenvalues are of, unless it is 0 */
+    double decay, shift; /* weight decay of a single level; unless shift is 0, eigenvalues are those of shift - H */
     size_t plain;        /* pseudo labels: rows that have labels, */
     const void *y;       /* and the others' labels */
     void *v, *hv, *point, *gradient, *scratch;
@@ -149,7 +148,7 @@ static void exact_product(const hessian *h, const void *v, void *hv)
         h->m->desc->hvp(h->m, h->x, h->b, v, hv, h->scratch);
 }
 
-/* Products are differences of these. */
+/* A gradient; products are differences of two. */
 static void gradient_at(const hessian *h, const void *z, void *g)
 {
     const fli_model *m = h->m;
@@ -159,8 +158,8 @@ static void gradient_at(const hessian *h, const void *z, void *g)
         m->latent->grad(m, z, h->b, h->plain, h->y, g, h->scratch);
 }
 
-/* (grad f(x + e v) - grad f(x - e v))/2e, for ||v|| = 1. In single precision e leaves an entry of x some digits of the
- * change, of which it has about e/sqrt(n), and is no longer than that, so that few ReLU change sides. */
+/* (grad f(x + e v) - grad f(x - e v))/2e, for ||v|| = 1. In single precision e is just large enough that an entry of x,
+ * which changes by about e/sqrt(n), keeps some digits of the change; so few ReLU change sides. */
 static void difference(const hessian *h, const void *v, void *hv)
 {
     const fl_space *s = &h->m->space;
@@ -184,7 +183,7 @@ static void block_product(void *arg, const double *v, double *out)
     for (size_t i = 0; i < h->n && h->shift > 0; i++) out[i] = h->shift * v[i] - out[i];
 }
 
-/* By power iteration, which differences across a kink disturb less than Lanczos' recurrence: with ||v|| = 1, ||Hv||
+/* Power iteration, which suffers less than Lanczos' recurrence from differences across a kink: with ||v|| = 1, ||Hv||
  * never exceeds the largest |eigenvalue|, and never decreases from v to Hv/||Hv||. */
 static fl_status by_powers(fl_ctx *ctx, const hessian *h, fli_rng *rng, double tolerance, double *l)
 {
@@ -210,7 +209,7 @@ static fl_status by_powers(fl_ctx *ctx, const hessian *h, fli_rng *rng, double t
     return FL_OK;
 }
 
-/* With memory for the products. The seed's stream 0 is for the largest eigenvalue, 1 for the smallest. */
+/* Allocates memory for the products. The seed's stream 0 is for the largest eigenvalue, 1 for the smallest. */
 static fl_status largest_eigenvalue(fl_ctx *ctx, hessian *h, uint64_t seed, uint32_t stream, double tolerance,
                                     double *l)
 {
@@ -282,11 +281,11 @@ fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, 
 
 /* ---- for every x ----------------------------------------------------------------------------------------- */
 
-/* sum over both kinds of samples of weight A'A/n, with a constant feature where there are intercepts. */
+/* The sum over both kinds of samples of weight A'A/n, with a constant feature if the model has intercepts. */
 typedef struct {
     const fli_model *m;
     const fli_view *v;
-    double weight, pseudo; /* of labelled samples, of the others */
+    double weight, pseudo; /* of labelled and of unlabelled samples */
     size_t n;              /* features, the constant one included */
     fli_batch b;
     void *w, *z, *g; /* a vector of features, of samples, of features */
@@ -326,7 +325,7 @@ static void gram_product(void *arg, const double *v, double *out)
     gram_part(p, p->v->unlabelled, p->v->n_unlabelled, p->pseudo, v, out);
 }
 
-/* l - gram, whose largest eigenvalue is l minus the smallest one of the Gram matrix. */
+/* l - gram; its largest eigenvalue is l minus the smallest one of the Gram matrix. */
 typedef struct {
     gram *p;
     double l;
@@ -343,7 +342,7 @@ int fli_bounded(const fli_model *m) { return m->desc->curvature > 0 && !m->bilev
 
 static size_t linear_features(const fli_model *m) { return m->features + ((m->desc->traits & FLI_MODEL_SOFTMAX) != 0); }
 
-/* The weight of the unlabelled samples; see the header. */
+/* The weight of the unlabelled samples, as in the header. */
 static double pseudo_weight(const fli_model *m)
 {
     if (!m->latent || m->latent->every) return 0;

@@ -9,7 +9,7 @@
 
 /* ==== losses and gradients ================================================================================ */
 
-/* Rows of the second block, for its evaluation. */
+/* The memory for rows of the second block. */
 static size_t rows_bytes(const fli_model *m)
 {
     if (!m->latent || m->latent->every) return 0;
@@ -82,8 +82,8 @@ double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
 /* ==== solvers that answer with a gradient ================================================================= */
 
 /* The gradient of f_i at the start of a local problem, over all of the client's samples: for methods that exchange
- * gradients beside models. Alone, or before the steps of SGD on the same problem, which then are those of sgd.c to the
- * last bit. */
+ * gradients in addition to models. Alone, or before the steps of SGD on the same problem, which have the same bits as
+ * in sgd.c. */
 
 enum { GRADIENT, ANSWERS }; /* of the task */
 
@@ -118,8 +118,8 @@ static int solve_sgd(void *arg, const fl_local *l, const fl_problem *p, void *z,
     return FL_OK;
 }
 
-/* Without FL_SOLVER_AUGMENTS: a correction by this gradient would be off by what augmentation changes of it. Beside SGD
- * the method has it for a direction only. */
+/* Without FL_SOLVER_AUGMENTS: a correction by this gradient would be wrong by the effect of augmentation. Together with
+ * SGD the method uses it as a direction only. */
 const fl_solver fli_solver_gradient = {
     .name = "gradient", .traits = FL_SOLVER_FULL_GRADIENT, .solve = solve_gradient, .vectors = ANSWERS};
 
@@ -131,10 +131,10 @@ const fl_solver fli_solver_sgd_gradient = {.name = "sgd-gradient",
 
 /* ==== a client's whole objective ========================================================================== */
 
-/* Between two turns: f_i(x, y_i), with the second block as the client has it, or F_i of a
- * personalised pair ([CPSL] (4), (6c)). */
+/* Between two turns: f_i(x, y_i), with the client's current second block, or F_i of a personalised pair ([CPSL] (4),
+ * (6c)). */
 
-/* Where two models' outputs are mixed; else there is one. */
+/* Whether the outputs of two models are mixed; otherwise there is one model. */
 static int mixes(const fli_objective_at *at) { return at->own && at->mix < 1; }
 static const void *only(const fli_objective_at *at) { return at->own ? at->own : at->x; }
 

@@ -2,8 +2,8 @@
  *
  *     z = (A'A/n + (wd + rho) I)^-1 r,   r = A'b/n + rho anchor - shift
  *
- * by the Cholesky factor of gram.c, of the smaller one of samples and features, which is kept between the client's
- * turns. What would be too much to keep is solved by conjugate gradients. */
+ * by the Cholesky factor of gram.c, whose order is the smaller one of samples and features, and which is kept between
+ * the client's turns. If the factor would be too large to keep, conjugate gradients solve the problem. */
 #include "solver/gram.h"
 #include "solver/minibatch.h"
 
@@ -18,10 +18,9 @@
  *
  *     H z = r,   H = A'A/n + lam I,   r = A'b/n + rho anchor - shift,   from p->start, until ||r - H z|| <= 1e-12 ||r||
  *
- * all in double. H is never formed: A comes row by row out of the client's samples, a few at a time, so memory is a
- * handful of vectors for the length of one turn and nothing afterwards. The residual that the recurrence carries
- * drifts from the true one; when it has arrived, the true one is computed, and if that has not, the iteration starts
- * again from there. */
+ * all in double. H is never formed: rows of A are read from the client's samples, a few at a time, so memory is a few
+ * vectors during a turn and nothing afterwards. The residual of the recurrence drifts from the true one: when it is
+ * small enough, the true one is computed, and if that is not, the iteration restarts from there. */
 
 enum { PIECE = 1 << 18 }; /* doubles of A at a time: 2 MB */
 
@@ -59,7 +58,7 @@ static fl_status equations_init(fl_ctx *ctx, equations *q)
     return FL_OK;
 }
 
-/* out += A'(A x)/n, or A'b/n when x is NULL */
+/* out += A'(A x)/n, or A'b/n if x is NULL */
 static void add_product(const equations *q, const double *x, double *out)
 {
     int k = (int)q->k;
@@ -107,7 +106,7 @@ static double residual(equations *q)
     return cblas_dnrm2((int)q->k, q->r, 1);
 }
 
-/* From the true residual in r until the carried one is small enough, or there is no way further. */
+/* Iterates from the true residual in r until the recurrence's residual is small enough, or no progress is possible. */
 static void iterate(equations *q, double goal)
 {
     int k = (int)q->k;
@@ -132,7 +131,7 @@ static size_t most_steps(const fl_problem *p, size_t order)
     return p->stop.most_steps ? p->stop.most_steps : 2 * order + 100;
 }
 
-/* By conjugate gradients; lam is the sum of weight decay and rho. */
+/* Solves by conjugate gradients; lam is the sum of weight decay and rho. */
 static fl_status cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam)
 {
     const fli_view *v = t->view;
@@ -148,7 +147,7 @@ static fl_status cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double 
     if (s) goto done;
     right_side(&q, space, p);
     double goal = tolerance * cblas_dnrm2((int)k, q.rhs, 1), left, before = INFINITY;
-    if (goal > 0) space->ops->to_f64(k, p->start, q.z); /* otherwise 0 is the solution, and only 0 is accurate */
+    if (goal > 0) space->ops->to_f64(k, p->start, q.z); /* else z stays 0, which is the solution */
     left = residual(&q);
     while (left > goal && left < before / 2 && q.steps < q.most && !fli_halted(q.halt)) {
         before = left;
@@ -165,9 +164,9 @@ done:
     return s;
 }
 
-/* ==== by a factor that is kept ============================================================================ */
+/* ==== with a stored factor ================================================================================ */
 
-enum { LARGEST = 2048 }; /* order of a factor that is kept: 32 MB */
+enum { LARGEST = 2048 }; /* order of a stored factor: 32 MB */
 
 typedef struct {
     fli_gram *gram;
@@ -218,7 +217,7 @@ static fl_status factored_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, double 
                         "a client's least-squares problem with %zu samples of %zu features has no unique minimiser; "
                         "give it a proximal term or weight decay",
                         t->view->n_train, w->model->features);
-    /* r = A'b/n + rho anchor - shift; grad is free here */
+    /* r = A'b/n + rho anchor - shift; grad is free now */
     space->ops->from_f64(space->n, c->atb, w->grad);
     if (p->anchor) fli_axpy(space, rho, p->anchor, w->grad);
     if (p->shift) fli_axpy(space, -1, p->shift, w->grad);

@@ -2,13 +2,13 @@
  *
  *     f(H) = f(l2) I + (c/n) A' g(K) A,   g(s) = (f(s + l2) - f(l2))/s
  *
- * which turns everything into the order of the smaller one of U and K. Of the steps e <- e - rho (H + rho I)^-1 e,
+ * which reduces everything to the order of the smaller one of U and K. For the steps e <- e - rho (H + rho I)^-1 e,
  * with lam = l2 + rho and fewer samples than features,
  *
  *     e_j = (l2/lam)^j e_0 + A'w_j,   s_j = A e_j,   u_j = (K + lam I)^-1 s_j
  *     s_j+1 = s_j - rho u_j,   w_j+1 = (l2/lam) w_j + rho c/(n lam) u_j,   y_j = (e_j - (c/n) A'u_j)/lam
  *
- * so that A is needed once in the beginning and once in the end, whatever their number. All in double. */
+ * so that A is needed only at the beginning and at the end, for any number of steps. All in double. */
 #include "solver/gram.h"
 
 #include "solver/curvature.h"
@@ -25,20 +25,20 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
 void dsyevd_(const char *job, const char *uplo, const int *n, double *a, const int *lda, double *values, double *work,
              const int *lwork, int *iwork, const int *liwork, int *info);
 
-enum { PIECE = 1 << 15 }; /* doubles of A at a time, where A is not kept: a quarter of a MB */
+enum { PIECE = 1 << 15 }; /* doubles of A at a time, if A is not stored: a quarter of a MB */
 
 struct fli_gram {
     size_t n, k, order; /* samples, features, the smaller one */
     double scale, l2;   /* c/n */
-    /* order x order: U or K above the diagonal; on it and below, once there is one, the factor of m + lam I */
+    /* order x order: U or K above the diagonal; on it and below, after factorisation, the factor of m + lam I */
     double *m;
     double *diagonal; /* of U or K */
-    double *a;        /* n x k; NULL with enough samples */
-    double rho;       /* of the factor; negative: there is none */
+    double *a;        /* n x k; NULL with at least as many samples as features */
+    double rho;       /* of the factor; negative: not factored */
     double *vectors;  /* order x order, one eigenvector per row; NULL: not computed */
     double *values;
     double *s, *u, *w; /* scratch, order each */
-    size_t taken;      /* steps, one by one */
+    size_t taken;      /* steps taken one by one */
 };
 
 int fli_gram_fits(size_t n, size_t k, size_t limit)
@@ -76,7 +76,7 @@ static void rows_into(const fli_view *v, size_t first, size_t count, size_t k, d
     for (size_t i = 0; i < count; i++) fli_dataset_row(v->ds, v->train[first + i], out + i * k);
 }
 
-/* U, a few samples at a time */
+/* Forms U, a few samples at a time. */
 static fl_status form_features(fl_ctx *ctx, const fli_view *v, fli_gram *g)
 {
     int k = (int)g->k;
@@ -93,7 +93,7 @@ static fl_status form_features(fl_ctx *ctx, const fli_view *v, fli_gram *g)
     return FL_OK;
 }
 
-/* K, and A to keep */
+/* Forms K, and stores A. */
 static fl_status form_samples(fl_ctx *ctx, const fli_view *v, fli_gram *g)
 {
     int n = (int)g->n, k = (int)g->k;
@@ -133,7 +133,7 @@ fl_status fli_gram_new(fl_ctx *ctx, const fli_model *m, const fli_view *v, fli_g
 
 /* ---- its norm ------------------------------------------------------------------------------------------ */
 
-/* fli_product: out = m v, whatever lies on the diagonal by now */
+/* fli_product: out = m v, independent of the current diagonal */
 static void product(void *arg, const double *v, double *out)
 {
     const fli_gram *g = arg;
@@ -151,7 +151,7 @@ fl_status fli_gram_norm(fl_ctx *ctx, fli_gram *g, fli_rng *rng, double *norm)
 
 /* ---- step by step -------------------------------------------------------------------------------------- */
 
-/* The Cholesky factor of m + lam I, below the diagonal; 0 if there is none. */
+/* The Cholesky factor of m + lam I, below the diagonal; returns 0 if it does not exist. */
 static int factor(fli_gram *g, double rho)
 {
     int order = (int)g->order, info = 0;
@@ -171,7 +171,7 @@ int fli_gram_definite(fli_gram *g, double rho)
 {
     double most = 0, least = INFINITY;
     if (!factor(g, rho)) return 0;
-    /* with fewer samples than features, the directions outside the samples' span have lam and nothing else */
+    /* with fewer samples than features, directions outside the samples' span have the eigenvalue lam */
     if (g->n < g->k) least = g->l2 + rho;
     for (size_t i = 0; i < g->order; i++) {
         double d = g->m[i * g->order + i] * g->m[i * g->order + i];
@@ -222,7 +222,7 @@ static void one_by_one_samples(const fli_gram *g, double rho, size_t steps, doub
         cblas_daxpy(n, rho * g->scale / lam, g->u, 1, g->w, 1);
         a *= q;
     }
-    /* the last one: y = (a e + A'(w - (c/n) u))/lam, e <- e - rho y with e = a e + A'w */
+    /* the last step: y = (a e + A'(w - (c/n) u))/lam, e <- e - rho y with e = a e + A'w */
     for (size_t i = 0; i < g->n; i++) g->s[i] = (g->w[i] - g->scale * g->u[i]) / lam;
     back(g, a / lam, e, g->s, y);
     back(g, a, e, g->w, e);
@@ -254,7 +254,7 @@ done:
     return s;
 }
 
-/* What becomes of a component of e along an eigenvector of H with eigenvalue h, and y's. */
+/* The factors of e's component along an eigenvector of H with eigenvalue h, and of y's. */
 typedef struct {
     double e, y;
 } factors;

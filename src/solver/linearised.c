@@ -1,16 +1,16 @@
-/* The local problem with f_i replaced by a quadratic that lies above it and touches it at x = start, and its
+/* The local problem with f_i replaced by a quadratic that bounds it from above and touches it at x = start, and its
  * multiplier:
  *
  *     g = grad f_i(x), once;  then p->steps times
  *     z = x - (H_i + rho I)^-1 (g + shift),   shift <- shift + rho (z - x)
  *
  * z minimises <g, z> + 1/2 ||z - x||^2_{H_i} + <shift, z> + rho/2 ||z - x||^2. The steps need no gradient: with
- * e = g + shift and y = (H_i + rho I)^-1 e they are e <- e - rho y, and in the end z = x - y and shift = e - g. In the
- * limit of many, which p->steps = 0 asks for, e = 0: shift = -g and z = x.
+ * e = g + shift and y = (H_i + rho I)^-1 e they are e <- e - rho y, and at the end z = x - y and shift = e - g. In the
+ * limit of infinitely many steps (p->steps = 0) e = 0: shift = -g and z = x.
  *
- * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix, for softmax regression a
- * bound on its Hessian at every model (curvature.h) or, for others, the largest eigenvalue of the Hessian over the
- * client's samples at the model of its first turn. Whichever it is: computed once, and kept. */
+ * H_i is the Gram matrix (gram.c), or L_i I. L_i is the largest eigenvalue of that matrix, for softmax regression a
+ * bound on its Hessian at every model (curvature.h), for other models the largest eigenvalue of the Hessian over the
+ * client's samples at the model of its first turn. H_i is computed once and kept. */
 #include "solver/gram.h"
 
 #include "solver/curvature.h"
@@ -20,15 +20,15 @@
 #include <stdint.h>
 
 enum {
-    LARGEST = 2048, /* order of a Gram matrix that is kept: 32 MB */
-    FORMED = 512    /* up to here its norm is cheaper to have from the matrix than from products with the samples */
+    LARGEST = 2048, /* order of a stored Gram matrix: 32 MB */
+    FORMED = 512    /* up to this order its norm is cheaper from the matrix than from products with the samples */
 };
 enum { MULTIPLIER, ANSWERS }; /* of the task */
 
 typedef struct {
-    double curvature; /* ||H_i||; not known: negative */
-    fli_gram *gram;   /* diagonal: NULL; also before the first turn after a checkpoint */
-    size_t taken;     /* steps by then */
+    double curvature; /* ||H_i||; negative: unknown */
+    fli_gram *gram;   /* NULL for diagonal, and before the first turn after a checkpoint */
+    size_t taken;     /* steps before this turn */
     double *e, *y;    /* gram: scratch */
 } kept;
 
@@ -41,8 +41,8 @@ static void forget(void *cache)
     fli_free(c);
 }
 
-/* What the first turn found, from a random start and at that turn's model, and how far the client is from
- * eigenvalues. */
+/* Saves what the first turn computed, from a random start and at that turn's model, and the number of steps that
+ * decides about eigenvalues. */
 static void save(const void *cache, fli_saver *out)
 {
     const kept *c = cache;
@@ -60,7 +60,7 @@ static fl_status load(fl_ctx *ctx, fli_loader *in, void **cache)
     return fli_loader_status(in);
 }
 
-/* ---- what both ways share -------------------------------------------------------------------------------- */
+/* ---- common ---------------------------------------------------------------------------------------------- */
 
 static fl_answer answer(const fli_task *t, const kept *c, size_t gradients)
 {
@@ -68,7 +68,7 @@ static fl_answer answer(const fli_task *t, const kept *c, size_t gradients)
         .z = t->z, .linearised = {fli_task_vector(t, MULTIPLIER), c->curvature}, .weight = 1, .steps = gradients};
 }
 
-/* The limit of many steps. */
+/* The limit of infinitely many steps. */
 static void settle(const fli_worker *w, fli_task *t)
 {
     const fl_space *s = &w->model->space;
@@ -76,7 +76,7 @@ static void settle(const fli_worker *w, fli_task *t)
     fli_lin(s, -1, w->grad, 0, w->grad, fli_task_vector(t, MULTIPLIER));
 }
 
-/* rho = 0: the curvature was all that is wanted. */
+/* rho = 0: the answer is the curvature alone. */
 static fl_answer measured(const fl_space *s, fli_task *t, const kept *c)
 {
     fli_copy(s, t->problem.start, t->z);
@@ -182,8 +182,8 @@ static void hessian_product(void *arg, const double *x, double *out)
     m->space.ops->to_f64(m->space.n, w->grad, out);
 }
 
-/* ||H_i||: for linear models a bound on the Hessian at every x, which is the Gram matrix of a generalised linear model;
- * for others what the Hessian at the start has. */
+/* ||H_i||: for generalised linear models the bound on the Hessian at every x, from the Gram matrix; for other models
+ * the Hessian at the start. */
 static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, fli_task *t, double *l)
 {
     const fli_model *m = w->model;

@@ -1,4 +1,4 @@
-/* Every solver that comes with fedloom. Methods choose among them; a configuration chooses those that have a title. */
+/* Every built-in solver. Methods choose among them; a configuration chooses those that have a title. */
 #include "solver/solver.h"
 
 const fl_solver *const fli_solver_list[] = {

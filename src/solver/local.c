@@ -1,5 +1,5 @@
-/* Solvers at work: instances, one task after the other where a solver has no way of its own, and what the functions of
- * solvers may call. */
+/* Calls of solvers: instances, tasks one after the other for solvers without a `run` of their own, and the functions
+ * that a solver may call. */
 #include "base/number.h"
 #include "base/user_registry.h"
 #include "solver/minibatch.h"
@@ -23,7 +23,7 @@ static fl_local local_of(fli_local *e)
                       .kept = t->cache};
 }
 
-/* What a user's function answered. Methods divide by the weight, unless nothing was to be done. */
+/* Checks the answer of a registered solver. Methods divide by the weight, unless there was no work. */
 static fl_status check_answer(const fl_solver *s, fli_task *t, double sgd, fl_failure *f)
 {
     fl_answer *a = &t->answer;
@@ -38,10 +38,10 @@ static fl_status check_answer(const fl_solver *s, fli_task *t, double sgd, fl_fa
     return FL_ECALLBACK;
 }
 
-/* An objective that has failed is known by its model: whoever asked for the task finds it there. */
+/* If an objective fails, its model knows: the caller looks there. */
 static fl_status solve_task(fl_ctx *ctx, const fl_solver *s, fli_worker *w, fli_task *t)
 {
-    fli_local e; /* its mini-batches are made when they are asked for */
+    fli_local e; /* its mini-batches are made on request */
     e.ctx = ctx, e.worker = w, e.task = t, e.drawing = 0;
     fl_local l = local_of(&e);
     const fl_problem *p = &t->problem;
@@ -50,7 +50,7 @@ static fl_status solve_task(fl_ctx *ctx, const fl_solver *s, fli_worker *w, fli_
     t->answer = (fl_answer){.z = t->z, .weight = sgd, .steps = p->steps};
     fli_copy(&l.space, p->start, t->z);
     if (!(s->traits & FLI_SOLVER_REGISTERED)) return (fl_status)s->solve(s->arg, &l, p, t->z, &t->answer, &f);
-    fli_rng seed = t->rng; /* mini-batches are drawn from the original */
+    fli_rng seed = t->rng; /* the original stream draws the mini-batches */
     l.seed = fli_rng_u64(&seed);
     f.text[0] = t->why.text[0] = 0;
     fli_registry_enter(s->traits);
@@ -65,7 +65,7 @@ fl_status fli_solver_open(fl_ctx *ctx, const fl_solver *solver, const fli_open *
     return e->open ? e->open(ctx, solver, how, instance) : fli_worker_open(ctx, solver, how, instance);
 }
 
-/* A user's solver that has failed is not called any more. */
+/* A registered solver that has failed is not called again. */
 void fli_solver_run(fl_ctx *ctx, const fl_solver *solver, void *instance, fli_task *const *tasks, size_t n)
 {
     const fli_solver_engine *e = fli_solver_engine_of(solver);
@@ -92,9 +92,9 @@ double fli_solver_bytes(const fl_solver *solver, const fli_open *how)
     return (e->bytes ? e->bytes : fli_worker_bytes)(solver, how);
 }
 
-/* ==== what a solver may call =============================================================================== */
+/* ==== functions for solvers ================================================================================ */
 
-/* Adds weight decay, and tells whether the objective has failed. */
+/* Adds weight decay, and returns nonzero if the objective has failed. */
 static int finish(const fli_local *e, double decay, const void *x, void *g, double value, double *loss)
 {
     const fli_model *m = e->worker->model;
@@ -133,7 +133,7 @@ int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss)
     const uint32_t *sample;
     double decay;
     fl_local_next(l, &sample, &decay);
-    e->batch.gathered = 0; /* fl_local_loss may have gathered something else since */
+    e->batch.gathered = 0; /* fl_local_loss may have gathered other samples since */
     double value = fli_minibatch_grad(&e->batch, &(fli_point){.x = x, .g = g ? g : e->worker->grad});
     return finish(e, decay, x, g, value, loss);
 }

@@ -14,7 +14,7 @@ fli_latents fli_latents_of(const fli_model *m, const fli_view *v)
     return m->latent->every ? (fli_latents){v->train, v->n_train} : (fli_latents){v->unlabelled, v->n_unlabelled};
 }
 
-/* What a client keeps: its y, behind a line that says how many bytes that is. */
+/* The client's stored y, after a header with its size in bytes. */
 enum { HEAD = 64 };
 
 static void *kept_new(fl_ctx *ctx, size_t bytes)
@@ -67,7 +67,7 @@ int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *c
     return m->latent->kept && kept;
 }
 
-/* Rows now[0 .. count-1] of y by one step, in pieces that the worker holds. */
+/* One step on rows now[0 .. count-1] of y, in pieces that the worker has memory for. */
 static void step_rows(fli_worker *w, const fli_view *v, const fli_latents *l, const void *x, const fli_sample_pass *now,
                       void *y)
 {
@@ -87,7 +87,7 @@ static void step_rows(fli_worker *w, const fli_view *v, const fli_latents *l, co
     }
 }
 
-/* Mini-batch after mini-batch, in passes over the rows of y as SGD makes them over samples. */
+/* Mini-batch steps, in passes over the rows of y as SGD makes them over samples. */
 static void stochastic_steps(fli_worker *w, const fli_view *v, const fli_latents *l, const void *x, size_t batch,
                              size_t steps, fli_rng *rng, void *y)
 {
@@ -130,7 +130,7 @@ fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n)
 {
     size_t size = spec->batch;
-    if (spec->fraction > 0) /* 0.07 * 100 is a little more than 7 */
+    if (spec->fraction > 0) /* rounding: 0.07 * 100 is a little more than 7 */
         size = (size_t)fmax(1, ceil(spec->fraction * (double)n - 1e-9));
     return size && size < n ? size : n;
 }
@@ -203,7 +203,7 @@ void fli_minibatch_next(fli_minibatch *b)
 
 /* ---- gathering ----------------------------------------------------------------------------------------- */
 
-/* Samples idx[0 .. n-1] into the worker's batch from row `first` on. */
+/* Gathers samples idx[0 .. n-1] into the worker's batch from row `first` on. */
 static void augment(fli_minibatch *b, const uint32_t *idx, size_t first, size_t n, uint32_t epoch)
 {
     fli_batch part = b->w->eval->batch;
@@ -212,8 +212,8 @@ static void augment(fli_minibatch *b, const uint32_t *idx, size_t first, size_t 
     fli_batch_augment(&part, b->ds, idx, b->rng, epoch);
 }
 
-/* Brings labelled samples plain[0 .. np-1] into the worker's batch, and behind them those of the rows
- * rest[0 .. nr-1] of y, with these rows. */
+/* Gathers labelled samples plain[0 .. np-1] into the worker's batch and, after them, the samples of rows rest[0 ..
+ * nr-1] of y, with these rows. */
 static void gather(fli_minibatch *b, const uint32_t *plain, size_t np, const uint32_t *rest, size_t nr)
 {
     fli_worker *w = b->w;
@@ -239,11 +239,11 @@ static void gather(fli_minibatch *b, const uint32_t *plain, size_t np, const uin
 
 size_t fli_minibatch_samples(const fli_minibatch *b) { return b->plain.n ? b->plain.count : b->rest.count; }
 
-/* Brings the whole mini-batch under way into the worker's batch; 0: it is too long for that. */
+/* Gathers the whole current mini-batch into the worker's batch; returns 0 if it is too long. */
 static int minibatch_gather(fli_minibatch *b)
 {
     if (b->plain.count + b->rest.count > b->w->eval->batch.capacity) return 0;
-    /* always the same batch */
+    /* the batch is always the same */
     int only = b->plain.count == b->plain.n && b->rest.count == b->rest.n && !b->ds->augment;
     if (!only || !b->gathered) gather(b, b->plain.now, b->plain.count, b->rest.now, b->rest.count);
     b->gathered = only;
@@ -252,7 +252,7 @@ static int minibatch_gather(fli_minibatch *b)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* Over the worker's batch, whose first `plain` samples are labelled. */
+/* The gradient over the worker's batch, whose first `plain` samples are labelled. */
 static double batch_grad(fli_minibatch *b, const fli_point *p, size_t plain, void *g, void *own_g)
 {
     fli_worker *w = b->w;
@@ -265,7 +265,7 @@ static double batch_grad(fli_minibatch *b, const fli_point *p, size_t plain, voi
     return m->desc->grad(m, p->x, &w->eval->batch, g, NULL, w->eval->scratch);
 }
 
-/* A piece of one kind, weighted by its share of that kind's mean. */
+/* Adds a piece of one kind, weighted by its share of that kind's mean. */
 static double add_piece(fli_minibatch *b, const fli_point *p, size_t plain, const fli_pieces *piece)
 {
     double loss = batch_grad(b, p, plain, b->w->eval->part, p->own_part);
@@ -274,7 +274,7 @@ static double add_piece(fli_minibatch *b, const fli_point *p, size_t plain, cons
     return fli_pieces_share(piece) * loss;
 }
 
-/* More samples than a worker holds at a time: one kind after the other, in pieces. */
+/* For more samples than a worker has memory for: one kind after the other, in pieces. */
 static double grad_in_pieces(fli_minibatch *b, const fli_point *p)
 {
     const fl_space *s = &b->w->model->space;

@@ -1,12 +1,12 @@
 /* Mini-batch SGD with momentum on the local problem, also with a second block. The terms of the problem (weight decay,
- * shift, proximal) are folded into the update: one pass over the parameters per step, or none of its own where the
- * model can step while it computes its gradient. */
+ * shift, proximal) are folded into the update: one pass over the parameters per step, or none if the model can step
+ * while it computes its gradient. */
 #include "solver/minibatch.h"
 
 #include <math.h>
 
-/* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in
- * the first. Returns what that adds to the weight decay. */
+/* shift + rho (z - anchor) = (shift - rho anchor) + rho z: one vector less to read in every step, for one to write in
+ * the first. Returns the addition to the weight decay. */
 static double merge_terms(fli_worker *w, const fl_problem *p, fli_sgd_step *step)
 {
     if (!p->shift || !p->anchor || p->steps < 3) return 0;
@@ -95,7 +95,7 @@ const fl_solver fli_solver_sgd = {.name = "sgd",
 
 /* On f_i(x, y_i): first y_i at the model that the client starts from, then Q_i steps on x with that y_i ([VRA]
  * Algorithm 3, [CPSL] (7a)-(7b)). The local problem's other terms are in x alone, so they are folded into the step as
- * ever. */
+ * above. */
 
 static int solve_blocks(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_answer *out, fl_failure *f)
 {

@@ -1,14 +1,14 @@
-/* A pair of models on one client ([CPSL] Algorithm 1): z, which answers the posed problem as plain SGD would, and the
+/* A pair of models on one client ([CPSL] Algorithm 1): z, which answers the posed problem as plain SGD does, and the
  * client's own model, which learns to make the mixture mix h(own) + (1 - mix) h(z) of their outputs fit the client's
- * samples. Both steps of a pair use the gradients before either step, on the same mini-batch, with momentum from zero:
+ * samples. Both steps of a pair use the gradients before either step, on the same mini-batch; momentum starts at zero:
  *
  *     z   <- z - lr mu,           mu     <- gam mu + grad f_i(z) + the problem's other terms
  *     own <- own - own_lr mu_own, mu_own <- gam mu_own + grad_own F_i(own, z)
  *
- * A mix that is not given is chosen here. [CPSL] leaves that open (Remark 5): a share of the labelled samples is held
- * out, never trained on, and the mix is the one under which they are most likely. Their log-likelihood
- * sum log(mix a + (1 - mix) b), with a and b the two models' probabilities of the right class, is concave in mix, so
- * its maximum is found by bisection. It stays off 0 and 1, where one of the models would no longer learn or matter. */
+ * A mix that is not given is chosen here; [CPSL] leaves that open (Remark 5). A share of the labelled samples is held
+ * out and never trained on; the mix maximises their likelihood. The log-likelihood sum log(mix a + (1 - mix) b), with
+ * a and b the two models' probabilities of the right class, is concave in mix, so bisection finds its maximum. The mix
+ * stays away from 0 and 1, where one of the models would no longer learn or matter. */
 #include "solver/minibatch.h"
 #include "model/semi.h"
 
@@ -21,7 +21,7 @@ enum { HELD_OUT = 5 }; /* one labelled sample in this many */
 enum { OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS }; /* of the instance */
 enum { OWN, ANSWERS };                            /* of the task */
 
-/* Who is held out is the same in every turn, and random, for a client's list may be sorted by class. */
+/* The held-out samples are the same in every turn, and random, because a client's list may be sorted by class. */
 size_t fli_pair_hold_out(const fli_task *t, uint32_t *order)
 {
     const fli_view *v = t->view;
@@ -32,7 +32,7 @@ size_t fli_pair_hold_out(const fli_task *t, uint32_t *order)
     return v->n_train - v->n_train / HELD_OUT;
 }
 
-/* Slope of the mean log-likelihood at this mix; a and b interleaved. */
+/* The slope of the mean log-likelihood at this mix; a and b interleaved. */
 static double slope(size_t n, const double *ab, double mix)
 {
     double sum = 0;
@@ -65,7 +65,8 @@ double fli_pair_mix(size_t n, const double *ab)
     return differ ? likeliest(n, ab) : FLI_FIRST_MIX;
 }
 
-/* Probabilities of the right class under model x for samples idx[0 .. n-1]: into ab[which], ab[which + 2], ... */
+/* Writes the probabilities of the right class under model x for samples idx[0 .. n-1] to ab[which], ab[which + 2],
+ * ... */
 static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
                         size_t which, double *ab)
 {
@@ -82,7 +83,7 @@ static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *id
     }
 }
 
-/* By the n samples at the end of the worker's order. */
+/* Chooses the mix by the n samples at the end of the worker's order. */
 static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fl_problem *p, size_t n, double *mix)
 {
     const uint32_t *idx = w->order + v->n_train - n;
@@ -97,7 +98,7 @@ static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const
     return FL_OK;
 }
 
-/* The labelled samples that are trained on, and the mix. */
+/* The labelled samples for training, and the mix. */
 typedef struct {
     const uint32_t *samples;
     size_t n;

@@ -1,4 +1,4 @@
-/* Schedules of step sizes, the memory of a task, how it is ended early, and which solver is for which model. */
+/* Schedules of step sizes, the memory and early end of tasks, and the choice of a solver for a model. */
 #include "solver/solver.h"
 
 #include "base/number.h"

@@ -33,8 +33,8 @@ size_t fli_levels_split(const fli_model *m, const fli_view *v, uint64_t seed, ui
     return held;
 }
 
-/* Without validation samples of their own both levels see all of the client's, in passes of one order, which each
- * of them shuffles again. */
+/* Without separate validation samples both levels use all of the client's, in passes over one order, which each of them
+ * shuffles again. */
 static void split_samples(fli_bilevel_work *w, const fli_task *t)
 {
     const fli_sgd_spec all = {.batch = 0}, *spec = t->problem.levels.full ? &all : &w->worker->spec;
@@ -44,7 +44,7 @@ static void split_samples(fli_bilevel_work *w, const fli_task *t)
     w->train = fli_pass_over(spec, order + held, n - held);
 }
 
-/* One derivative over a batch that was gathered. */
+/* One derivative over a gathered batch. */
 typedef void batch_fn(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch);
 
 static void batch_f(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
@@ -77,7 +77,7 @@ static void mean_over_batch(fli_bilevel_work *w, const fli_sample_pass *pass, ba
     }
 }
 
-/* The problem's v in scratch, with zeros above: of a direction only the lower block means anything. */
+/* The problem's v in scratch, with zeros above: only the lower block of a direction is used. */
 static void *work_direction(const fli_bilevel_work *w)
 {
     void *v = fli_work_vector(w, FLI_W_V);
@@ -86,7 +86,7 @@ static void *work_direction(const fli_bilevel_work *w)
     return v;
 }
 
-/* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), and
+/* Derivatives over the current mini-batch: grad f by both blocks, grad_y g (the upper block of d is undefined), and
  * (g_xy v, g_yy v). */
 static void work_f(fli_bilevel_work *w, const void *z, void *d)
 {
@@ -107,7 +107,7 @@ fl_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t lab
     return e;
 }
 
-/* Steps on one level, of which epochs have as many as its samples need. */
+/* The number of steps on one level; an epoch has as many as the level's samples need. */
 static size_t steps_of(const fl_levels *l, size_t steps, const fl_epochs *e)
 {
     if (!l->epochs) return steps;
@@ -174,10 +174,9 @@ const fl_solver fli_solver_bilevel = {.name = "bilevel", .solve = solve, .work =
 
 /* ==== derivatives over all samples ======================================================================== */
 
-/* What metrics are made of. The samples of either
- * level are those of the client's turns. */
+/* For metrics. The samples of either level are those of the client's turns. */
 
-/* One piece of the samples; of an upper gradient, the mean of f. */
+/* One piece of the samples; returns the mean of f for an upper gradient. */
 static double derivative_of_piece(const fli_model *m, const fli_derivative *d, const void *direction, fli_eval *e)
 {
     if (d->work == FL_WORK_UPPER_GRADIENT) return fli_bilevel_upper(m, d->z, &e->batch, e->part, e->scratch);
@@ -284,7 +283,7 @@ static void work_together(fli_bilevel_work *w)
 
 /* ==== one block at a time ================================================================================= */
 
-/* The work of methods that go down one level and come back: single derivatives at (x, y), and steps on one block.
+/* The work of methods with nested loops: single derivatives at (x, y), and steps on one block.
  *
  * With a shift, steps are variance reduced: u <- u - lr (d_i(u) - d_i(start) + shift), both derivatives over the same
  * mini-batch. */
@@ -356,7 +355,7 @@ static void work_upper_steps(fli_bilevel_work *w)
     }
 }
 
-/* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the mini-batch under way; f holds
+/* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the current mini-batch; f holds
  * grad f at z */
 static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 {

@@ -1,11 +1,11 @@
-/* Solvers that users register: copies of them, in a list of the whole process. They are called as those that come with
- * fedloom (local.c). */
+/* Registered solvers: copies of the users' structs, in a list of the whole process. They are called as built-in ones
+ * (local.c). */
 #include "solver/user_solver.h"
 
 #include "base/user_registry.h"
 
 typedef struct {
-    fl_solver is; /* first: a pointer to it is one to the solver. Its texts are in the arena */
+    fl_solver is; /* first: a pointer to this struct is one to the solver. Its texts are in the arena */
     fli_arena arena;
 } user_solver;
 
@@ -19,7 +19,7 @@ static void solver_free(void *item)
 
 static fli_registry solvers = FLI_REGISTRY_INIT(solver_free);
 
-enum { FLI_USER_SOLVER_VECTORS = 64 }; /* at most this many of a kind */
+enum { FLI_USER_SOLVER_VECTORS = 64 }; /* the most of a kind */
 
 static fl_status check(fl_ctx *ctx, const fl_solver *s)
 {

@@ -8,7 +8,7 @@ void *fli_worker_vector(const fli_worker *w, size_t i)
     return (char *)w->extra + i * fli_vector_stride(&w->model->space);
 }
 
-/* What mini-batches with a second block need; see minibatch.c. */
+/* Memory for mini-batches with a second block; see minibatch.c. */
 static fl_status latent_init(fl_ctx *ctx, size_t largest, fli_worker *w)
 {
     const fli_model *m = w->model;

@@ -1,6 +1,6 @@
-/* `fedloom check`: a configuration is planned, its constants are measured, and the conditions of its method's theorem
- * are held against them; where the theorem promises a rate, the number of rounds follows, and with --run a run of the
- * same configuration is made beside it. Printing is in print.c, changing the settings in fix.c. */
+/* `fedloom check`: plans a configuration, measures its constants, and checks the conditions of its method's theorem. If
+ * the theorem promises a rate, the number of rounds follows, and --run compares it with a run of the same
+ * configuration. Printing is in print.c, changing the settings in fix.c. */
 #include "theory/check.h"
 
 #include "base/number.h"
@@ -15,7 +15,7 @@
 
 /* ---- conditions of all methods --------------------------------------------------------------------------- */
 
-/* Constants at the start model, or of some clients, are no more than that. */
+/* Notes which constants hold only at the start model, or only for some clients. */
 static void ask_of_constants(fli_check *c)
 {
     const fl_facts *f = &c->facts.worst;
@@ -34,7 +34,7 @@ static void ask_of_constants(fli_check *c)
         fl_assumption(&c->found, "clients", "those that were not measured are like those that were, a random choice");
 }
 
-/* A step on a mini-batch then takes more decay than f_i has, and no theorem is about that. */
+/* A step on a mini-batch then has more decay than f_i has, and no theorem covers that. */
 static void ask_of_decay(fli_check *c)
 {
     const fli_model *m = c->plan.model;
@@ -45,7 +45,7 @@ static void ask_of_decay(fli_check *c)
                        &c->facts.worst, c->facts.worst.full_batch);
 }
 
-/* Pseudo labels, or memberships, with a method whose theorem has no f_i(x, y_i). */
+/* Whether there are pseudo labels, or memberships, and the method's theorem does not cover f_i(x, y_i). */
 static int is_beside_theory(const fli_plan *p)
 {
     return p->model->latent && !(p->setup.algo->traits & FL_METHOD_BLOCKS);
@@ -98,7 +98,7 @@ static void ask_all(fli_check *c)
     ask_of_constants(c);
 }
 
-/* Methods choose local.lr for clients that all use it. */
+/* Methods compute one local.lr for all clients. */
 static void equal_factors(const fli_plan *p, fl_fixes *f)
 {
     const fl_reals *factors = &p->settings->local.lr_factors;
@@ -121,7 +121,7 @@ static int is_asked_for(fli_check *c, const fli_fix *f)
     return asked;
 }
 
-/* Of two numbers for one key the smaller one: both are upper bounds. */
+/* Keeps the smaller of two numbers for one key: both are upper bounds. */
 static void keep_fix(fl_fixes *out, const fli_fix *f)
 {
     size_t i = 0;
@@ -132,7 +132,7 @@ static void keep_fix(fl_fixes *out, const fli_fix *f)
         out->at[i] = *f;
 }
 
-/* While a client never takes part no step size helps. */
+/* No fix if a client never takes part: then no step size helps. */
 static void find_fixes(fli_check *c)
 {
     const fli_plan *p = &c->plan;
@@ -158,7 +158,7 @@ size_t fli_check_failing(const fli_check *c)
     return n + c->found.full;
 }
 
-/* No row changes the model, its start or its weight decay; of pseudo labels they may. */
+/* No row changes the model, its start or its weight decay; rows may change pseudo labels. */
 static int same_curvatures(const fli_plan *a, const fli_plan *b)
 {
     const fli_semi *s = &a->settings->semi, *t = &b->settings->semi;
@@ -168,12 +168,12 @@ static int same_curvatures(const fli_plan *a, const fli_plan *b)
 
 /* ==== rounds until the gradient is small ==================================================================== */
 
-/* A-priori numbers: after how many rounds, at most, a theorem promises that the gradient has been small, from constants
- * that are known before the first round, and when it was in a run.
+/* A-priori numbers: after how many rounds, at most, a theorem promises that the gradient has been small, computed from
+ * constants that are known before the first round; and when it was small in a run.
  *
- * The theorems bound a mean over rounds of ||grad f||^2, which the smallest is not above, by A/K + B; B is for
- * mini-batches and their variance, which is not measured, so that there are numbers for gradients over all samples
- * alone. Of f a lower bound is needed: losses here are not negative. */
+ * The theorems bound the mean over rounds of ||grad f||^2, which is at least the smallest one, by A/K + B. B stems from
+ * the variance of mini-batches, which is not measured, so there are numbers only for gradients over all samples. They
+ * need a lower bound of f: losses here are not negative. */
 
 /* ---- at the start model ---------------------------------------------------------------------------------- */
 
@@ -184,7 +184,7 @@ typedef struct {
     double *sum; /* of the gradients */
 } at_start;
 
-/* One client's part: its value and gradient, weight decay included. Labels that are kept are those of the beginning. */
+/* Adds one client's value and gradient, with weight decay. Labels that are kept are those of the beginning. */
 static fl_status add_client(fl_ctx *ctx, at_start *s, const fl_facts *f, fl_start_values *out, double *slope2)
 {
     const fli_plan *p = &s->c->plan;
@@ -259,7 +259,7 @@ static int all_full(const fli_check *c)
     return full;
 }
 
-/* Why there is no number, for all methods; NULL: there may be one. */
+/* Why there is no number for any method; NULL: there may be one. */
 static const char *obstacle(const fli_check *c, const fl_promise *p)
 {
     if (fli_check_failing(c)) return "the theorem does not apply";
@@ -296,9 +296,9 @@ static fl_status promise_rounds(fli_check *c)
     return s;
 }
 
-/* ---- a run beside it ------------------------------------------------------------------------------------- */
+/* ---- a run for comparison -------------------------------------------------------------------------------- */
 
-/* The first round in which the quantity was that small; infinite: it never was. */
+/* The first round in which the quantity was that small; infinite if it never was. */
 static double first_below(const fl_row *rows, size_t n, const fl_promise *p, double eps)
 {
     for (size_t i = 0; i < n; i++) {
@@ -331,8 +331,6 @@ static fl_status compare_with_run(fl_config *cfg, fli_check *c)
     return s;
 }
 
-/* ---- in words -------------------------------------------------------------------------------------------- */
-
 /* ==== the whole ============================================================================================= */
 
 static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)
@@ -341,7 +339,7 @@ static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *bef
     fl_status s = fli_plan_data(cfg, like, &c->plan);
     if (!s) s = fli_plan_finish(&c->plan, cfg);
     if (s) return s;
-    if (!c->plan.setup.algo->theory.check && !c->plan.model->desc->hvp) return FL_OK; /* nothing to be measured for */
+    if (!c->plan.setup.algo->theory.check && !c->plan.model->desc->hvp) return FL_OK; /* no need to measure */
     if (before && same_curvatures(&before->plan, &c->plan))
         s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
     else

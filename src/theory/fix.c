@@ -1,5 +1,5 @@
-/* `fedloom check --fix`: settings are changed, turn by turn, until the conditions of the method's theorem hold or no
- * setting helps; and what was changed, in words. An experiment's methods are fixed one by one in study/check_all.c. */
+/* `fedloom check --fix`: changes settings, turn by turn, until the conditions of the method's theorem hold or no
+ * setting helps; and prints the changes. study/check_all.c fixes an experiment's methods one by one. */
 #include "base/number.h"
 #include "format/yaml.h"
 #include "theory/check.h"
@@ -38,7 +38,7 @@ static const char *reason(fli_changes *c, const fli_check *check, const fli_fix 
     return out;
 }
 
-/* Of a key that is changed again the first reason stays: it is what the file was wrong about. */
+/* If a key is changed again the first reason is kept: it names the mistake in the file. */
 static fl_status note(fli_changes *c, const fli_check *check, const fli_fix *f)
 {
     for (size_t i = 0; i < c->count; i++)
@@ -57,8 +57,8 @@ static fl_status apply_row(fl_config *cfg, const fli_fix *f)
     return fl_config_set(cfg, set);
 }
 
-/* Removes the rows that multiply a value, where there are others, and returns whether it did. Their factor is by how
- * much a condition fails now, and the others may change that: they are asked for again once these have been applied. */
+/* Removes the rows that multiply a value if there are other rows, and returns whether it did. Their factor is how much
+ * a condition fails now, and the other rows may change that: they are computed again after these have been applied. */
 static int postpone_relative(fl_fixes *rows)
 {
     size_t kept = 0;
@@ -81,7 +81,7 @@ static fl_status apply(fl_config *cfg, const fli_check *check, const fl_fixes *r
     return s;
 }
 
-/* The values as they are now; *moved: whether one is another than before. */
+/* Reads the changed keys' current values; *moved: whether one differs from before. */
 static fl_status renew(fli_changes *c, const fli_check *now, int *moved)
 {
     *moved = 0;
@@ -94,7 +94,7 @@ static fl_status renew(fli_changes *c, const fli_check *now, int *moved)
     return FL_OK;
 }
 
-/* Rows that name a value which was there already changed nothing. */
+/* Drops rows whose value equals the old one. */
 static void drop_unchanged(fli_changes *c)
 {
     size_t kept = 0;
@@ -130,7 +130,7 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
 
 void fli_changes_free(fli_changes *c) { fli_arena_fini(&c->arena); }
 
-/* Later rows stand for earlier ones of the same key. *moved: whether a value is another one now. */
+/* Merges rows: newer ones replace earlier ones of the same key. *moved: whether a value has changed. */
 static void take_rows(fl_fixes *rows, const fl_fixes *newer, int *moved)
 {
     *moved = 0;
@@ -146,7 +146,7 @@ static void take_rows(fl_fixes *rows, const fl_fixes *newer, int *moved)
     }
 }
 
-/* One turn: the rows are tried, and what their check asks for is taken in. */
+/* One turn: applies the rows, checks again, and merges the rows of that check. */
 static fl_status try_rows(fl_config *copy, fli_check *c, int *moved)
 {
     fli_check next;
@@ -169,12 +169,12 @@ fl_status fli_settle_fixes(const fl_config *cfg, fli_check *c)
     c->left = fli_check_failing(c);
     if (copy) copy->ranks = cfg->ranks;
     postpone_relative(&c->fixes);
-    fli_log_quiet(c->plan.ctx, 1); /* all has been said by now */
+    fli_log_quiet(c->plan.ctx, 1); /* everything was logged before */
     for (size_t turn = 0; turn < TURNS && !s && moved; turn++) s = try_rows(copy, c, &moved);
     fli_log_quiet(c->plan.ctx, 0);
     fl_config_free(copy);
     if (!s || s == FL_ENOMEM) return s;
-    fli_clear(c->plan.ctx); /* rows that other keys contradict are advice all the same */
+    fli_clear(c->plan.ctx); /* rows that conflict with other keys are still useful advice */
     return FL_OK;
 }
 
@@ -235,7 +235,7 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
 
 /* ---- a single run ---------------------------------------------------------------------------------------- */
 
-/* The whole configuration, resolved, with remarks. */
+/* Writes the whole configuration, resolved, with remarks. */
 static fl_status write_config(fl_config *cfg, fli_changes *c, fli_text *out)
 {
     fli_remark remarks[FLI_CHANGES_MAX];
@@ -259,7 +259,7 @@ static fl_status write_config(fl_config *cfg, fli_changes *c, fli_text *out)
     return s;
 }
 
-/* Reads what was written as anyone would, and checks that. */
+/* Reads the written text as a user's file is read, and checks it. */
 static fl_status check_text(fl_ctx *ctx, const fli_plan *like, const fli_text *written, fli_check *again)
 {
     fli_node *root = NULL;

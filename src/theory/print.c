@@ -1,5 +1,5 @@
-/* What `fedloom check` prints, as text and as JSON: which step-size conditions of the method's theorem hold for this
- * federation, by how much each fails, what has to be assumed, and settings that would satisfy them. */
+/* Prints the result of `fedloom check`, as text and as JSON: the step-size conditions of the method's theorem that hold
+ * for this federation, by how much others fail, the assumptions, and settings that would satisfy the conditions. */
 #include "model/model.h"
 #include "solver/curvature.h"
 #include "theory/check.h"
@@ -8,7 +8,7 @@
 
 /* ==== as text =============================================================================================== */
 
-/* The solver of the stage in which steps are taken, or of the first. */
+/* The solver of the stage that takes steps, or of the first stage. */
 static const fl_solver *working_solver(const fli_plan *p)
 {
     const fli_solvers *all = &p->setup.solvers;
@@ -25,7 +25,7 @@ static int gradients_over_all(const fli_plan *p)
     return any;
 }
 
-/* What a turn is: steps as `local` asks for them, unless the method's solver has its own. */
+/* Describes a turn: steps by `local`, unless the method's solver has its own. */
 static void print_work(fli_text *t, const fli_check *c)
 {
     const fli_plan *p = &c->plan;
@@ -47,7 +47,7 @@ static void print_work(fli_text *t, const fli_check *c)
                   c->facts.worst.probability);
 }
 
-/* Which Hessians, and over which samples. */
+/* Describes which Hessians were measured, and over which samples. */
 static void print_how_measured(fli_text *t, const fli_check *c)
 {
     const fli_plan *p = &c->plan;
@@ -85,7 +85,7 @@ static void print_sides(fli_text *t, const fli_condition_seen *s)
     if (!s->whole) fli_text_addf(t, "tightest at client %u: ", s->client);
     fli_text_addf(t, "%.4g %s %.4g", s->have, s->strict ? "<" : "<=", s->most);
     double excess = fli_condition_excess(s->have, s->most);
-    if (s->failing && excess < 1.0005) /* "a factor of 1" says nothing */
+    if (s->failing && excess < 1.0005) /* a factor of 1 is not worth printing */
         fli_text_add(t, s->strict && excess == 1 ? ", and the two are equal" : ", just too large");
     else if (s->failing)
         fli_text_addf(t, ", too large by a factor of %.3g", excess);
@@ -110,7 +110,7 @@ static void print_condition(fli_text *t, const fli_check *c, const fli_condition
     if (bound || (s->failing && !s->whole)) fli_text_add(t, "\n");
 }
 
-/* Those that no row is for, in a list. */
+/* Lists the failing conditions that no row is for. */
 static void print_unfixed(fli_text *t, const fli_check *c)
 {
     const char *before = "no setting satisfies: ";
@@ -156,7 +156,7 @@ const char *fli_check_extent(const fli_check *c)
     return c->facts.measured < c->plan.fed->clients ? " at the clients that were measured" : "";
 }
 
-/* "all conditions hold: the theorem applies", with what it rests on. */
+/* Prints "all conditions hold: the theorem applies", with its assumptions. */
 static void print_verdict(fli_text *t, const fli_check *c)
 {
     size_t of[FLI_CONDITION_OUTSIDE + 1] = {0};
@@ -258,7 +258,7 @@ static void put_fix(fli_json *j, const fli_fix *f)
     fli_json_end(j);
 }
 
-/* The rounds that the theorem promises, beside those of a run if there was one: text, and keys of a map that is open.
+/* The rounds that the theorem promises, beside those of a run if there was one: as text, and as keys of an open map.
  * For print.c. */
 static void check_json_rounds(fli_json *j, const fli_check *c)
 {

@@ -22,7 +22,7 @@ check 'labels are skewed' has federation.yaml 'partition: {kind: dirichlet, clie
 check 'a part takes part' has federation.yaml 'participation: {kind: uniform, count: 4}'
 check 'three methods' [ "$(grep -c 'label:.*algorithm: [a-z]*}$' federation.yaml)" -eq 3 ]
 cp federation.yaml before
-expect 1 'federation.yaml: is there already; --force replaces it' init
+expect 1 'federation.yaml: exists already; --force replaces it' init
 check 'it is as it was' same before federation.yaml
 expect 0 'wrote federation.yaml' init --force --data blobs --rounds 7
 check '--force: it is another one' has federation.yaml 'rounds: 7'

@@ -256,7 +256,7 @@ static void two_faults(void **state)
     assert_true(pwrite(file, rest, sizeof rest - 1, lseek(file, 0, SEEK_END)) == sizeof rest - 1);
     assert_int_equal(dup2(ends[1], fd), fd); /* a pipe has no places, and cannot be cut */
     assert_fails(f->ctx, fli_roster_enter(r, f->ctx, client, "b", 1), FL_EIO, "cannot be written");
-    assert_fails(f->ctx, fli_roster_enter(r, f->ctx, client, "b", 1), FL_EIO, "nobody can join before");
+    assert_fails(f->ctx, fli_roster_enter(r, f->ctx, client, "b", 1), FL_EIO, "no client can join until");
     assert_int_equal(dup2(file, fd), fd);
     assert_int_equal(enter(f, r, "bob", "b"), client);
     fli_roster_free(r);

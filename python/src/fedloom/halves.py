@@ -113,7 +113,7 @@ class Client:
         :meth:`accept` and :meth:`work` with :class:`fedloom.Refused`.
 
         `bytes` of the terms and of an ask; `memory` that model, method and solver take; `steps`, `samples` (passed
-        over, each as often as it is) and `seconds` of a turn; `methods` and `models`: these alone.
+        over, counted once per pass) and `seconds` of a turn; `methods` and `models`: these alone.
         """
         keep: list = []
         made = ffi.new("fl_client_limits *", {"size": ffi.sizeof("fl_client_limits")})

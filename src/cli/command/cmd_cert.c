@@ -33,7 +33,7 @@ static fl_status do_init(fl_ctx *ctx, const request *r)
     fl_status s = fli_cert_init(ctx, dir_of(r), r->name ? r->name : "fedloom federation", days);
     if (s) return s;
     say_path("authority made in ", dir_of(r));
-    tell("keep ca-key.pem there: whoever has it can let anybody join\n");
+    tell("keep ca-key.pem there: with it anyone can admit clients\n");
     return FL_OK;
 }
 
@@ -238,9 +238,9 @@ static const char help[] = "usage: fedloom cert init DIR [--name NAME] [--days N
                            "  server   makes DIR/server, the folder for the server's machine. HOST is every\n"
                            "           name and address under which clients reach it.\n"
                            "  client   makes DIR/clients/NAME, the folder for that client's machine.\n"
-                           "  viewer   makes DIR/viewers/NAME, for somebody who looks on: `fedloom status`,\n"
-                           "           the status page and metrics. It can never join, and a client's cannot\n"
-                           "           look on.\n"
+                           "  viewer   makes DIR/viewers/NAME, for people who read `fedloom status`, the\n"
+                           "           status page and metrics. It can never join, and a client's cannot\n"
+                           "           read these.\n"
                            "  request  at a client: makes a key in DIR, which stays there, and\n"
                            "           DIR/request.pem for the authority to sign.\n"
                            "  sign     at the authority: makes DIR/clients/NAME of such a request, without a\n"

@@ -151,7 +151,7 @@ static const char help[] = "usage: fedloom check FILE [--fix [-o OUT] | --run] [
                            "                    are named. Of an experiment it writes the experiment, where\n"
                            "                    what a method has to change is among its own keys.\n"
                            "  --output OUT      where --fix writes it, -o for short; otherwise it goes to\n"
-                           "                    stdout, and what is said of it to stderr\n"
+                           "                    stdout, and the messages to stderr\n"
                            "  --run             also runs the configuration, and prints beside that number\n"
                            "                    in which round the gradient was that small\n"
                            "  --data DIR        what ${data} stands for in an experiment; otherwise the\n"

@@ -550,7 +550,7 @@ static int answer_all(request *r)
 static int is_there(const char *file)
 {
     if (access(file, F_OK)) return CLI_OK;
-    say("%s: is there already; --force replaces it, and another FILE leaves it as it is", file);
+    say("%s: exists already; --force replaces it, another FILE keeps it", file);
     return CLI_FAILED;
 }
 

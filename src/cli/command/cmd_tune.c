@@ -121,7 +121,7 @@ static const char help[] = "usage: fedloom tune FILE [--budget N] [--seeds N] [-
                            "without targets the final test accuracy, or else the training loss. Metrics of\n"
                            "the test set are computed on the test samples themselves, since there is no\n"
                            "third set: `goal: train_loss` chooses without them. A setting that diverges is\n"
-                           "the worst; a method whose settings all diverge has no winner, and that is said\n"
+                           "the worst; a method whose settings all diverge has no winner, which is printed\n"
                            "at the end.\n"
                            "\n"
                            "The output folder (tune in that of `fedloom compare`) receives tried.csv, the\n"

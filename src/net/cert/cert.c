@@ -1,5 +1,5 @@
-/* An authority in a folder, and what it makes: the index of its certificates, then keys, certificates and revocation
- * lists in memory, then the commands, which change the folder under a lock. */
+/* An authority in a folder: first the index of its certificates, then keys, certificates and revocation lists in
+ * memory, then the commands, which change the folder under a lock. */
 #include "net/cert/cert.h"
 
 #include "base/file.h"
@@ -36,7 +36,7 @@ void fli_cert_index_fini(fli_cert_index *x)
     x->lines = x->capacity = 0;
 }
 
-/* A host's name or address: letters, digits and what else they have, 1 to FLI_CERT_HOST_MAX bytes. */
+/* A host name or address: 1 to FLI_CERT_HOST_MAX bytes, of the characters that occur in either. */
 static int cert_host_ok(const char *host)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:*-";
@@ -56,7 +56,8 @@ static fl_status cert_index_add(fli_cert_index *x, const fli_cert_line *line)
     return FL_OK;
 }
 
-/* Up to the next space or the line's end; NULL: there is no word, or it does not fit into n bytes as text. */
+/* Copies the word up to the next space or the line's end. Returns what follows it; NULL if there is no word, or it does
+ * not fit into n bytes. */
 static const char *take_word(const char *at, const char *end, char *word, size_t n)
 {
     size_t length = 0;
@@ -165,12 +166,12 @@ typedef struct {
     gnutls_x509_privkey_t key;
 } issuer;
 
-/* What a certificate says. */
+/* The content of a certificate. */
 typedef struct {
     const char *name;        /* the common name */
-    const char *purpose;     /* GNUTLS_KP_TLS_WWW_SERVER or _CLIENT; NULL: an authority, which signs for itself */
+    const char *purpose;     /* GNUTLS_KP_TLS_WWW_SERVER or _CLIENT; NULL: an authority's own certificate */
     const char *unit;        /* the organizational unit; NULL: none */
-    const char *const *host; /* a server's names and addresses */
+    const char *const *host; /* names and addresses of a server */
     size_t hosts;
     uint8_t serial[FLI_CERT_SERIAL];
     int64_t begins, ends;
@@ -188,11 +189,11 @@ static fl_status failed(fl_ctx *ctx, const char *what, int code)
     return code ? fli_x509_fail(ctx, FL_ESYSTEM, what, code) : FL_OK;
 }
 
-/* A serial number that cannot be guessed, and that no other certificate has. */
+/* A random serial number: unpredictable, and unique but for a negligible probability. */
 static fl_status draw_serial(fl_ctx *ctx, uint8_t serial[FLI_CERT_SERIAL])
 {
     int code = gnutls_rnd(GNUTLS_RND_NONCE, serial, FLI_CERT_SERIAL);
-    serial[0] = (uint8_t)((serial[0] & 0x7f) | 0x40); /* positive, and of this length whatever comes */
+    serial[0] = (uint8_t)((serial[0] & 0x7f) | 0x40); /* positive, and always of this length */
     return failed(ctx, "no random number", code);
 }
 
@@ -259,7 +260,7 @@ fl_status fli_issue_read_request(fl_ctx *ctx, const char *path, char *name, size
     return s;
 }
 
-/* A server is reached under names, or under addresses, which are in a certificate as their bytes. */
+/* Subject alternative names: host names as text, IP addresses as their bytes. */
 static int add_hosts(gnutls_x509_crt_t cert, const cert_content *what)
 {
     unsigned char address[16];
@@ -289,7 +290,7 @@ static int fill_in(gnutls_x509_crt_t cert, const cert_content *what, gnutls_pubk
     if (!code && what->unit)
         code = gnutls_x509_crt_set_dn_by_oid(cert, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0, what->unit,
                                              (unsigned)strlen(what->unit));
-    /* no authority below this one: a certificate that it signs can sign nothing */
+    /* path length 0: the authority has no intermediate ones; certificates that it signs can sign nothing */
     if (!code) code = gnutls_x509_crt_set_basic_constraints(cert, (unsigned)authority, authority ? 0 : -1);
     if (!code)
         code = gnutls_x509_crt_set_key_usage(cert, authority ? GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN
@@ -299,7 +300,7 @@ static int fill_in(gnutls_x509_crt_t cert, const cert_content *what, gnutls_pubk
     return code;
 }
 
-/* Which key it has, and which signed it: how a chain is found. */
+/* Adds the identifiers of the certificate's key and its signer's, by which TLS libraries build a chain. */
 static int add_key_ids(gnutls_x509_crt_t cert, gnutls_pubkey_t key, gnutls_x509_crt_t signer)
 {
     unsigned char id[64];
@@ -312,7 +313,7 @@ static int add_key_ids(gnutls_x509_crt_t cert, gnutls_pubkey_t key, gnutls_x509_
     return code;
 }
 
-/* An authority's own certificate is signed with `by->key`. */
+/* Makes and signs a certificate. An authority's own (no purpose) is self-signed with `by->key`. */
 static fl_status make_cert(fl_ctx *ctx, const cert_content *what, gnutls_pubkey_t key, const issuer *by, fli_pem *pem)
 {
     gnutls_x509_crt_t cert = NULL;
@@ -357,7 +358,7 @@ static int name_list(gnutls_x509_crl_t list, uint64_t number, gnutls_x509_crt_t 
     unsigned char bytes[8], id[64];
     size_t n = sizeof id, zeros = 0;
     for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(number >> (56 - 8 * i));
-    while (zeros < 7 && !bytes[zeros] && bytes[zeros + 1] < 0x80) zeros++; /* DER wants none that it can do without */
+    while (zeros < 7 && !bytes[zeros] && bytes[zeros + 1] < 0x80) zeros++; /* DER: the shortest form */
     int code = gnutls_x509_crl_set_version(list, 2);
     if (!code) code = gnutls_x509_crl_set_this_update(list, time(NULL));
     if (!code) code = gnutls_x509_crl_set_next_update(list, gnutls_x509_crt_get_expiration_time(by));
@@ -367,8 +368,8 @@ static int name_list(gnutls_x509_crl_t list, uint64_t number, gnutls_x509_crt_t 
     return code;
 }
 
-/* The list of those lines that are revoked. It has no end before the authority's: it counts until a newer one is put in
- * its place, and a server must not shut all clients out because it was not renewed. */
+/* The signed list of the revoked certificates among these lines. It ends when the authority does: it is in force until
+ * a newer one replaces it, and a server must not refuse all clients because a list was not renewed. */
 static fl_status make_revocation_list(fl_ctx *ctx, const fli_cert_line *line, size_t lines, uint64_t number,
                                       const issuer *by, fli_pem *pem)
 {
@@ -385,9 +386,9 @@ static fl_status make_revocation_list(fl_ctx *ctx, const fli_cert_line *line, si
 
 /* ==== an authority in its folder ================================================================================== */
 
-enum { DAY = 24 * 60 * 60, SLACK = 60 * 60 }; /* a clock elsewhere may be behind by an hour */
+enum { DAY = 24 * 60 * 60, SLACK = 60 * 60 }; /* certificates begin an hour ago: another machine's clock may be slow */
 
-/* An authority while this process alone changes it. */
+/* An opened authority. Only this process changes it. */
 typedef struct {
     fl_ctx *ctx;
     const char *dir;
@@ -399,7 +400,7 @@ typedef struct {
 
 /* ---- files ------------------------------------------------------------------------------------------------- */
 
-/* FOLDER/NAME, private. */
+/* Writes FOLDER/NAME, mode 600. */
 static fl_status put(fl_ctx *ctx, const char *folder, const char *name, const void *p, size_t n)
 {
     char *path = fli_strf(ctx, "%s/%s", folder, name);
@@ -424,12 +425,12 @@ static fl_status copy(fl_ctx *ctx, const char *from, const char *to, const char 
     return s;
 }
 
-/* Puts a whole folder in the place of one that may be there. */
+/* Replaces the folder `path`, if there is one, by the finished folder `draft`. */
 static fl_status put_folder(fl_ctx *ctx, const char *draft, const char *path)
 {
     if (fli_path_kind(path) == 1 && !renameat2(AT_FDCWD, draft, AT_FDCWD, path, RENAME_EXCHANGE))
         return fli_remove_folder(ctx, draft);
-    fl_status s = fli_remove_folder(ctx, path); /* also where the file system cannot exchange two folders */
+    fl_status s = fli_remove_folder(ctx, path); /* nothing to replace, or the file system cannot exchange folders */
     if (!s && rename(draft, path)) s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
     return s;
 }
@@ -442,7 +443,7 @@ static void pause_a_moment(void)
     nanosleep(&moment, NULL);
 }
 
-/* Others are done in an instant: waits for them, some ten seconds at most. */
+/* Waits up to ten seconds for another process, which holds the lock only for an instant. */
 static fl_status take_lock(fl_ctx *ctx, const char *dir, fli_lock **lock)
 {
     enum { TRIES = 200 };
@@ -458,7 +459,7 @@ static fl_status take_lock(fl_ctx *ctx, const char *dir, fli_lock **lock)
     return s;
 }
 
-/* Everything a command needs that is in files. */
+/* Loads the files that every command needs. */
 static fl_status load(authority *a)
 {
     fl_ctx *ctx = a->ctx;
@@ -477,7 +478,7 @@ static fl_status load(authority *a)
     return s;
 }
 
-/* Whether there is an authority, and that is as it should be. */
+/* Fails unless the folder has an authority (wanted 1) or has none (wanted 0). */
 static fl_status need_authority(fl_ctx *ctx, const char *dir, int wanted)
 {
     char *index = fli_strf(ctx, "%s/index", dir);
@@ -497,7 +498,7 @@ static void authority_close(authority *a)
     fli_lock_leave(a->lock);
 }
 
-/* To be closed in either case. */
+/* Call authority_close also after a failure. */
 static fl_status authority_open(fl_ctx *ctx, const char *dir, authority *a)
 {
     memset(a, 0, sizeof *a);
@@ -519,7 +520,7 @@ static fl_status save_index(const authority *a)
     return s;
 }
 
-/* The revocation list of what the index has, here and in the server's folder, if that is still here. */
+/* Signs the revocation list of the index and writes it here and into the server's folder, if that is still here. */
 static fl_status publish(const authority *a)
 {
     fli_pem list;
@@ -537,7 +538,7 @@ static fl_status publish(const authority *a)
 
 /* ---- a new authority ------------------------------------------------------------------------------------------- */
 
-/* Only what an attempt that was cut off may have left. */
+/* Whether an interrupted `cert init` may have left this file. */
 static int is_leftover(const char *name)
 {
     static const char *const ours[] = {".",          "..",          "ca.pem",
@@ -589,7 +590,7 @@ static fl_status read_back(authority *a, const fli_pem *cert)
     return code ? fli_x509_fail(a->ctx, FL_ESYSTEM, "the authority's certificate", code) : FL_OK;
 }
 
-/* The index comes last: an authority is there when it is. */
+/* Writes the index last: a folder with an index has an authority. */
 static fl_status create(authority *a, const char *name, long days)
 {
     fli_pem key = {0}, cert = {0};
@@ -617,7 +618,7 @@ fl_status fli_cert_init(fl_ctx *ctx, const char *dir, const char *name, long day
     fl_status s = need_empty(ctx, dir);
     if (!s) s = fli_make_private_folder(ctx, dir);
     if (!s) s = take_lock(ctx, dir, &a.lock);
-    if (!s) s = need_empty(ctx, dir); /* another one may have been here in between */
+    if (!s) s = need_empty(ctx, dir); /* another process may have created one since the first check */
     if (!s) s = create(&a, name, days);
     authority_close(&a);
     return s;
@@ -625,7 +626,7 @@ fl_status fli_cert_init(fl_ctx *ctx, const char *dir, const char *name, long day
 
 /* ---- certificates ------------------------------------------------------------------------------------------- */
 
-/* What is to be made, and its folder: "server", "clients/NAME" or "viewers/NAME". */
+/* The certificate to make. Its folder is "server", "clients/NAME" or "viewers/NAME". */
 typedef struct {
     fli_cert_kind kind;
     const char *name;
@@ -645,7 +646,7 @@ static fl_status need_new(const authority *a, const cert_order *o)
                     o->name, fli_day_text(there->ends, day));
 }
 
-/* Signs, and notes it in the index: from now on it can be revoked. */
+/* Signs the certificate, and enters it in the index, so that it can be revoked from now on. */
 static fl_status issue(authority *a, const cert_order *o, gnutls_pubkey_t key, fli_pem *cert)
 {
     int64_t last = (int64_t)gnutls_x509_crt_get_expiration_time(a->issuer.cert);
@@ -655,7 +656,7 @@ static fl_status issue(authority *a, const cert_order *o, gnutls_pubkey_t key, f
         fli_log(a->ctx, FL_LOG_INFO, "%s: the certificate ends when its authority does", o->name);
     }
     fli_snprintf(line.name, sizeof line.name, "%s", o->name);
-    /* a common name has 64 bytes at most; what counts for a server is the list of its hosts */
+    /* a common name has at most 64 bytes; clients check a server's hosts instead */
     const char *name = strlen(o->name) > FLI_NET_NAME_MAX ? "fedloom server" : o->name;
     cert_content what = {.name = name, .host = o->host, .hosts = o->hosts, .begins = a->now - SLACK, .ends = line.ends};
     what.purpose = o->kind == FLI_CERT_SERVER ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT;
@@ -668,7 +669,7 @@ static fl_status issue(authority *a, const cert_order *o, gnutls_pubkey_t key, f
     return s ? s : save_index(a);
 }
 
-/* The folder of one side, put together under a name that no client can have, and then put in place. */
+/* Builds the folder of a server, client or viewer under a name that no client can have, then puts it in place. */
 static fl_status deliver(const authority *a, const cert_order *o, const fli_pem *cert, const fli_pem *key)
 {
     fl_ctx *ctx = a->ctx;
@@ -677,7 +678,7 @@ static fl_status deliver(const authority *a, const cert_order *o, const fli_pem 
     char *path = above ? fli_strf(ctx, "%s/%s", above, server ? "server" : o->name) : NULL;
     char *draft = above ? fli_strf(ctx, "%s/.%s.new", above, server ? "server" : o->name) : NULL;
     fl_status s = path && draft ? fli_make_private_folder(ctx, above) : FL_ENOMEM;
-    if (!s) s = fli_remove_folder(ctx, draft); /* of an attempt that was cut off */
+    if (!s) s = fli_remove_folder(ctx, draft); /* left by an interrupted attempt */
     if (!s) s = fli_make_private_folder(ctx, draft);
     if (!s && key) s = put_pem(ctx, draft, "key.pem", key);
     if (!s) s = put_pem(ctx, draft, "cert.pem", cert);
@@ -690,7 +691,7 @@ static fl_status deliver(const authority *a, const cert_order *o, const fli_pem 
     return s;
 }
 
-/* `request`: the key is elsewhere, and this is its public half; NULL: it is made here. */
+/* `request`: the public key of a request, whose private key stays elsewhere; NULL: a key is made here. */
 static fl_status make_and_deliver(authority *a, const cert_order *o, gnutls_pubkey_t request)
 {
     gnutls_x509_privkey_t key = NULL;
@@ -787,7 +788,7 @@ fl_status fli_cert_request(fl_ctx *ctx, const char *dir, const char *name)
     if (!s) s = fli_issue_key(ctx, &key, &key_text);
     if (!s) s = fli_issue_request(ctx, name, key, &request);
     if (!s) s = put_pem(ctx, dir, "request.pem", &request);
-    if (!s) s = put_pem(ctx, dir, "key.pem", &key_text); /* last: until then it may be tried again */
+    if (!s) s = put_pem(ctx, dir, "key.pem", &key_text); /* last: without key.pem the command can be repeated */
     if (key) gnutls_x509_privkey_deinit(key);
     fli_pem_wipe(&key_text);
     gnutls_free(request.data);
@@ -831,7 +832,7 @@ static fl_status revoke_name(authority *a, const char *name, size_t *count)
         return fli_fail(a->ctx, FL_ECONFIG, "%s: there is no certificate of that name in %s%s", name, a->dir,
                         fli_meant(fl_nearest(name, holder_at, &a->index), meant));
     a->index.list++;
-    fl_status s = save_index(a); /* first: what was begun is finished by asking again */
+    fl_status s = save_index(a); /* first: repeating the command completes an interrupted one */
     return s ? s : publish(a);
 }
 

@@ -1,5 +1,5 @@
-/* The files of one side of a connection; then, for a server, who is let in, and its own certificate when it is
- * renewed. */
+/* The certificate files of one side of a connection; then, for a server, which certificates it accepts, and its own
+ * certificate, which may be renewed while it runs. */
 #include "net/cert/trust.h"
 
 #include "base/digest.h"
@@ -17,11 +17,11 @@
 
 /* ==== a side's own files ========================================================================================== */
 
-/* Loaded, and found to belong together, before anything is sent. */
+/* Loaded and checked against each other before anything is sent. */
 
 enum { DAY = 24 * 60 * 60, WARN_DAYS = 30 };
 
-/* An authority's folder has no certificate for either side, and its key must not get near a network. */
+/* Refuses an authority's folder: it has no certificate for either side, and its key must stay off the network. */
 static fl_status need_no_authority(fl_ctx *ctx, const char *folder)
 {
     char *key = fli_strf(ctx, "%s/ca-key.pem", folder);
@@ -73,7 +73,7 @@ static int is_viewer(gnutls_x509_crt_t cert)
     for (unsigned i = 0;; i++) {
         size_t n = sizeof unit;
         int code = gnutls_x509_crt_get_dn_by_oid(cert, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, 0, unit, &n);
-        if (code == GNUTLS_E_SHORT_MEMORY_BUFFER) continue; /* longer than the word */
+        if (code == GNUTLS_E_SHORT_MEMORY_BUFFER) continue; /* longer than the word: not it */
         if (code) return 0;
         if (!strcmp(unit, FLI_X509_VIEWER)) return 1;
     }
@@ -129,40 +129,40 @@ void fli_tls_free(fli_tls_files *f)
 
 /* ==== who may come in ============================================================================================= */
 
-/* How a serial number is compared: its length, then its bytes. */
+/* A serial number. Serials are compared by length, then by bytes. */
 enum { SERIAL_MAX = 24 };
 typedef struct {
     unsigned char bytes, byte[SERIAL_MAX];
 } serial;
 
-/* A revocation list, read: who is on it, sorted. */
+/* A parsed revocation list; `revoked` is sorted. */
 typedef struct {
     uint64_t number;
     size_t count;
     serial *revoked;
 } list;
 
-/* A certificate that was found good, once and for all but for its end and the list. */
+/* A certificate that passed the checks whose result cannot change. Its end and the list are checked every time. */
 typedef struct {
     fli_digest digest;
     serial serial;
-    int64_t ends; /* or its authority does; 0: nothing is known here */
+    int64_t ends; /* its end or its authority's, the earlier one; 0: the entry is empty */
     fli_peer who;
 } known;
-enum { KNOWN = 16384 }; /* two that want the same place push each other out */
+enum { KNOWN = 16384 }; /* entries; two certificates with the same place evict each other */
 
 static const char has_ended[] = "has ended: ask for a new one";
 static const char revoked[] = "has been revoked";
 static const char not_yet[] = "does not hold yet: a clock may be wrong";
 
-/* How a file is told from one that took its place. */
+/* Tells whether a file has been replaced or changed. */
 typedef struct {
     ino_t file;
     off_t bytes;
     struct timespec written, changed;
 } identity;
 
-/* A certificate of the server and its key. Those of before stay, since connections may still use them. */
+/* A certificate of the server with its key. Old pairs stay, since connections may still use them. */
 typedef struct pair {
     gnutls_certificate_credentials_t files;
     char *cert, *ca; /* in PEM */
@@ -170,19 +170,19 @@ typedef struct pair {
 } pair;
 
 struct fli_trust {
-    fl_ctx *ctx; /* the log alone: other threads come here */
+    fl_ctx *ctx; /* for log lines only: several threads use it */
     char *folder;
     gnutls_x509_crt_t ca;
-    pthread_rwlock_t lock; /* of the list, and what belongs to it: */
+    pthread_rwlock_t lock; /* guards path, seen and list */
     char *path;
-    identity seen; /* the file that was looked at last, good or bad */
+    identity seen; /* the file that was read last, good or bad */
     list list;
-    fl_ctx *own;            /* the error of a list that is read, by one thread at a time */
-    pthread_mutex_t memory; /* of: */
+    fl_ctx *own;            /* takes the error of reading a list; the write lock guards it */
+    pthread_mutex_t memory; /* guards `known` */
     known *known;
-    pthread_mutex_t showing; /* of the server's own: */
+    pthread_mutex_t showing; /* guards the server's own pair, below */
     pair *own_pair;
-    identity own_seen[2]; /* the files that were looked at last: the certificate's and the key's */
+    identity own_seen[2]; /* certificate and key files as they were at the last check */
 };
 
 /* ---- the list ----------------------------------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ static int read_serials(gnutls_x509_crl_t crl, list *l)
     return code;
 }
 
-/* A list that the authority has signed. */
+/* Parses a list, and checks that the authority has signed it. */
 static fl_status read_list(const fli_trust *t, gnutls_x509_crl_t crl, const char *text, size_t n, list *out)
 {
     unsigned wrong = 0;
@@ -278,12 +278,12 @@ static fl_status load_list(const fli_trust *t, list *out)
     return s;
 }
 
-/* Under the lock, alone. */
+/* Caller holds the write lock. */
 static void renew(fli_trust *t)
 {
     list fresh;
     identity now = identify(t->path);
-    if (same(&now, &t->seen)) return; /* another thread was faster */
+    if (same(&now, &t->seen)) return; /* another thread has read it */
     t->seen = now;
     fli_clear(t->own);
     if (load_list(t, &fresh)) {
@@ -297,7 +297,7 @@ static void renew(fli_trust *t)
             (unsigned long long)fresh.number, fresh.count);
 }
 
-/* Leaves the lock taken, for reading. */
+/* Reads the list again if its file has changed. Returns with the read lock held. */
 static void keep_current(fli_trust *t)
 {
     identity now = identify(t->path);
@@ -317,7 +317,8 @@ static known *place_of(const fli_trust *t, const fli_digest *d)
     return t->known + (d->byte[0] | (size_t)d->byte[1] << 8) % KNOWN;
 }
 
-/* A client asks many times a second, and a signature takes longer to check than all the rest of a request. */
+/* Looks up a certificate that was checked before. Clients call many times a second, and checking a signature costs more
+ * than the rest of a request. */
 static int find_known(fli_trust *t, known *k)
 {
     pthread_mutex_lock(&t->memory);
@@ -342,7 +343,7 @@ static const char *wrong_signature(unsigned status)
     return "was not signed by this federation's authority";
 }
 
-/* What is wrong with it, as the end of a sentence, revocation apart; NULL: nothing. */
+/* Why the certificate is refused, as the end of a sentence; NULL: it is not. Revocation is checked elsewhere. */
 static const char *why_refused(const fli_trust *t, gnutls_x509_crt_t cert, known *k)
 {
     unsigned status = 0;
@@ -411,7 +412,7 @@ const char *fli_trust_check(fli_trust *t, gnutls_session_t session, fli_peer *wh
                                       : NULL;
     if (chain && count) return fli_trust_check_cert(t, chain, who, sentence, n);
     *who = (fli_peer){0};
-    fli_snprintf(sentence, n, "there is no certificate, and without one nobody joins");
+    fli_snprintf(sentence, n, "there is no certificate, and joining needs one");
     return sentence;
 }
 
@@ -453,7 +454,7 @@ fl_status fli_trust_own(fli_trust *t, const fli_tls_files *f)
     return add_pair(t, t->ctx, f);
 }
 
-/* Whether the server's certificate or key is another file now. */
+/* Whether the server's certificate or key file has changed since the last call. */
 static int own_files_changed(fli_trust *t)
 {
     static const char *const names[] = {"cert.pem", "key.pem"};
@@ -515,7 +516,7 @@ static fl_status open_authority(fli_trust *t, const char *folder)
     return s;
 }
 
-/* None at the beginning is fine; one that cannot be used is not. */
+/* A missing list is fine at the start; a damaged one is an error. */
 static fl_status open_list(fli_trust *t, const char *folder)
 {
     if (!(t->path = fli_strf(t->ctx, "%s/crl.pem", folder))) return FL_ENOMEM;

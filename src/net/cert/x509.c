@@ -11,7 +11,7 @@ fl_status fli_x509_fail(fl_ctx *ctx, fl_status status, const char *what, int cod
     return fli_fail(ctx, status, "%s: %s", what, gnutls_strerror(code));
 }
 
-/* Hands the text over if it is wanted. */
+/* Passes the text to the caller, or frees it if the caller does not want it. */
 static void hand_over(char *mine, char **wanted)
 {
     if (wanted)
@@ -41,7 +41,7 @@ fl_status fli_x509_cert_load(fl_ctx *ctx, const char *path, gnutls_x509_crt_t *o
     return s;
 }
 
-/* The text of a key, terminated. The mode is that of the very file that is read. */
+/* Reads a key file, zero-terminated. Checks the mode of the open file, so it cannot be exchanged in between. */
 static fl_status read_private(fl_ctx *ctx, const char *path, char **text, size_t *n)
 {
     uint64_t bytes;

@@ -1,5 +1,5 @@
-/* Reading keys and certificates, with GnuTLS: from files, and what they say. Files are bounded, and a sentence names
- * the one that is not as it should be. */
+/* Reads keys and certificates from files of bounded size, with GnuTLS. Errors name the file and what is wrong with
+ * it. */
 #ifndef FLI_NET_CERT_X509_H
 #define FLI_NET_CERT_X509_H
 
@@ -9,22 +9,23 @@
 
 enum { FLI_PEM_MOST = 64 * 1024 }; /* bytes of a file with one key, certificate or request */
 
-/* A failure of GnuTLS: "WHAT: its words". */
+/* Fails with "WHAT: GnuTLS's text of the code". */
 fl_status fli_x509_fail(fl_ctx *ctx, fl_status status, const char *what, int code);
 
-/* *text: from fli_alloc, terminated; NULL: it is not wanted. *out: to be freed by its gnutls_..._deinit. */
+/* *text: the file's text, from fli_alloc, zero-terminated; pass NULL if it is not wanted. Free *out with its
+ * gnutls_..._deinit. */
 fl_status fli_x509_cert_load(fl_ctx *ctx, const char *path, gnutls_x509_crt_t *out, char **text);
-/* FL_ECONFIG if anybody but its owner may read the file. */
+/* FL_ECONFIG if any other user may read the file. */
 fl_status fli_x509_key_load(fl_ctx *ctx, const char *path, gnutls_x509_privkey_t *out, char **text);
-/* Wipes what a key was in, up to its terminator, and frees it. NULL is fine. */
+/* Overwrites a key's text up to its terminator, and frees it. NULL is fine. */
 void fli_x509_key_wipe(char *text);
 
-/* The one common name of a certificate, which must fit into n bytes and be text without a NUL; 0: it has no such. */
+/* The single common name of a certificate; 0: it has none or several, it contains a NUL, or it does not fit n bytes. */
 int fli_x509_name(gnutls_x509_crt_t cert, char *name, size_t n);
-/* What the organizational unit of a viewer's certificate says. A browser shows certificates for clients alone, so the
- * purpose of a viewer's is a client's; this sets it apart, and only the authority can write it. */
+/* The organizational unit of a viewer's certificate. Browsers only offer client certificates, so a viewer's has the
+ * purpose of a client's; the unit tells them apart, and only the authority can set it. */
 #define FLI_X509_VIEWER "viewer"
-/* Whether it is for that purpose: by an extension that says so, not for want of any. */
+/* Whether the certificate is for that purpose. A certificate without the purpose extension is not. */
 int fli_x509_is_for(gnutls_x509_crt_t cert, const char *purpose);
 
 #endif

@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum is of those. */
+/* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum covers the
+ * bytes. */
 enum { HEAD = 8 + 4 + 4 + 8, OVER_MOST = 8 };
 static const char magic[9] = "flkept1\n";
 static const char *const names[FLI_CLIENT_STORE_KINDS] = {"state", "answer", "begun"};
@@ -22,8 +23,8 @@ static const size_t most_bytes = (size_t)1 << 36;
 struct fli_client_store {
     fl_ctx *ctx;
     char *folder;
-    char *run;                          /* folder of the run; NULL: none was named */
-    char *file[FLI_CLIENT_STORE_KINDS]; /* in it */
+    char *run;                          /* folder of the current run; NULL: fli_client_store_run was not called */
+    char *file[FLI_CLIENT_STORE_KINDS]; /* paths in it */
     fli_lock *lock;
 };
 
@@ -70,7 +71,7 @@ fl_status fli_random_number(fl_ctx *ctx, uint64_t *number)
     return fli_fail(ctx, FL_ESYSTEM, "the system has no random numbers: %s", strerror(errno));
 }
 
-/* One that is damaged is drawn again: the folder then counts as another one. */
+/* A damaged number is replaced by a new one: to the server the folder is then another one. */
 fl_status fli_client_store_instance(fli_client_store *store, uint64_t *number)
 {
     enum { DIGITS = 16 };
@@ -90,8 +91,8 @@ fl_status fli_client_store_instance(fli_client_store *store, uint64_t *number)
     return s;
 }
 
-/* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If
- * the server begins it from the start instead, its asks say so, and the client goes back to the beginning. */
+/* A server may have ended a run by mistake, and continue it later: the files that were set aside return. If the server
+ * starts the run from the beginning instead, its asks say so, and the client starts there, too. */
 static fl_status take_up(fli_client_store *store)
 {
     char *aside = fli_strf(store->ctx, "%s.over", store->run);
@@ -124,8 +125,8 @@ static int is_over(const char *name)
     return !strncmp(name, "run-", 4) && n > 5 && !strcmp(name + n - 5, ".over");
 }
 
-/* How many runs that are over lie in the folder; *oldest, from fli_alloc, is the one that was at work the longest time
- * ago, not counting `but`. NULL: there is none. */
+/* Counts the folders of finished runs. *oldest, from fli_alloc, is the one with the oldest change, `but` excluded;
+ * NULL: none. */
 static size_t count_over(fli_client_store *store, const char *but, char **oldest)
 {
     size_t count = 0;
@@ -151,7 +152,7 @@ static size_t count_over(fli_client_store *store, const char *but, char **oldest
     return count;
 }
 
-/* A server that begins run after run must not fill the disk. What cannot be removed is not worth an error now. */
+/* A server that starts run after run must not fill the disk. A folder that cannot be removed is no error here. */
 static void remove_old(fli_client_store *store, const char *but)
 {
     for (int more = 1; more;) {

@@ -1,15 +1,14 @@
-/* A client's files, so that it can be killed at any moment: its state, and the answer that the server may not have
- * yet.
+/* A client's files, so that it can be killed at any moment: its state, and the answer that the server may not have yet.
  *
  *     FOLDER/instance            the number by which a server knows the folder
  *     FOLDER/run-ID/state        after the last turn
  *     FOLDER/run-ID/answer       to that turn, until the server has it
- *     FOLDER/run-ID/begun        digests of what the run was begun with
- *     FOLDER/run-ID.over/        of a run that is over; the last eight stay
+ *     FOLDER/run-ID/begun        digests of the samples and terms that the run began with
+ *     FOLDER/run-ID.over/        the same of a finished run; the last eight stay
  *
- * ID is the beginning of the run's digest: the files of a run that was given up stay until a person removes them.
- * Files are put in place whole, are on the disk when a call returns, have a checksum, and are their owner's alone
- * (mode 600, folders 700). One process at a time has a folder (FOLDER.fedloom-lock). */
+ * ID is the beginning of the run's digest. The files of an abandoned run stay until a person removes them. Files are
+ * put in place whole, are on the disk when a call returns, have a checksum, and only their owner may read them (mode
+ * 600, folders 700). One process at a time uses a folder (FOLDER.fedloom-lock). */
 #ifndef FLI_NET_CLIENT_CLIENT_STORE_H
 #define FLI_NET_CLIENT_CLIENT_STORE_H
 
@@ -17,17 +16,17 @@
 
 typedef struct fli_client_store fli_client_store;
 
-/* FL_EBUSY: another process has it. Makes the folder. */
+/* Makes the folder if needed, and locks it. FL_EBUSY: another process has it. */
 fl_status fli_client_store_open(fl_ctx *ctx, const char *folder, fli_client_store **out);
 void fli_client_store_close(fli_client_store *store); /* NULL is fine */
 
 fl_status fli_random_number(fl_ctx *ctx, uint64_t *number);
-/* A number that no other folder has, but for copies of this one: drawn when it is asked for first. */
+/* The folder's number, which is drawn at the first call. No other folder has it, except copies of this one. */
 fl_status fli_client_store_instance(fli_client_store *store, uint64_t *number);
 
-/* From here on it is about this run. One that was put aside is taken up again. */
+/* Selects this run for the calls below. If its files were set aside, they return. */
 fl_status fli_client_store_run(fli_client_store *store, const fli_digest *run);
-/* That run is over: its files are put aside. */
+/* The run is over: sets its files aside. */
 fl_status fli_client_store_over(fli_client_store *store);
 
 typedef enum {
@@ -38,11 +37,11 @@ typedef enum {
 } fli_client_store_kind;
 
 fl_status fli_client_store_write(fli_client_store *store, fli_client_store_kind kind, const void *p, size_t n);
-/* *p from fli_alloc; NULL and FL_OK: there is none. FL_EFORMAT: it is damaged. */
+/* *p is from fli_alloc; NULL with FL_OK: there is no such file. FL_EFORMAT: it is damaged. */
 fl_status fli_client_store_read(fli_client_store *store, fli_client_store_kind kind, unsigned char **p, size_t *n);
-/* A missing one is fine. */
+/* Removes the file; a missing one is fine. */
 fl_status fli_client_store_forget(fli_client_store *store, fli_client_store_kind kind);
-/* Where the run's files are. */
+/* The folder of the run's files; NULL: fli_client_store_run was not called. */
 const char *fli_client_store_run_folder(const fli_client_store *store);
 
 #endif

@@ -8,28 +8,28 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { LOOKS = 4 }; /* per second, whether the work is to be stopped */
+enum { LOOKS = 4 }; /* per second, how often `stopping` is called */
 
 struct fli_heartbeat {
-    fl_ctx *ctx; /* of the thread */
+    fl_ctx *ctx; /* used by the thread only */
     fli_http_call *call;
     fli_heartbeat_spec spec;
-    int (*stopping)(void *arg); /* the client's */
+    int (*stopping)(void *arg); /* from the client's fli_http_call_spec */
     void *arg;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_int ending;
-    /* behind the lock */
-    uint64_t number; /* 0: the client rests */
-    double due;      /* of the next beat, by fli_clock_now */
+    /* guarded by `lock`: */
+    uint64_t number; /* of the ask; 0: the client rests */
+    double due;      /* time of the next beat, by fli_clock_now */
     int stopped;
 };
 
 static int is_ending(void *heartbeat) { return atomic_load(&((fli_heartbeat *)heartbeat)->ending); }
 
-/* Whether the server said that it does not need the answer. Nothing comes of a beat that fails: there is another one,
- * and the client's own calls say what is wrong. */
+/* Whether the server says that it does not need the answer. A failed beat is ignored: the next one follows, and the
+ * client's own calls report errors. */
 static int beat(fli_heartbeat *h, uint64_t number)
 {
     char body[64];
@@ -40,14 +40,14 @@ static int beat(fli_heartbeat *h, uint64_t number)
     return end == FLI_CALL_DONE && reply.code == 200 && !fli_http_answer_flag(&reply, "wanted", 1);
 }
 
-/* Behind the lock, and so not once the client has said that it rests. */
+/* Caller holds the lock, so the client has not come to rest. */
 static void stop_work(fli_heartbeat *h)
 {
     if (!h->stopped) h->spec.stop(h->spec.worker);
     h->stopped = 1;
 }
 
-/* Behind the lock, a few times a second while the client works: stops the work, or sends a sign of life. */
+/* Caller holds the lock; called LOOKS times a second while the client works. Stops the work, or sends a beat. */
 static void check_work(fli_heartbeat *h)
 {
     uint64_t number = h->number;
@@ -75,7 +75,7 @@ static void *go(void *heartbeat)
     return NULL;
 }
 
-/* Signals are the main thread's: it sleeps, and has to be woken. */
+/* Blocks all signals in the new thread: they must wake the main thread, which sleeps. */
 static int start(fli_heartbeat *h)
 {
     sigset_t all, before;

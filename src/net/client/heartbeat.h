@@ -1,5 +1,5 @@
-/* A thread beside a client that computes: it tells the server that the client is still there, and stops the client's
- * work when the server does not need it any more or the program is to end. */
+/* A thread that runs while a client computes. It tells the server that the client is alive, and stops the client's work
+ * when the server does not need the answer any more or the program is to end. */
 #ifndef FLI_NET_CLIENT_HEARTBEAT_H
 #define FLI_NET_CLIENT_HEARTBEAT_H
 
@@ -8,19 +8,20 @@
 typedef struct fli_heartbeat fli_heartbeat;
 
 typedef struct {
-    double every;               /* seconds between two beats; the first comes as late */
-    void (*stop)(void *worker); /* ends the work under way; from the thread */
+    double every;               /* seconds between two beats, and before the first */
+    void (*stop)(void *worker); /* ends the work under way; called on the thread */
     void *worker;
 } fli_heartbeat_spec;
 
-/* Has a connection and a context of its own. Calls end when it does; what stops those of the client stops its work. */
+/* Opens its own connection and context. fli_heartbeat_free ends its calls; call->stopping, the client's, ends the
+ * work. */
 fl_status fli_heartbeat_new(fl_ctx *ctx, const fli_http_call_spec *call, const fli_heartbeat_spec *spec,
                             fli_heartbeat **out);
 void fli_heartbeat_free(fli_heartbeat *h); /* NULL is fine */
 
-/* From here to fli_heartbeat_rest the client works on that ask. */
+/* The client begins to work on the ask of that number. */
 void fli_heartbeat_work(fli_heartbeat *h, uint64_t number);
-/* Whether it was stopped meanwhile; that may have come too late for this piece of work. */
+/* The client has finished. Returns whether `stop` was called, maybe too late for this turn. */
 int fli_heartbeat_rest(fli_heartbeat *h);
 
 #endif

@@ -13,17 +13,17 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* ==== the pause before the next try =============================================================================== */
+/* ==== the pause between tries ===================================================================================== */
 
 void fli_http_backoff_init(fli_http_backoff *b)
 {
     memset(b, 0, sizeof *b);
     if (getrandom(&b->random, sizeof b->random, GRND_NONBLOCK) != (ssize_t)sizeof b->random)
-        b->random = (uint64_t)(1e9 * fli_clock_now()); /* a machine that has just started */
+        b->random = (uint64_t)(1e9 * fli_clock_now()); /* shortly after boot there is no entropy */
     b->random |= 1;
 }
 
-/* xorshift64*: the pause needs no good randomness. */
+/* xorshift64*: good enough for a pause. */
 static double uniform(uint64_t *state)
 {
     uint64_t x = *state;
@@ -50,34 +50,34 @@ void fli_http_backoff_reset(fli_http_backoff *b) { b->tries = 0; }
 
 /* ==== one call ==================================================================================================== */
 
-enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of interim answers among them */
+enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of a reply, interim replies included */
 
-static const double passing_s = 300; /* for which something wrong that may pass is tried again, at most */
+static const double passing_s = 300; /* seconds for which an error that may pass is tried again, at most */
 
 struct fli_http_call {
     fl_ctx *ctx;
     CURL *curl;
-    char *base; /* the URL without slashes at its end */
+    char *base; /* the URL without trailing slashes */
     char *proxy;
-    struct curl_slist *headers[2]; /* of packets, of JSON and requests without a body */
+    struct curl_slist *headers[2]; /* for packets; for JSON and requests without a body */
     int (*stopping)(void *arg);
     void *arg;
     double stall_s;
-    int64_t begins, ends; /* of the certificate; 0: not known */
-    /* of the request under way */
+    int64_t begins, ends; /* dates of the certificate; 0: not known */
+    /* the current request: */
     unsigned char *body;
     size_t n, capacity, most;
     size_t head_bytes;
     int cut, stopped, out_of_memory, flooded;
-    int head_ended;   /* the answer's head came to its end */
-    char version[32]; /* what the server says that it speaks; "" : nothing */
-    unsigned retry;   /* seconds after which to come again; 0: it does not say */
-    double passing;   /* seconds for which what is wrong is worth trying again */
+    int head_ended;   /* the reply's head is complete */
+    char version[32]; /* the server's FLI_NET_HEADER; "": none */
+    unsigned retry;   /* the server's Retry-After; 0: none */
+    double passing;   /* seconds for which the error is worth another try */
     char error[CURL_ERROR_SIZE];
     char why[512];
 };
 
-/* ---- what comes back ------------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------------------- */
 
 static int make_room(fli_http_call *c, size_t n)
 {
@@ -89,7 +89,7 @@ static int make_room(fli_http_call *c, size_t n)
     return 1;
 }
 
-/* Less than was given ends the transfer. */
+/* For libcurl. A return value below size * n ends the transfer. */
 static size_t take_body(char *p, size_t size, size_t n, void *call)
 {
     fli_http_call *c = call;
@@ -106,7 +106,7 @@ static size_t take_body(char *p, size_t size, size_t n, void *call)
     return c->cut ? 0 : bytes;
 }
 
-/* Whether this is the line of that header, and its value, without blanks around it; "" where it does not fit. */
+/* Whether the line is that header. Copies its value without blanks around it; "" if it does not fit into n bytes. */
 static int take_value(const char *p, size_t bytes, const char *name, char *value, size_t n)
 {
     size_t at = strlen(name), end = bytes;
@@ -119,15 +119,15 @@ static int take_value(const char *p, size_t bytes, const char *name, char *value
     return 1;
 }
 
-/* Whole seconds alone: of a day and a time only somebody with the same clock could make something. */
+/* Accepts whole seconds only: a date would need a clock that agrees with the server's. */
 static unsigned read_seconds(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
     return digits && digits < 8 && !text[digits] ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
-/* Of several headers of a name the last one counts, and a new status line begins anew. Less than was given ends the
- * transfer. */
+/* For libcurl. The last of several headers of one name counts; a new status line clears them. A return value below size
+ * * n ends the transfer. */
 static size_t take_header(char *p, size_t size, size_t n, void *call)
 {
     fli_http_call *c = call;
@@ -138,7 +138,7 @@ static size_t take_header(char *p, size_t size, size_t n, void *call)
     c->head_bytes += bytes;
     if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->head_ended = 0, c->version[0] = 0, c->retry = 0;
     if (bytes && (*p == '\r' || *p == '\n')) c->head_ended = 1;
-    take_value(p, bytes, FLI_NET_HEADER, c->version, sizeof c->version); /* no version of ours is longer */
+    take_value(p, bytes, FLI_NET_HEADER, c->version, sizeof c->version); /* no valid version is longer */
     if (take_value(p, bytes, "Retry-After", value, sizeof value)) c->retry = read_seconds(value);
     return bytes;
 }
@@ -157,7 +157,7 @@ static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 static CURLcode curl_status;
 static void start_curl(void) { curl_status = curl_global_init(CURL_GLOBAL_DEFAULT); }
 
-/* What a sentence says against these parts of a URL; NULL: nothing. */
+/* Why these parts of a URL are not allowed, as the end of a sentence; NULL: they are. */
 static const char *url_wrong(CURLU *u, const char *scheme, const char *host, int plain)
 {
     char *part = NULL;
@@ -304,7 +304,7 @@ void fli_http_call_free(fli_http_call *c)
 
 /* ---- calling --------------------------------------------------------------------------------------------- */
 
-/* Failures that come from who the other side is, and not from the way there. */
+/* Errors that come from the other side itself, not from the way to it: another try does not help at once. */
 static int hopeless(CURLcode code)
 {
     switch (code) {
@@ -324,26 +324,27 @@ static fli_http_call_end no_answer(fli_http_call *c, CURLcode code)
     fli_snprintf(c->why, sizeof c->why, "%.150s: %.200s", c->base, *c->error ? c->error : curl_easy_strerror(code));
     if (c->out_of_memory) fli_snprintf(c->why, sizeof c->why, "there is no memory for what %.150s sends", c->base);
     if (c->flooded) fli_snprintf(c->why, sizeof c->why, "%.150s sends headers without an end", c->base);
-    /* A server's certificate that was renewed wrongly, or a clock that is wrong for a moment. */
+    /* Either the server's certificate was renewed wrongly, or a clock is wrong for a moment. */
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_ISSUER_ERROR) c->passing = passing_s;
     return hopeless(code) ? FLI_CALL_WRONG : FLI_CALL_AGAIN;
 }
 
-/* A server that refuses may say that a clock may be wrong, or another process about to end, and how long to try. */
+/* For how many seconds a 403 is worth another try: the server says so if a clock may be wrong, or another process of
+ * this client may be about to end. 0: it is final. */
 static double may_pass(const fli_http_call *c, const fli_http_answer *r)
 {
     int64_t now = (int64_t)time(NULL);
     json_t *root = r->code == 403 ? fli_http_answer_json(r) : NULL;
     double seconds = json_number_value(json_object_get(root, "again"));
     if (json_object_get(root, "clock") && c->ends && (now < c->begins || now >= c->ends))
-        seconds = 0; /* it has ended by our clock as well */
+        seconds = 0; /* by this side's clock, too, it has ended or is not valid yet */
     json_decref(root);
     return seconds > 0 ? fmin(seconds, passing_s) : 0;
 }
 
 static int is_later(long code) { return code >= 500 || code == 408 || code == 429; }
 
-/* An answer is there; is it one of this protocol? A proxy may answer for a server that is away. */
+/* Judges a complete reply. It may come from a proxy, if the server is away, and not be of this protocol. */
 static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
 {
     char said[200], wrong[200];
@@ -355,7 +356,7 @@ static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
         return is_later(r->code) ? FLI_CALL_AGAIN : FLI_CALL_DONE;
     }
     if (r->code >= 300 && r->code < 400)
-        fli_snprintf(c->why, sizeof c->why, "%.150s sends us elsewhere (%ld), where nobody goes", c->base, r->code);
+        fli_snprintf(c->why, sizeof c->why, "%.150s redirects (%ld), which is not followed", c->base, r->code);
     else if (version)
         fli_snprintf(c->why, sizeof c->why, "%.150s: %s", c->base, *said && r->code == 426 ? said : version);
     else
@@ -372,8 +373,8 @@ static fli_http_call_end judge(fli_http_call *c, fli_http_answer *r)
     }
 }
 
-/* A connection that is closed within an answer's head leaves one without length and body, which libcurl takes for a
- * whole one: without a length there is no way to tell. */
+/* Whether the reply is complete. If a connection closes within a reply's head, libcurl takes it for a reply without a
+ * body. So a reply counts only if its head is complete and gives a length, or its code is 204. */
 static int is_whole(fli_http_call *c)
 {
     curl_off_t length = -1;
@@ -426,8 +427,8 @@ fli_http_call_end fli_http_call_post(fli_http_call *c, const char *path, const c
 
 const char *fli_http_call_why(const fli_http_call *c) { return c->why; }
 
-/* For how many seconds a call that ended as FLI_CALL_WRONG is worth trying again, as what is wrong may be put right
- * there: a clock, a certificate, another process of this client's that has just ended. 0: it is not. */
+/* For how many seconds a call that ended as FLI_CALL_WRONG is worth another try, because the error may pass: a clock, a
+ * certificate, or another process of this client that has just ended. 0: it is final. */
 static double call_passing(const fli_http_call *c) { return c->passing; }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
@@ -447,7 +448,7 @@ void fli_http_answer_text(const fli_http_answer *r, const char *name, char *text
     json_t *root = fli_http_answer_json(r);
     const char *said = json_string_value(json_object_get(root, name));
     if (said) fli_snprintf(text, n, "%s", said);
-    for (char *c = text; *c; c++) /* no terminal obeys what is left; servers of ours send nothing else */
+    for (char *c = text; *c; c++) /* the text may go to a terminal; fedloom servers send ASCII only */
         if (*c < ' ' || *c > '~') *c = '?';
     json_decref(root);
 }
@@ -461,11 +462,11 @@ int fli_http_answer_flag(const fli_http_answer *r, const char *name, int otherwi
     return flag;
 }
 
-/* ==== calls that are tried again ================================================================================== */
+/* ==== calls with retries ========================================================================================== */
 
-static const double finish_seconds = 5; /* seconds for the call under way when the program is to end */
-static const double tell_every = 60;    /* seconds between two lines about a server that is away */
-static const double longest_nap = .1;   /* seconds between two looks at `stopping` */
+static const double finish_seconds = 5; /* seconds that a call may still take once the program is to end */
+static const double tell_every = 60;    /* seconds between two lines about a server that does not answer */
+static const double longest_nap = .1;   /* seconds between two calls of `stopping` */
 
 int fli_retry_stopping(void *retry)
 {
@@ -487,7 +488,7 @@ static fl_status nap(fli_retry *r, double seconds)
 
 fl_status fli_retry_pause(fli_retry *r) { return nap(r, fli_http_backoff_next(&r->backoff, 0)); }
 
-/* The first failure in a row is said, and then one now and then. */
+/* Logs the first of several failures in a row, then one every minute. */
 static void say_away(fli_retry *r)
 {
     char quoted[300], line[500], end[80] = "patience=none stop=\"Ctrl-C, or --patience SECONDS\"";
@@ -507,7 +508,7 @@ static void say_away(fli_retry *r)
     r->tell(r->arg, line);
 }
 
-/* One line says that it is tried again, and until when. */
+/* Logs once what is wrong, and until when it is tried again. */
 static void say_wrong(fli_retry *r, double seconds)
 {
     char quoted[300], line[500], until[32];
@@ -521,7 +522,7 @@ static void say_wrong(fli_retry *r, double seconds)
     if (r->tell) r->tell(r->arg, line);
 }
 
-/* The same of something that is wrong: FL_EBUSY as long as it may pass. */
+/* settle for FLI_CALL_WRONG: FL_EBUSY while the error may pass, else FL_EREFUSED. */
 static fl_status settle_wrong(fli_retry *r)
 {
     double seconds = call_passing(r->call), now = fli_clock_now();
@@ -537,7 +538,7 @@ static fl_status settle_wrong(fli_retry *r)
     return s ? s : FL_EBUSY;
 }
 
-/* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */
+/* The status of a call that ended this way, after a pause if it is to be tried again: FL_EBUSY. */
 static fl_status settle(fli_retry *r, fli_http_call_end end, const fli_http_answer *answer)
 {
     switch (end) {

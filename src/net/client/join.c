@@ -1,4 +1,4 @@
-/* What a client of a federation over a network does, from its file to the end of the run. */
+/* A client of a federation over a network: its settings, then its session from the first call to the end of the run. */
 #include "net/client/join.h"
 
 #include "base/number.h"
@@ -18,7 +18,7 @@ const fl_key fli_join_limit_keys[] = {
     FLI_KEY_INT(fli_join_limits, steps, "1000000", 0, FLI_NO_MAX,
                 "at most this many local steps per ask; 0: any number"),
     FLI_KEY_INT(fli_join_limits, samples, "0", 0, FLI_NO_MAX,
-                "at most this many samples passed over per ask, each as often as it is; 0: any number"),
+                "at most this many samples per ask, counted once per pass; 0: any number"),
     FLI_KEY_SIZE(fli_join_limits, bytes, "auto",
                  "at most this many bytes per ask: 64MiB; auto: what the method and the model need"),
     FLI_KEY_SIZE(fli_join_limits, memory, "auto", "at most this much memory for model and turns: 2GiB; auto: any"),
@@ -28,14 +28,14 @@ const fl_key fli_join_limit_keys[] = {
     FLI_KEY_END,
 };
 
-/* A list of names becomes one text. */
+/* Turns a YAML list of names into one text; other nodes stay. */
 static fl_status join_names(fl_ctx *ctx, fli_arena *a, fli_node *n)
 {
     fli_text names;
     if (!n || n->type != FLI_NODE_LIST) return FL_OK;
     fli_text_init(&names, ctx);
     for (const fli_node *item = n->first; item; item = item->next) {
-        if (item->type != FLI_NODE_SCALAR) goto odd; /* is complained of as a list */
+        if (item->type != FLI_NODE_SCALAR) goto odd; /* stays a list, which fli_bind reports */
         fli_text_addf(&names, "%s%s", item == n->first ? "" : ",", item->text);
     }
     fl_status s = fli_text_ok(&names);
@@ -48,7 +48,7 @@ odd:
     return FL_OK;
 }
 
-/* The names of a text, one by one, up to a NULL. */
+/* Splits a text into names; NULL ends the list. */
 static const char **split_names(fli_arena *a, const char *names)
 {
     const char **list = fli_arena_alloc(a, strlen(names) / 2 + 2, sizeof *list);
@@ -68,7 +68,7 @@ static int is_among(const char *const *names, const char *name)
 /* fl_name_fn */
 static const char *kind_at(const void *section, size_t i) { return fl_kind_at(section, i); }
 
-/* Names of a section ("algorithm", "model") that nothing has are slips of a finger. */
+/* Fails for names that no kind of the section ("algorithm", "model") has: they are typing errors. */
 static fl_status check_names(fl_ctx *ctx, const fli_node *where, const char *key, const char *section,
                              const char *const *names)
 {
@@ -86,7 +86,7 @@ static fl_status check_names(fl_ctx *ctx, const fli_node *where, const char *key
     return s;
 }
 
-/* Reads the section, which may be NULL. Lists of names may be YAML lists. */
+/* Reads the section `limits`, which may be NULL. Lists of names may be YAML lists. */
 static fl_status join_limits_bind(fl_ctx *ctx, fli_arena *a, fli_node *section, fli_join_limits *out)
 {
     const fli_table table = {fli_join_limit_keys, out};
@@ -115,7 +115,7 @@ const char *fli_join_limits_wrong(const fli_join_limits *l, const char *method, 
     return sentence;
 }
 
-/* Hands them to a client, which then refuses what is beyond them. They must outlive it. */
+/* Sets the limits of a client, which refuses asks beyond them. `l` must outlive the client. */
 static fl_status join_limits_set(const fli_join_limits *l, fl_client *client)
 {
     const fl_client_limits limits = {.size = sizeof limits,
@@ -148,7 +148,7 @@ const fl_key fli_join_keys[] = {
     FLI_KEY_END,
 };
 
-/* Moves what has that key from one map to the other. */
+/* Moves the node of that key from one map to the other. */
 static void move(fli_node *from, const char *key, fli_node *to)
 {
     fli_node *n = fli_node_take(from, key);
@@ -176,7 +176,7 @@ void fli_join_settings_fini(fli_join_settings *s) { fli_arena_fini(&s->arena); }
 
 /* ==== taking part ================================================================================================= */
 
-enum { WAIT = 30 };                                /* seconds that the server may hold a request */
+enum { WAIT = 30 };                                /* seconds that the server may hold a request for an ask */
 static const double beat_every = 5;                /* seconds */
 static const size_t most_terms = (size_t)16 << 20; /* bytes */
 
@@ -190,24 +190,24 @@ typedef struct {
     char instance[FLI_INSTANCE_TEXT];
     fli_heartbeat *heartbeat;
     char name[FLI_NET_NAME_MAX + 1];
-    int stopped;       /* it is to end, and nothing is wrong */
+    int stopped;       /* the session ends without an error */
     int run_over;      /* the server has said so */
-    int joined;        /* the server has its card, and it has the terms */
-    int waiting_said;  /* that it waits for others to join */
+    int joined;        /* the server has the card, and the client the terms */
+    int waiting_said;  /* `tell` was told that the client waits for others */
     size_t clients;    /* of the federation */
     long long number;  /* among them */
-    fl_client *client; /* NULL: not made */
+    fl_client *client; /* NULL: not made yet */
     fl_bytes card;
-    fli_digest samples; /* as they were loaded */
+    fli_digest samples; /* digest of the loaded samples */
     fli_digest run;
-    int accepted;          /* the terms of `run` */
-    int stop_stale;        /* its client was told to stop a turn that was at its end: the next one may suffer */
-    unsigned char *answer; /* that the server may not have; NULL: there is none. From fli_alloc */
+    int accepted;          /* the client has accepted the terms of `run` */
+    int stop_stale;        /* a turn was told to stop after it had ended: the stop may hit the next turn */
+    unsigned char *answer; /* an answer that the server may not have; NULL: none. From fli_alloc */
     size_t answer_bytes;
-    int answer_stored; /* it is on the disk */
+    int answer_stored; /* the answer is on the disk */
 } session;
 
-/* ---- saying things --------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void tell(const session *j, const char *fmt, ...)
 {
@@ -230,14 +230,14 @@ static const char *amount(size_t bytes, char text[32])
     return text;
 }
 
-/* Ends well, for now. */
+/* Ends the session without an error. */
 static fl_status stop(session *j)
 {
     j->stopped = 1;
     return FL_EDONE;
 }
 
-/* ---- what leaves ----------------------------------------------------------------------------------------- */
+/* ---- consent --------------------------------------------------------------------------------------------- */
 
 static fl_status ask_consent(session *j, const char *what, const char *text, int ask, int *may)
 {
@@ -246,7 +246,7 @@ static fl_status ask_consent(session *j, const char *what, const char *text, int
     return leave == FLI_CONSENT_STOP ? stop(j) : FL_OK;
 }
 
-/* A packet in words, if there is `show`. */
+/* Shows a packet in words, if there is `show`. *may: it may be sent. */
 static fl_status show_packet(session *j, const char *what, const void *p, size_t n, int *may)
 {
     fl_bytes text = {0};
@@ -258,7 +258,7 @@ static fl_status show_packet(session *j, const char *what, const void *p, size_t
     return s;
 }
 
-/* An ask that will not be answered, and why. 0: it is the terms. */
+/* Tells the server that the client will not answer this ask, and why. number 0: it does not accept the terms. */
 static fl_status refuse(session *j, uint64_t number, const char *why)
 {
     char quoted[300];
@@ -276,12 +276,12 @@ static fl_status refuse(session *j, uint64_t number, const char *why)
     if (!s) s = ask_consent(j, "a refusal", fli_text_get(&body), 0, &may);
     if (!s) s = fli_retry_post(&j->retry, FLI_NET_REFUSE, "application/json", fli_text_get(&body), body.n, &reply);
     fli_text_fini(&body);
-    return s ? s : fli_retry_pause(&j->retry); /* the same ask may come at once, again and again */
+    return s ? s : fli_retry_pause(&j->retry); /* the server may send the same ask at once again */
 }
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-/* The server sees the digest only where that is wanted; the client itself compares it at every start. */
+/* The card has the digest only if the settings say so; the client itself compares the digest at every start. */
 static fl_status make_card(session *j)
 {
     fl_bytes own;
@@ -307,8 +307,8 @@ static fl_status make_client(session *j)
     return s;
 }
 
-/* Tells the server that this client knows that the run is over, so that it need not wait. Only a few tries: if this is
- * lost the server waits a while in vain, and if only the reply was lost there may be no server any more. */
+/* Tells the server that this client knows that the run is over, so that it need not wait. A few tries are enough: if
+ * all are lost, the server waits for its grace period; if only the reply is lost, the server may have ended. */
 static void acknowledge_end(session *j)
 {
     enum { TRIES = 3 };
@@ -339,7 +339,7 @@ static fl_status over(session *j, const fli_http_answer *r)
     return FL_EDONE;
 }
 
-/* A client whose labels are others would take a place, and fail when all have joined. */
+/* A client with other labels would take a place, and fail only when all have joined. */
 static fl_status check_labels(session *j, const fli_federation_info *f)
 {
     char why[600];
@@ -350,7 +350,7 @@ static fl_status check_labels(session *j, const fli_federation_info *f)
     return fli_fail(j->ctx, s, "this client cannot join: %s", why);
 }
 
-/* What can be seen before anything of the client's leaves. */
+/* Checks what can be known before the client sends anything. */
 static fl_status check_federation(session *j, const fli_federation_info *f)
 {
     char why[400];
@@ -376,7 +376,7 @@ static fl_status ask_federation(session *j)
     if (!s && !f.over) s = check_federation(j, &f);
     fli_federation_info_fini(&f);
     if (s || !f.over) return s;
-    s = fli_retry_get(&j->retry, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
+    s = fli_retry_get(&j->retry, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* the reply says how it ended */
     return s ? s : over(j, r.code == 410 ? &r : NULL);
 }
 
@@ -409,7 +409,7 @@ static void drop_answer(session *j)
     j->answer_bytes = 0;
 }
 
-/* A run goes on with what it was begun with: what the client keeps was made from that. */
+/* Digests of what a run began with. It continues only with the same, because the client's state was made from them. */
 typedef struct {
     fli_digest samples, terms;
 } run_inputs;
@@ -439,7 +439,7 @@ static fl_status compare_with_begun(session *j, const void *terms, size_t bytes)
     if (n == sizeof then)
         memcpy(&then, was, n);
     else
-        then = now; /* it is begun now */
+        then = now; /* this is the beginning */
     int known = n == sizeof then;
     fli_free(was);
     int other_samples = !fli_digest_same(&now.samples, &then.samples);
@@ -454,7 +454,7 @@ static fl_status compare_with_begun(session *j, const void *terms, size_t bytes)
     return fli_client_store_write(j->store, FLI_CLIENT_STORE_BEGUN, &now, sizeof now);
 }
 
-/* Goes on from what the disk has of this run. */
+/* Continues from the files of this run, if there are any. */
 static fl_status restore(session *j, const void *terms, size_t bytes)
 {
     unsigned char *state;
@@ -469,7 +469,7 @@ static fl_status restore(session *j, const void *terms, size_t bytes)
     tell(j, "going on from what was kept");
     fli_net_say(&j->spec->log, "restored", "bytes=%zu", n);
     drop_answer(j);
-    if (fli_client_store_read(j->store, FLI_CLIENT_STORE_ANSWER, &j->answer, &j->answer_bytes)) /* can be had again */
+    if (fli_client_store_read(j->store, FLI_CLIENT_STORE_ANSWER, &j->answer, &j->answer_bytes)) /* it comes again */
         fli_net_say(&j->spec->log, "damaged", "what=answer");
     fli_clear(j->ctx);
     j->answer_stored = 1;
@@ -493,7 +493,7 @@ static fl_status accept_terms(session *j, const void *terms, size_t n)
     return restore(j, terms, n);
 }
 
-/* The server learns no more than this sentence of why the terms were refused. */
+/* Refuses the terms. The server only gets the sentence. */
 static fl_status decline_terms(session *j)
 {
     char why[400];
@@ -516,7 +516,7 @@ static fl_status fetch_terms(session *j)
     switch (r.code) {
     case 200: break;
     case 204: say_waiting(j); return FL_OK;
-    case 409: j->retry.broken = 1; return fli_retry_pause(&j->retry); /* it has lost our card */
+    case 409: j->retry.broken = 1; return fli_retry_pause(&j->retry); /* the server has lost the card */
     case 410: return over(j, &r);
     default: return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_http_call_why(j->retry.call));
     }
@@ -527,7 +527,8 @@ static fl_status fetch_terms(session *j)
     return s;
 }
 
-/* Also after every call that had to be tried again: the server may be another process now. All may be said twice. */
+/* Also called after every call that had to be repeated: the server may be another process now. All calls may be
+ * repeated. */
 static fl_status join(session *j)
 {
     j->joined = j->retry.broken = 0;
@@ -541,7 +542,7 @@ static fl_status join(session *j)
 
 static void stop_work(void *arg) { fl_client_stop(((session *)arg)->client); }
 
-/* What the server said to an answer; all but "join first" settle it. */
+/* Handles the reply to an answer. The answer is settled, unless the client has to join first. */
 static fl_status settle_answer(session *j, const fli_http_answer *r, const char *about)
 {
     char said[300], quoted[300];
@@ -571,7 +572,7 @@ static fl_status send_answer(session *j, const char *about)
     return s ? s : settle_answer(j, &r, about);
 }
 
-/* State first: an answer without it would be one that the server counts on and the client has forgotten. */
+/* State first: with the answer alone, the server could count a turn that the client has forgotten. */
 static fl_status store_turn(session *j)
 {
     fl_bytes state = {0};
@@ -594,7 +595,7 @@ static fl_status deliver(session *j, const fli_peeked_ask *g, double seconds)
         return s ? s : refuse(j, g->number, "the answer was not let go by the people at this client");
     }
     if (g->turn) s = store_turn(j);
-    j->answer_stored = g->turn; /* a measurement leaves nothing behind, and can be asked for again */
+    j->answer_stored = g->turn; /* a measurement changes nothing, and can be asked for again */
     if (g->turn)
         fli_snprintf(about, sizeof about, "number=%llu round=%llu steps=%llu seconds=%.3f",
                      (unsigned long long)g->number, (unsigned long long)g->round + 1, (unsigned long long)g->steps,
@@ -619,7 +620,7 @@ static fl_status compute(session *j, const void *ask, size_t n, const fli_peeked
     return s;
 }
 
-/* The ask is a reply, which goes with the next call: that is made when the turn is over. */
+/* `ask` lies in the connection's reply: no call may use the connection before the turn is computed. */
 static fl_status work(session *j, const void *ask, size_t n)
 {
     fli_peeked_ask g;
@@ -627,7 +628,7 @@ static fl_status work(session *j, const void *ask, size_t n)
     char why[400];
     double begun = fli_clock_now();
     fl_status s = fli_peek_ask(j->ctx, ask, n, &g);
-    if (s) return fli_retry_pause(&j->retry); /* damaged on its way: it comes again */
+    if (s) return fli_retry_pause(&j->retry); /* damaged on its way: the server sends it again */
     s = compute(j, ask, n, &g, &answer);
     if (s == FL_EREFUSED || s == FL_EFORMAT || s == FL_EMISMATCH) {
         fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
@@ -680,7 +681,8 @@ static fl_status run_session(session *j)
     return s;
 }
 
-/* So that the client may be started on another machine at once. A server that is away finds out without it. */
+/* Tells the server that this process ends, so that the client may start on another machine at once. If the server does
+ * not answer, it finds out later. */
 static void say_leaving(session *j)
 {
     static const char words[] = "{\"leaving\": true}";
@@ -732,7 +734,7 @@ static fl_status open_store(session *j)
     return s;
 }
 
-/* A URL that is wrong leaves no folder behind. */
+/* Checks the URL first: a wrong one must not leave a folder behind. */
 static fl_status open_connection(session *j)
 {
     const fli_join_settings *s = j->settings;

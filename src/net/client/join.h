@@ -1,9 +1,9 @@
-/* A client of a federation over a network: it joins, and from then on fetches asks, works, keeps its state on its disk,
- * and brings answers, until the run is over. Its limits and the rest of its file come first.
+/* A client of a federation over a network: its limits, the settings in its file, and fli_join. It joins, then fetches
+ * asks, works, stores its state and sends answers, until the run is over.
  *
- * It may be killed at any moment. What it keeps is on the disk before an answer leaves, and an answer is there until
- * the server has taken it or does not want it; started again, it sends that answer again and goes on. A server that is
- * away is waited for. */
+ * It may be killed at any moment. Its state is on the disk before it sends an answer, and the answer stays there until
+ * the server has taken it or does not need it; after a restart the client sends that answer again and continues. It
+ * waits for a server that is away. */
 #ifndef FLI_NET_CLIENT_JOIN_H
 #define FLI_NET_CLIENT_JOIN_H
 
@@ -13,27 +13,27 @@
 
 /* ==== limits ====================================================================================================== */
 
-/* What a client lets a server ask of it. These are the client's own settings, whatever the server says. */
+/* What a client allows a server to ask. These settings are the client's own; the server cannot change them. */
 
 typedef struct {
-    int64_t steps, samples, bytes, memory; /* 0: any; of bytes: what the terms need */
-    double seconds;                        /* the same */
+    int64_t steps, samples, bytes, memory; /* 0: no limit; bytes 0: as many as the terms need */
+    double seconds;                        /* 0: no limit */
     char *methods, *models;                /* names, separated by commas or spaces; "": any */
-    const char **method, **model;          /* the same, one by one, up to a NULL */
+    const char **method, **model;          /* the same names as lists that end with NULL */
 } fli_join_limits;
 
 /* The section `limits` of a client's file. */
 extern const fl_key fli_join_limit_keys[];
 
-/* Why a federation with that method and model is none for this client, as a sentence; NULL: it is one. Either may be
- * NULL: not known. */
+/* Why this client cannot join a federation with that method and model, as a sentence; NULL: it can. Either may be NULL:
+ * not known. */
 const char *fli_join_limits_wrong(const fli_join_limits *l, const char *method, const char *model, char *sentence,
                                   size_t n);
 
 /* ==== a client's file ============================================================================================= */
 
-/* Where its server is, who it is, where it keeps its state, what it lets be asked of it. Its samples are in the same
- * file, as in any configuration (`data`, and `memory` and `precision` if need be).
+/* A client's file: the server's address, the client's name, the folder of its state, and its limits. The same file
+ * names its samples, as in any configuration (`data`, and `memory` and `precision` if needed).
  *
  *     url: https://host:8443
  *     certs: certs/alice
@@ -45,42 +45,42 @@ typedef struct {
     int insecure_http, digest;
     double patience;
     fli_join_limits limits;
-    fli_arena arena; /* has the strings */
+    fli_arena arena; /* owns the strings */
 } fli_join_settings;
 
-/* At the top level of the file. */
+/* Keys at the top level of the file. */
 extern const fl_key fli_join_keys[];
 
-/* Takes what is said here out of the configuration, whose context has to stay; what is left is for fl_client_new. To be
- * given back in either case. */
+/* Moves these keys out of the configuration, whose context must outlive `out`; the rest is for fl_client_new. Call
+ * fli_join_settings_fini also after a failure. */
 fl_status fli_join_settings_take(fl_config *cfg, fli_join_settings *out);
 void fli_join_settings_fini(fli_join_settings *s);
 
 /* ==== taking part ================================================================================================= */
 
 typedef enum {
-    FLI_CONSENT_SEND, /* it may leave */
-    FLI_CONSENT_SKIP, /* it may not; the client goes on without */
-    FLI_CONSENT_STOP, /* it may not, and the client ends */
+    FLI_CONSENT_SEND, /* send it */
+    FLI_CONSENT_SKIP, /* do not send it, and go on */
+    FLI_CONSENT_STOP, /* do not send it, and end the client */
 } fli_consent;
 
 typedef struct {
-    fl_config *cfg; /* where its samples are */
+    fl_config *cfg; /* names its samples */
     const fli_join_settings *settings;
     int once;        /* ends after its first turn */
-    int look_only;   /* and does not send the answer to it */
-    int changed;     /* goes on with samples or terms that are not those the run was begun with */
-    fli_net_log log; /* for programs */
+    int look_only;   /* do not send the answer of that turn */
+    int changed;     /* go on even if samples or terms differ from those at the run's beginning */
+    fli_net_log log; /* lines for programs */
     /* For people; each may be NULL. */
     void (*tell)(void *arg, const char *line);
-    /* Everything that leaves, in words, before it does; `ask`: whether there is a choice. NULL: it leaves unseen. */
+    /* Shows everything in words before it is sent; `ask`: the user has a choice. NULL: everything is sent unseen. */
     fli_consent (*show)(void *arg, const char *what, const char *text, int ask);
-    int (*stopping)(void *arg); /* looked at a few times a second, from two threads */
+    int (*stopping)(void *arg); /* called a few times a second, on two threads; not 0 ends the client */
     void *arg;
 } fli_join_spec;
 
-/* FL_OK: the run is over, and it went well; or `once` was done. FL_EDONE: stopped, by `stopping` or `show`; what it
- * keeps is on the disk. Anything else: with a sentence in the context. */
+/* FL_OK: the run is over without an error, or the one turn of `once` is done. FL_EDONE: `stopping` or `show` ended the
+ * client; its state is on the disk. Other codes come with a sentence in the context. */
 fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec);
 
 #endif

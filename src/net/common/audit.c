@@ -11,9 +11,9 @@
 
 enum { LINE = 4096, TAIL = 2 + FLI_DIGEST_TEXT - 1 + 2 }; /* "HEX"} and the line break */
 static const char before[] = ", \"before\": ";
-static const double sync_every = 1; /* seconds: a flush per line would hold up a round in which many are dropped */
+static const double sync_every = 1; /* seconds: a flush per line would delay rounds that drop many clients */
 
-/* Those of the log that say who takes part, and how the federation is served. */
+/* Events of the log that say who takes part, and how the federation is served. */
 static const char *const events[] = {
     "started",      "setting",  "joined",    "not-joined",    "restarted", "replaced", "duplicate",
     "refused",      "rejected", "malformed", "contradiction", "dropped",   "silent",   "revoked",
@@ -21,20 +21,20 @@ static const char *const events[] = {
 };
 
 struct fli_audit {
-    fl_ctx *ctx; /* for what happens while it is opened */
+    fl_ctx *ctx; /* only used while the file is opened */
     char *path;
     int fd;
     pthread_mutex_t lock; /* guards all below, and the file */
-    uint64_t length;      /* of the file, as far as it is whole */
+    uint64_t length;      /* bytes of the file's whole lines */
     uint64_t lost;        /* lines that could not be written */
-    int torn;             /* the rest of a line that failed lies behind that */
+    int torn;             /* the file has more bytes: the beginning of a line whose write failed */
     double synced;
     fli_digest last;
 };
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
-/* Whether a line, with its break, ends as one does that follows that digest. */
+/* Whether a line of n bytes, line break included, ends with the digest `last` of the line before it. */
 static int follows(const char *line, size_t n, const fli_digest *last)
 {
     char want[sizeof before + TAIL + 1], hex[FLI_DIGEST_TEXT];
@@ -43,7 +43,7 @@ static int follows(const char *line, size_t n, const fli_digest *last)
     return n > m && *line == '{' && !memcmp(line + n - m, want, m);
 }
 
-/* A line that is longer than any of ours counts as one that does not follow. */
+/* A line that does not fit into LINE bytes was not written by this code: it counts as broken. */
 static void take_line(fli_audit_sums *s, const char *line, size_t n, uint64_t length, const fli_digest *digest)
 {
     s->lines++;
@@ -103,7 +103,8 @@ static int is_entered(const char *event)
     return 0;
 }
 
-/* A word key=value of the log as `, "key": value`; what follows it. fli_net_quote leaves no quotes within quotes. */
+/* Appends a word key=value of the log as `, "key": value`. Returns the next word. fli_net_quote leaves no quotes within
+ * quotes. */
 static const char *put_word(char *out, size_t *n, size_t size, const char *word)
 {
     size_t key = strcspn(word, "= "), quoted;
@@ -124,7 +125,7 @@ static const char *put_word(char *out, size_t *n, size_t size, const char *word)
     return next + strspn(next, " ");
 }
 
-/* Behind the lock: one line, or none at all. */
+/* Caller holds the lock. Writes the whole line or nothing. */
 static int append(fli_audit *a, const char *line, size_t n)
 {
     if (a->torn && ftruncate(a->fd, (off_t)a->length)) return 0;
@@ -141,7 +142,7 @@ static int append(fli_audit *a, const char *line, size_t n)
     return 1;
 }
 
-/* Behind the lock. */
+/* Caller holds the lock. */
 static int enter(fli_audit *a, const char *time, const char *event, const char *words)
 {
     char line[LINE], hex[FLI_DIGEST_TEXT];

@@ -9,7 +9,7 @@
 
 /* ==== at the server =============================================================================================== */
 
-/* The value of a key as YAML, to be freed by fli_free; NULL: out of memory, "" where there is no such key. */
+/* The value of a key as YAML, from fli_alloc; "" if there is no such key, NULL if out of memory. */
 static char *value_of(fl_ctx *ctx, const fli_settings *s, const char *key)
 {
     fli_text value;
@@ -20,7 +20,7 @@ static char *value_of(fl_ctx *ctx, const fli_settings *s, const char *key)
     return copy;
 }
 
-/* Names with commas between them as a list; null where there are none. */
+/* Comma-separated names as a JSON list; null if there are none. */
 static json_t *names(const char *text)
 {
     if (!*text) return json_null();
@@ -35,7 +35,7 @@ static json_t *names(const char *text)
     return list;
 }
 
-/* Names of classes come from the configuration itself: a value as YAML has the quotes that it may want. */
+/* Class names are read from the configuration and not printed as YAML, which could quote them. */
 static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const fli_settings *s)
 {
     char *shape = value_of(ctx, s, "data.shape"), *classes = value_of(ctx, s, "data.classes");
@@ -80,21 +80,21 @@ void fli_federation_summary_free(fli_federation_summary *s)
 
 /* ==== at a client ================================================================================================= */
 
-/* A whole number from 0 to `most`; -1: it is not that, or not there. */
+/* v as an integer from 0 to `most`; -1 if v is missing or anything else. */
 static long long whole(const json_t *v, long long most)
 {
     json_int_t n = json_is_integer(v) ? json_integer_value(v) : -1;
     return n >= 0 && n <= most ? n : -1;
 }
 
-/* Names are letters, digits and a few marks; anything else is as good as not said. */
+/* An invalid name is ignored, as if the server had not sent it. */
 static void read_name(const json_t *v, char *out, size_t n)
 {
     const char *said = json_string_value(v);
     if (said && strlen(said) < n && fli_net_name_ok(said)) fli_snprintf(out, n, "%s", said);
 }
 
-/* As in the server's settings: features, or channels, height and width. */
+/* The shape is a list as in the server's settings: [features] or [channels, height, width]. */
 static const char *read_wanted(const json_t *samples, fli_wanted_samples *out)
 {
     const json_t *shape = json_object_get(samples, "shape");
@@ -112,7 +112,7 @@ static const char *read_wanted(const json_t *samples, fli_wanted_samples *out)
     return NULL;
 }
 
-/* One per class, or null. */
+/* names: one per class, or null. */
 static const char *read_classes(fl_ctx *ctx, const json_t *names, fli_federation_info *out)
 {
     size_t n = json_array_size(names), bytes = 0;

@@ -1,5 +1,5 @@
-/* What a server says of its federation before a client joins (GET /v1/federation), from both sides: what the server
- * takes from its configuration, and the JSON as a client reads it. */
+/* The description of a federation that clients read before they join (GET /v1/federation): how a server makes it from
+ * its configuration, and how a client parses its JSON. */
 #ifndef FLI_NET_COMMON_FEDERATION_INFO_H
 #define FLI_NET_COMMON_FEDERATION_INFO_H
 
@@ -10,30 +10,30 @@
 /* ==== at the server =============================================================================================== */
 
 typedef struct {
-    fli_bound *bound; /* of which are the texts below */
+    fli_bound *bound; /* owns the strings below, but for `samples` */
     size_t clients;
     const char *method, *model;
-    const char *output; /* the result's folder, "" for none */
+    const char *output; /* the result's folder; "": none */
     char *samples;      /* JSON: what samples must look like */
 } fli_federation_summary;
 
-/* Checks the configuration as a whole. */
+/* Validates the whole configuration. */
 fl_status fli_federation_summary_read(fl_ctx *ctx, fl_config *cfg, fli_federation_summary *out);
 void fli_federation_summary_free(fli_federation_summary *s);
 
 /* ==== at a client ================================================================================================= */
 
 typedef struct {
-    int over; /* its run is */
+    int over; /* the run is over */
     size_t clients, missing;
-    char method[64], model[64];      /* "": it does not say */
-    char name[FLI_NET_NAME_MAX + 1]; /* whom the server takes this client for; "": it does not say */
-    int has_wanted;
-    fli_wanted_samples wanted; /* what samples must look like */
-    const char **class_name;   /* of its classes, one allocation; NULL: 0, 1, ... */
+    char method[64], model[64];      /* "": the server does not say */
+    char name[FLI_NET_NAME_MAX + 1]; /* this client's name as the server knows it; "": the server does not say */
+    int has_wanted;                  /* `wanted` is set */
+    fli_wanted_samples wanted;       /* what samples must look like */
+    const char **class_name;         /* wanted.classes names, one allocation; NULL: 0, 1, ... */
 } fli_federation_info;
 
-/* FL_EFORMAT with a sentence for anything else. Unknown names are skipped: a newer server may say more. */
+/* FL_EFORMAT with a sentence for invalid JSON. Unknown members are ignored: a newer server may send more. */
 fl_status fli_federation_info_read(fl_ctx *ctx, const void *json, size_t n, fli_federation_info *out);
 void fli_federation_info_fini(fli_federation_info *info); /* also after a failure */
 

@@ -69,9 +69,9 @@ enum { EVENTS = 16, MINUTE = 60 };
 
 typedef struct {
     const char *event; /* NULL: none yet */
-    double begun;      /* the minute under way */
-    unsigned said;     /* in it, */
-    uint64_t left;     /* and not */
+    double begun;      /* start of the current minute */
+    unsigned said;     /* lines written in it */
+    uint64_t left;     /* lines left out in it */
 } event_count;
 
 struct fli_net_limiter {
@@ -96,7 +96,7 @@ void fli_net_limiter_free(fli_net_limiter *l)
     fli_free(l);
 }
 
-/* Behind the lock. NULL: there are more kinds of events than this knows, which are said. */
+/* Caller holds the lock. NULL: the table is full; such events are not bounded. */
 static event_count *find(fli_net_limiter *l, const char *event)
 {
     for (size_t i = 0; i < EVENTS; i++) {
@@ -107,7 +107,8 @@ static event_count *find(fli_net_limiter *l, const char *event)
     return NULL;
 }
 
-/* Behind the lock: begins another minute if one is over, or `early`; how many lines were left out of it. */
+/* Caller holds the lock. If the minute is over, or `early`, starts another one and returns how many lines were left out
+ * of the old one; else 0. */
 static uint64_t turn_minute(event_count *k, int early)
 {
     uint64_t left = k->left;
@@ -124,7 +125,7 @@ static void say_left(const fli_net_log *log, const char *event, uint64_t left)
     if (left) fli_net_say(log, "left-out", "of=%s lines=%llu", event, (unsigned long long)left);
 }
 
-/* Whether a line may be said. */
+/* Whether a line of this event may be written now. */
 static int is_allowed(const fli_net_log *log, const char *event)
 {
     fli_net_limiter *l = log->limiter;

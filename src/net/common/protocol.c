@@ -52,7 +52,7 @@ fl_status fli_address_read(fl_ctx *ctx, const char *host, uint16_t port, struct 
     if (host && !*host) host = NULL;
     fli_snprintf(number, sizeof number, "%u", (unsigned)port);
     memset(out, 0, sizeof *out);
-    if (!host) { /* both families, by one socket; where there is no IPv6 that is said when it is opened */
+    if (!host) { /* one socket for both families; opening it reports a missing IPv6 */
         struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_any};
         memcpy(out, &all, sizeof all);
         return FL_OK;
@@ -94,11 +94,11 @@ int fli_host_is_local(const char *host)
 
 /* ==== the protocol ================================================================================================ */
 
-/* Two numbers that no preprocessor can put into text, as they are no macros. */
+/* The preprocessor cannot print these two: they are enumerators, not macros. */
 static_assert(FLI_NET_VERSION == 1 && FLI_NET_OLDEST == 1, "they are written out below, and in FLI_NET_UPGRADE");
 const char *fli_net_version_text(void) { return "1 1"; }
 
-/* Plain digits; NULL: there are none. */
+/* Reads decimal digits and returns what follows them; NULL if there are none. */
 static const char *read_digits(const char *at, long *out)
 {
     char *end;
@@ -107,7 +107,7 @@ static const char *read_digits(const char *at, long *out)
     return end;
 }
 
-/* "VERSION OLDEST"; 0: it is not that. */
+/* "VERSION OLDEST"; 0: the header has another form. */
 static int parse(const char *header, long *version, long *oldest)
 {
     const char *at = read_digits(header, version);

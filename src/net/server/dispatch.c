@@ -15,34 +15,34 @@ enum {
     SENTENCE = 1024,
     WORD = 300,
     GONE = 4,
-    MALFORMED_MOST = 8 /* malformed answers to one ask: after so many its client is dropped */
+    MALFORMED_MOST = 8 /* malformed answers to one ask after which its client is dropped */
 };
-static const double live_s = 20; /* not heard for longer, a process may be replaced by one of another folder */
+static const double live_s = 20; /* seconds of silence after which a process of another folder may replace this one */
 
-/* Which process acts as a client. */
+/* The process that acts as a client. */
 typedef struct {
-    int known, left; /* left: it has said that it ends */
+    int known, left; /* known: there was one; left: it has said that it ends */
     fli_instance is;
     char address[FLI_ADDRESS_TEXT];
     double came;
-    uint64_t gone[GONE]; /* processes whose place was taken; the newest ones */
-    unsigned replaced;   /* how often that was so */
+    uint64_t gone[GONE]; /* the last GONE processes that were replaced */
+    unsigned replaced;   /* number of replacements */
 } active_process;
 
-/* A client. */
+/* State of a client. */
 typedef struct {
     fli_posted_ask *ask; /* NULL: none */
-    uint64_t answered;   /* number of the last ask that was answered, */
-    fli_digest answer;   /* and with what */
+    uint64_t answered;   /* number of the last ask that was answered */
+    fli_digest answer;   /* digest of that answer */
     active_process process;
     double heard, asked; /* 0: never */
-    void *waiter;        /* its request that waits; NULL: none does */
+    void *waiter;        /* its waiting request; NULL: none */
     double until;
     int fetched;      /* the ask was handed out */
     int acknowledged; /* it has confirmed that it knows that the run is over */
-    int awaited;      /* for a moment, while asks are looked through */
-    int handed;       /* answers that the run is being given just now */
-    int malformed;    /* answers to the ask that were none */
+    int awaited;      /* used only within forget_unwanted */
+    int handed;       /* calls of fl_server_answer under way */
+    int malformed;    /* malformed answers to the current ask */
     fli_net_client counted;
 } slot;
 
@@ -50,12 +50,12 @@ struct fli_dispatch {
     fli_dispatch_spec spec;
     pthread_t thread;
     pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t moved; /* the phase has changed, or should */
+    pthread_cond_t moved; /* the phase has changed, or is to change */
     slot *slots;
-    void **woken;     /* room for all clients */
-    uint32_t *listed; /* room for all clients twice: at work, and to be measured when that is done */
+    void **woken;     /* clients entries, used by the thread only */
+    uint32_t *listed; /* 2 * clients entries: a client may be asked for a turn and a measurement */
     fli_net_phase phase;
-    int begin_wanted, stopping; /* to begin; to end after the round under way */
+    int begin_wanted, stopping; /* begin the run; end it after the current round */
     int closed;
     fl_status status;
     char sentence[SENTENCE];
@@ -81,7 +81,7 @@ static void report_mishap(fli_dispatch *d, const char *what, uint32_t client, co
 
 /* ---- requests that wait ------------------------------------------------------------------------------------------ */
 
-/* Behind the lock. Detaches and returns the suspended request of this client. */
+/* Caller holds the lock. Detaches and returns the suspended request of this client. */
 static void *take_waiting(fli_dispatch *d, slot *s)
 {
     void *waiter = s->waiter;
@@ -90,13 +90,14 @@ static void *take_waiting(fli_dispatch *d, slot *s)
     return waiter;
 }
 
-/* Not behind the lock: a request that is woken may come back at once. */
+/* Caller does not hold the lock: a woken request may call again at once. */
 static void wake(fli_dispatch *d, void *waiter)
 {
     if (waiter) d->spec.wake(d->spec.arg, waiter);
 }
 
-/* All requests whose time is over at `now`; INFINITY: all. On the thread alone, as `woken` is its own. */
+/* Wakes all requests that may wait until `now` at most; INFINITY: all. Runs on the thread, or after its end, as it uses
+ * `woken`. */
 static void wake_until(fli_dispatch *d, double now)
 {
     size_t n = 0;
@@ -133,7 +134,7 @@ int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double second
 
 /* ---- asks ---------------------------------------------------------------------------------------------------- */
 
-/* Behind the lock. */
+/* Caller holds the lock. */
 static fli_posted_ask *take_ask(slot *s)
 {
     fli_posted_ask *p = s->ask;
@@ -144,7 +145,7 @@ static fli_posted_ask *take_ask(slot *s)
     return p;
 }
 
-/* The run goes on without an answer of this client. */
+/* The run has continued without an answer of this client. */
 static void note_late(fli_dispatch *d, uint32_t client)
 {
     atomic_fetch_add(&d->spec.counters->dropped, 1);
@@ -215,8 +216,8 @@ static void take_over(active_process *t, const fli_instance *instance, const cha
     fli_snprintf(t->address, sizeof t->address, "%s", address);
 }
 
-/* A process that was killed and is started again is let in at once, by its folder's number. So is a copy of the folder,
- * but then the earlier process is noticed at its next request. */
+/* A restarted process is accepted at once, because its folder's number is the same. So is a process with a copy of the
+ * folder; the earlier process is then refused at its next request. */
 static fli_process_claim judge(const slot *s, const fli_instance *instance, double now)
 {
     const active_process *t = &s->process;
@@ -252,7 +253,8 @@ void fli_dispatch_leave(fli_dispatch *d, uint32_t client)
 
 /* ---- answers ------------------------------------------------------------------------------------------------- */
 
-/* Of the beginning: it has the checksum of all, which is right where it matters. */
+/* The digest of an answer's first bytes. They contain a checksum of the whole, which is verified before an answer is
+ * taken. */
 static fli_digest digest_of(const unsigned char *front, size_t n)
 {
     fli_hash h;
@@ -270,7 +272,7 @@ static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const
     s->answered = number;
     s->answer = *answer;
     s->counted.answers++;
-    if (s->ask && s->ask->number == number) { /* the run may have the next one out already */
+    if (s->ask && s->ask->number == number) { /* the run may have posted the next ask already */
         took = s->counted.took = fli_clock_now() - s->asked;
         s->counted.longest = fmax(s->counted.longest, took);
         p = take_ask(s);
@@ -282,7 +284,7 @@ static void note_answer(fli_dispatch *d, uint32_t client, uint64_t number, const
                  (unsigned long long)number, took);
 }
 
-/* The ask is not awaited any more, whatever became of it. */
+/* Removes the ask, which is not awaited any more. */
 static void forget_ask(fli_dispatch *d, uint32_t client, uint64_t number)
 {
     slot *s = &d->slots[client];
@@ -305,8 +307,8 @@ static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, co
     report_mishap(d, "rejected", client, sentence);
 }
 
-/* Whether it is the answer that was taken, again. Another answer to the same ask is another process's, or was computed
- * from something else; what is wrong with it is then in `sentence`. */
+/* Whether this is the answer that was taken, sent again. A different answer to the same ask comes from another process,
+ * or was computed from something else; `sentence` then says so. */
 static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fli_digest *answer, char *sentence,
                      size_t size)
 {
@@ -331,7 +333,8 @@ static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number, const fl
     return 0;
 }
 
-/* While the run has an answer in its hands nobody can tell whether it waits for it. */
+/* Counts the call as `handed`: meanwhile the run may have taken the answer, so forget_unwanted must ignore this
+ * client. */
 static fl_status hand_in(fli_dispatch *d, uint32_t client, fli_incoming **answer, uint64_t number,
                          const fli_digest *digest)
 {
@@ -347,7 +350,7 @@ static fl_status hand_in(fli_dispatch *d, uint32_t client, fli_incoming **answer
     return status;
 }
 
-/* Counts it; returns the ask that it was one too many for, which is taken back, or NULL. */
+/* Counts a malformed answer. At MALFORMED_MOST takes the ask back and returns it; else NULL. */
 static fli_posted_ask *count_malformed(fli_dispatch *d, uint32_t client)
 {
     slot *s = &d->slots[client];
@@ -357,7 +360,7 @@ static fli_posted_ask *count_malformed(fli_dispatch *d, uint32_t client)
     return p;
 }
 
-/* A client whose answers are none counts as alive, so that nothing else would end the wait for it. */
+/* A client that sends malformed answers counts as alive, so only this limit ends the wait for it. */
 static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentence)
 {
     char word[WORD], why[WORD + 64];
@@ -372,7 +375,7 @@ static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentenc
                  fli_net_quote(sentence, word, sizeof word));
     fl_status s = fl_server_drop(d->spec.server, client, why);
     if (s == FL_EREFUSED) s = fl_server_lost(d->spec.server, client, why);
-    if (s) return; /* it is not awaited any more */
+    if (s) return; /* the run does not await it any more */
     pthread_mutex_lock(&d->lock);
     d->slots[client].counted.dropped++;
     pthread_mutex_unlock(&d->lock);
@@ -402,7 +405,7 @@ fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, fli_incoming **a
     return s;
 }
 
-/* Refusals of the terms can be said again and again, so there are not more lines of them than of other complaints. */
+/* A client can refuse the terms any number of times, so those lines are bounded. */
 static void note_refusal(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
 {
     char word[WORD];
@@ -423,14 +426,14 @@ fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number,
     note_refusal(d, client, number, reason);
     if (!number) return FL_OK;
     fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", fli_net_quote(reason, word, sizeof word));
-    forget_ask(d, client, number); /* first, so that nobody takes it for late */
+    forget_ask(d, client, number); /* first, so that it is not counted as late */
     fl_status s = fl_server_refused(d->spec.server, client, why);
     return s == FL_EREFUSED ? fl_server_lost(d->spec.server, client, why) : s;
 }
 
 /* ---- the thread: silence -------------------------------------------------------------------------------------- */
 
-/* Those who have an ask and have not been heard for too long. */
+/* Lists the clients that have an ask and were silent for too long. */
 static size_t find_silent(fli_dispatch *d, double now)
 {
     size_t n = 0;
@@ -451,7 +454,7 @@ static void drop(fli_dispatch *d, uint32_t client)
     fl_status status = fl_server_drop(d->spec.server, client, why);
     pthread_mutex_lock(&d->lock);
     fli_posted_ask *p = status == FL_EREFUSED ? NULL : take_ask(s);
-    if (status == FL_EREFUSED) s->heard = fli_clock_now(); /* it is waited for; say so again after as long a time */
+    if (status == FL_EREFUSED) s->heard = fli_clock_now(); /* reported again after another `silence` */
     if (!status) s->counted.dropped++;
     pthread_mutex_unlock(&d->lock);
     fli_posted_ask_release(p);
@@ -462,8 +465,8 @@ static void drop(fli_dispatch *d, uint32_t client)
     report_mishap(d, status ? "silent" : "dropped", client, why);
 }
 
-/* The run may have given up waiting by itself: at its deadline, or with enough others. On the thread that posts asks,
- * so that all that is out was put out before. */
+/* Removes asks that the run does not await any more: it has reached its deadline, or has enough other answers. Runs on
+ * the thread that posts asks, so every ask here was posted before fl_server_awaited was called. */
 static void forget_unwanted(fli_dispatch *d)
 {
     size_t most = 2 * d->spec.clients, n = fl_server_awaited(d->spec.server, d->listed, most);
@@ -486,9 +489,9 @@ static void forget_unwanted(fli_dispatch *d)
 
 /* ---- the thread: the run --------------------------------------------------------------------------------------- */
 
-/* Whether a server that starts again can go on. A method that diverged would do it again. But what fails before this
- * process has asked anybody anything comes of how it was started, such as another setting or a damaged
- * checkpoint: the run of before is as it was, and its clients must not be told that it is over. */
+/* Whether a restarted server can continue. A method that has diverged would diverge again. A failure before this
+ * process has asked any client is due to how it was started, such as another setting or a damaged checkpoint: the
+ * earlier run is intact, and its clients must not be told that it is over. */
 static int can_resume(const fli_dispatch *d, fl_status s)
 {
     return !atomic_load(&d->spec.counters->asks) || s == FL_EIO || s == FL_ENOMEM || s == FL_ESYSTEM || s == FL_EBUSY;
@@ -508,7 +511,7 @@ static void end(fli_dispatch *d, fl_status status, const char *sentence, int pau
 static void begin(fli_dispatch *d)
 {
     fl_status s = fl_server_begin(d->spec.server);
-    if (s == FL_EDONE) { /* an earlier server has finished it */
+    if (s == FL_EDONE) { /* an earlier server has finished the run */
         end(d, FL_OK, "", 0);
         return;
     }
@@ -523,7 +526,7 @@ static void begin(fli_dispatch *d)
     wake_until(d, INFINITY);
 }
 
-/* Nothing more comes of the run: it is done, was asked to stop, or failed. */
+/* The run has ended: it is complete, was stopped, or has failed. */
 static void note_end(fli_dispatch *d, fl_status s)
 {
     fl_run *run = fl_server_run(d->spec.server);
@@ -677,7 +680,7 @@ void fli_dispatch_acknowledge(fli_dispatch *d, uint32_t client)
 void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
 {
     pthread_mutex_lock(&d->lock);
-    double now = fli_clock_now(); /* not before something that it is compared with */
+    double now = fli_clock_now(); /* after the lock: not before any time that it is compared with */
     const slot *s = &d->slots[client];
     *out = s->counted;
     out->heard = s->heard > 0 ? now - s->heard : -1;

@@ -1,5 +1,5 @@
-/* Two layers over libmicrohttpd: open connections, of which a thread of their own shuts the slow ones and watches TLS
- * handshakes; and requests, from the head to the reply. */
+/* Two layers over libmicrohttpd: open connections, with a thread that shuts slow ones and watches TLS handshakes; and
+ * requests, from the head to the reply. */
 #include "net/server/http.h"
 
 #include "base/number.h"
@@ -23,17 +23,17 @@
 
 /* ==== open connections ============================================================================================ */
 
-/* Connections that take too long to send a request are shut: a handshake or headers that arrive byte by byte look busy
- * to a time limit that starts again at every byte. One thread does that.
+/* A thread shuts connections that take too long to send a request. A time limit that starts again at every byte is not
+ * enough: a handshake or headers could arrive byte by byte.
  *
- * The same thread watches TLS handshakes that wait for their other side. With epoll libmicrohttpd takes a connection
- * for readable until a read of its own has failed. Reads of a handshake do not count, so it would call gnutls_handshake
- * for all of them again and again, without a pause. A handshake that can read nothing is suspended here instead, and
- * resumed when its socket has something. */
+ * The same thread watches TLS handshakes that wait for the other side. With epoll, libmicrohttpd takes a connection for
+ * readable until one of its own reads has failed. Reads of a handshake do not count, so it would call gnutls_handshake
+ * again and again, without a pause. A handshake that has nothing to read is suspended here instead, and resumed when
+ * its socket is readable. */
 
 enum {
-    FIRST_SECONDS = 15, /* from connecting to a whole head of a request, */
-    IDLE_SECONDS = 75   /* and from one request's end to the next one's head */
+    FIRST_SECONDS = 15, /* from connecting to the complete head of a request */
+    IDLE_SECONDS = 75   /* from the end of a request to the complete head of the next one */
 };
 
 typedef struct connections connections;
@@ -42,17 +42,17 @@ typedef struct connection {
     connections *all;
     struct MHD_Connection *connection;
     int fd;
-    int handshake_read; /* its handshake has read all that it reads; of the thread that serves it */
-    int watched;        /* `events` knows its descriptor */
-    int suspended;      /* until its socket has something */
-    double until;       /* 0: a request is being answered */
+    int handshake_read; /* the handshake needs no more input; only the thread that serves the connection uses it */
+    int watched;        /* `events` has its descriptor */
+    int suspended;      /* until its socket is readable */
+    double until;       /* when to shut it; 0: a request is being answered */
     struct connection *next, **at;
 } connection;
 
 struct connections {
     fli_net_counters *counters;
     pthread_t thread;
-    int events, closing;  /* an epoll of suspended connections and of `closing`, which wakes the thread */
+    int events, closing;  /* epoll of suspended connections and of the eventfd `closing`, which wakes the thread */
     pthread_mutex_t lock; /* guards all below, and every connection; taken before libmicrohttpd's own locks */
     connection *first;
     int closed;
@@ -60,8 +60,8 @@ struct connections {
 
 /* ---- handshakes ---------------------------------------------------------------------------------------------- */
 
-/* On the thread that serves the connection, within its gnutls_handshake, which returns GNUTLS_E_AGAIN then. One that
- * cannot be watched is called again and again, and works all the same. */
+/* Called within gnutls_handshake, on the thread that serves the connection; gnutls_handshake then returns
+ * GNUTLS_E_AGAIN. A connection that cannot be watched is polled instead, and still works. */
 static void suspend(connection *k)
 {
     connections *l = k->all;
@@ -75,7 +75,7 @@ static void suspend(connection *k)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Behind the lock. Once the lock is open, the connection may be closed, and `k` freed, at any moment. */
+/* Caller holds the lock. Once the lock is released, the connection may be closed, and `k` freed, at any moment. */
 static void resume(connection *k)
 {
     if (k->suspended) MHD_resume_connection(k->connection);
@@ -92,14 +92,14 @@ static ssize_t pull(gnutls_transport_ptr_t own, void *bytes, size_t n)
     return got;
 }
 
-/* What a handshake says has room in the socket, whether the other side reads it or not: it never has to wait. */
+/* The output of a handshake fits into the socket's buffer, even if the other side does not read it. */
 static ssize_t push(gnutls_transport_ptr_t own, const giovec_t *pieces, int n)
 {
     struct msghdr m = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)n};
     return sendmsg(((connection *)own)->fd, &m, MSG_NOSIGNAL);
 }
 
-/* gnutls_handshake_hook_func: the other side's last word has come. */
+/* gnutls_handshake_hook_func: the other side's last message has arrived. */
 static int note_end(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming, const gnutls_datum_t *m)
 {
     (void)type, (void)when, (void)m;
@@ -118,15 +118,15 @@ static void watch_handshake(connection *k)
     gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, note_end);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* *own: the place of libmicrohttpd's connection for ours; NULL: it is not watched. */
+/* *own: the pointer that libmicrohttpd keeps for us in its connection; NULL: the connection is not watched. */
 static void connections_add(connections *l, struct MHD_Connection *c, void **own)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     connection *k = i ? calloc(1, sizeof *k) : NULL;
     *own = k;
-    if (!k) return; /* it is not watched, and the limits of its own still hold */
+    if (!k) return; /* not watched; libmicrohttpd's own time limit still applies */
     k->all = l;
     k->connection = c;
     k->fd = i->connect_fd;
@@ -152,7 +152,7 @@ static void connections_remove(connections *l, void **own)
     *own = NULL;
 }
 
-/* Whether the connection has a request that is being answered. */
+/* busy: a request of this connection is being answered. */
 static void connections_busy(connections *l, struct MHD_Connection *c, int busy)
 {
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -163,8 +163,8 @@ static void connections_busy(connections *l, struct MHD_Connection *c, int busy)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Behind the lock. A connection leaves the list before its descriptor is closed, so that no descriptor here belongs to
- * another one. */
+/* Caller holds the lock. A connection leaves the list before its descriptor is closed, so no descriptor here belongs to
+ * another connection. */
 static void shut_slow(connections *l)
 {
     double now = fli_clock_now();
@@ -176,8 +176,8 @@ static void shut_slow(connections *l)
     }
 }
 
-/* A descriptor that was reported is not looked at again until its connection is suspended again, and only this thread
- * and connections_close, which ends it first, resume one: so whatever an event names is still there. */
+/* EPOLLONESHOT: a reported descriptor is not reported again until its connection is suspended again. Only this thread
+ * resumes connections, and connections_close after it has joined this thread. So the connection of an event exists. */
 static void *watch(void *all)
 {
     enum { MOST = 64, SECOND = 1000 };
@@ -230,7 +230,7 @@ static fl_status connections_new(fl_ctx *ctx, fli_net_counters *counters, connec
     return fli_fail(ctx, FL_ESYSTEM, "a lock, a thread or what it waits for cannot be created");
 }
 
-/* Before the connections themselves are closed: from here on none is suspended. */
+/* Call before the connections are closed: from here on none is suspended. */
 static void connections_close(connections *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -246,7 +246,7 @@ static void connections_close(connections *l)
 static void connections_free(connections *l)
 {
     if (!l) return;
-    while (l->first) { /* connections that were never told to be gone */
+    while (l->first) { /* connections whose end libmicrohttpd has not reported */
         connection *k = l->first;
         l->first = k->next;
         free(k);
@@ -260,16 +260,16 @@ static void connections_free(connections *l)
 
 enum {
     THREADS = 4,
-    STALL_SECONDS = 20,            /* without any progress of a request or an answer */
+    STALL_SECONDS = 20,            /* seconds without any progress of a request or a reply */
     CONNECTION_MEMORY = 16 * 1024, /* headers */
     SPARE_FILES = 128,             /* descriptors for everything but connections */
-    CONNECTIONS_SHARED = 16384,    /* connections, however many clients there are, */
-    CONNECTIONS_PER_CLIENT = 4,    /* and so many more for each client */
+    CONNECTIONS_SHARED = 16384,    /* connections for any number of clients */
+    CONNECTIONS_PER_CLIENT = 4,    /* connections more for each client */
     UPLOADS = 2,                   /* bodies of one client at the same time */
-    ALWAYS_SECONDS = 60,           /* that any body may take, */
-    GRACE_SECONDS = 10,            /* and these before anybody looks at how fast it comes */
+    ALWAYS_SECONDS = 60,           /* seconds that a body may always take */
+    GRACE_SECONDS = 10,            /* seconds before the rate of a body is checked */
     RETRY_SECONDS = 2,
-    CLOCK_SECONDS = 300, /* for which a client may try again whose certificate ends, or begins, by our clock */
+    CLOCK_SECONDS = 300, /* seconds for which a client may try again if its certificate is outside its dates */
     SENTENCE = 512
 };
 
@@ -279,11 +279,11 @@ struct fli_http {
     connections *connections;
     uint16_t port;
     unsigned room;
-    atomic_uchar *uploads; /* bodies under way, by client */
-    atomic_size_t bodies;  /* bytes of bodies under way but uploads */
+    atomic_uchar *uploads; /* bodies being received, by client */
+    atomic_size_t bodies;  /* bytes of bodies being received, uploads excluded */
 };
 
-/* A request under way; the public part first. */
+/* A request under way; the public part comes first. */
 typedef struct {
     fli_http_request shown;
     fli_http *http;
@@ -291,12 +291,12 @@ typedef struct {
     const fli_page *page;
     unsigned char *body;
     size_t length, arrived; /* of the body */
-    size_t reserved;        /* of all bodies' room */
+    size_t reserved;        /* of the room of all bodies */
     double begun, until;
-    int held;     /* it has waited, or does */
-    int uploads;  /* it counts among the client's bodies */
-    int lost;     /* its upload could not be written; the rest of the body is read and dropped */
-    int answered; /* nothing more is expected of it */
+    int held;     /* it has been suspended */
+    int uploads;  /* counted in http->uploads */
+    int lost;     /* the upload could not be written: the rest of the body is read and dropped */
+    int answered; /* a reply was sent */
 } request;
 
 /* ---- replies ------------------------------------------------------------------------------------------------ */
@@ -342,7 +342,7 @@ static int set_headers(struct MHD_Response *m, const fli_reply *reply)
            (!reply->type || MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type) == MHD_YES) &&
            (!reply->policy || (MHD_add_response_header(m, "Content-Security-Policy", reply->policy) == MHD_YES &&
                                MHD_add_response_header(m, "Referrer-Policy", "no-referrer") == MHD_YES)) &&
-           (reply->code != MHD_HTTP_FORBIDDEN || /* nobody waits here for as long as friends may */
+           (reply->code != MHD_HTTP_FORBIDDEN || /* a refused client must not keep a connection */
             MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES) &&
            (!reply->allow || MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, reply->allow) == MHD_YES) &&
            (reply->code != MHD_HTTP_UPGRADE_REQUIRED ||
@@ -351,7 +351,7 @@ static int set_headers(struct MHD_Response *m, const fli_reply *reply)
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
-/* Both pieces are sent from where they are. */
+/* Sends both pieces without a copy. */
 static struct MHD_Response *make_response(const fli_reply *reply)
 {
     struct MHD_IoVec piece[2] = {{reply->front, reply->front_n}, {reply->body, reply->n}};
@@ -403,8 +403,8 @@ static fli_reply turn_away(const request *r, fli_reply reply)
     return reply;
 }
 
-/* A viewer takes no part, and has no name here: it may be called as a client is. A client sees of others nothing but
- * whether all is well. */
+/* A viewer gets no name here: a client may have the same name, and a viewer takes no part. Of the pages for viewers a
+ * client gets only those of FLI_PAGE_BOTH. */
 static const char *check_certificate(request *r, gnutls_session_t session, fli_peer *who, char *sentence, size_t n)
 {
     int look = (r->page->traits & FLI_PAGE_LOOK) != 0, both = (r->page->traits & FLI_PAGE_BOTH) != 0;
@@ -420,7 +420,7 @@ static const char *check_certificate(request *r, gnutls_session_t session, fli_p
     return NULL;
 }
 
-/* Who asks: over TLS by the certificate, else by what it says. */
+/* Finds the caller's name: over TLS from its certificate, else from the header. */
 static fli_reply identify(request *r)
 {
     const fli_http_spec *o = &r->http->spec;
@@ -442,7 +442,7 @@ static fli_reply identify(request *r)
     return fli_reply_refused(wrong, who.by_clock ? CLOCK_SECONDS : 0, who.by_clock);
 }
 
-/* A path has one page. */
+/* Each path has one page, with one method. */
 static fli_reply find_page(request *r, const char *method, const char *path)
 {
     int get;
@@ -460,7 +460,7 @@ static fli_reply find_page(request *r, const char *method, const char *path)
     return turn_away(r, fli_reply_error(MHD_HTTP_NOT_FOUND, "there is no such page"));
 }
 
-/* A page of the web that points a name of its own at this machine must not get in by a browser here. */
+/* DNS rebinding: a web page whose host name resolves to this machine must not reach the server through a browser. */
 static fli_reply check_host(const request *r)
 {
     if (r->http->spec.tls || fli_host_is_local(header_of(r, MHD_HTTP_HEADER_HOST))) return (fli_reply){0};
@@ -485,7 +485,7 @@ static void note_origin(request *r)
     fli_address_text(&from, r->shown.address);
 }
 
-/* Only by pages that a client takes part by: to look at the federation is nobody's sign of life. */
+/* Only for pages by which a client takes part: reading the federation is no sign of life. */
 static fli_reply claim(request *r)
 {
     const fli_http_spec *o = &r->http->spec;
@@ -514,7 +514,7 @@ static fli_reply find_client(request *r)
     return fli_reply_text(MHD_HTTP_CONFLICT, "application/json", text);
 }
 
-/* ?wait=SECONDS, digits alone. */
+/* ?wait=SECONDS, digits only. */
 static void read_wait(request *r)
 {
     const char *text = MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, "wait");
@@ -526,7 +526,7 @@ static void read_wait(request *r)
 
 /* ---- bodies ---------------------------------------------------------------------------------------------------- */
 
-/* The length that a body is said to have; 0: it is not a number. */
+/* Parses a Content-Length; returns 0 if it is not a number. */
 static int read_length(const char *text, size_t *out)
 {
     size_t n = 0;
@@ -546,11 +546,11 @@ static fli_reply come_back(const request *r, const char *sentence)
     return reply;
 }
 
-/* Room for a body among all of them, and among the client's own. */
+/* Reserves room for the body, among all bodies and among the client's own. */
 static fli_reply reserve(request *r)
 {
     fli_http *h = r->http;
-    int uploads = (r->page->traits & FLI_PAGE_UPLOAD) != 0; /* which have room, in memory or on the disk, or not */
+    int uploads = (r->page->traits & FLI_PAGE_UPLOAD) != 0; /* bounded by server.memory and the disk */
     if (!uploads && atomic_fetch_add(&h->bodies, r->length) + r->length > h->spec.bodies) {
         atomic_fetch_sub(&h->bodies, r->length);
         r->length = 0;
@@ -607,7 +607,7 @@ void fli_http_upload_failed(const fli_net_log *log, const fli_http_request *r, c
                         fli_net_quote(why, word, sizeof word));
 }
 
-/* A request can be answered when all of it has come, and not in its middle. */
+/* Only logs the loss: the reply cannot be sent before the whole body has come. */
 static void lose_upload(request *r)
 {
     char why[SENTENCE];
@@ -618,7 +618,7 @@ static void lose_upload(request *r)
     r->lost = 1;
 }
 
-/* MHD_NO ends the connection. */
+/* Returns MHD_NO to close the connection. */
 static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
 {
     const fli_http_spec *o = &r->http->spec;
@@ -674,7 +674,7 @@ static enum MHD_Result finish(request *r)
     return reply.code ? send_reply(r, &reply) : MHD_YES;
 }
 
-/* Called for the head of a request, for pieces of its body, and once more at its end, or when it was woken. */
+/* libmicrohttpd calls this for the head of a request, for pieces of its body, and at its end or when it was woken. */
 static enum MHD_Result handle(void *http, struct MHD_Connection *c, const char *path, const char *method,
                               const char *version, const char *piece, size_t *n, void **state)
 {
@@ -721,9 +721,9 @@ static void connected(void *http, struct MHD_Connection *c, void **own, enum MHD
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-/* As many descriptors as this process may have; less those for other things, that is how many can connect. But
- * strangers take 25 KiB each before they have said a word, so there are not more than for all clients and a crowd
- * beside them. */
+/* The number of connections to accept: as many as the process may have descriptors, some excepted for other use. But
+ * each stranger's connection takes 25 KiB before its first request, so the number is bounded by the clients and a
+ * constant. */
 static unsigned make_room(size_t clients)
 {
     struct rlimit l;

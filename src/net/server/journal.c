@@ -27,13 +27,13 @@ typedef struct {
 struct fli_journal {
     pthread_mutex_t lock; /* guards all below */
     fli_journal_sums sums;
-    double ended;       /* the last round; 0: none has */
-    fl_row *rows;       /* every `stride`th of those measured, */
-    size_t n, measured; /* how many those are */
+    double ended;       /* time of the last round's end; 0: none */
+    fl_row *rows;       /* every `stride`th measured row */
+    size_t n, measured; /* rows kept; rows measured */
     size_t stride;
-    fl_row newest;       /* whether it is among them or not */
+    fl_row newest;       /* the last measured row, kept or not */
     mishap *mishaps;     /* newest first */
-    size_t mishap_count; /* how many are kept */
+    size_t mishap_count; /* mishaps kept */
 };
 
 fl_status fli_journal_new(fl_ctx *ctx, fli_journal **out)
@@ -72,7 +72,7 @@ static void add_row(fli_journal *j, const fl_row *row)
 {
     j->newest = *row;
     if (j->measured++ % j->stride) return;
-    if (j->n == ROWS) { /* there is room again when every second one has gone; this one would be the next to stay */
+    if (j->n == ROWS) { /* drops every second row; this one is the next to be kept */
         for (size_t i = 0; i < ROWS / 2; i++) j->rows[i] = j->rows[2 * i];
         j->n = ROWS / 2;
         j->stride *= 2;
@@ -121,7 +121,8 @@ void fli_journal_checkpoint(fli_journal *j, const fl_checkpoint *c)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* Behind the lock: a place in front, for what has mishap_count to the same client before or else for something new. */
+/* Caller holds the lock. Moves the entry of the same mishap of the same client to the front, or makes a new one
+ * there. */
 static mishap *place_first(fli_journal *j, const char *what, uint32_t client, const char *name)
 {
     mishap *m = j->mishaps, again = {.times = 0};
@@ -142,7 +143,7 @@ void fli_journal_mishap(fli_journal *j, const char *what, uint32_t client, const
 {
     char word[WHY + 2];
     size_t n = strlen(fli_net_quote(why, word, sizeof word));
-    word[n - 1] = 0; /* printable, and without its quotes */
+    word[n - 1] = 0; /* without its quotes */
     pthread_mutex_lock(&j->lock);
     mishap *m = place_first(j, what, client, name ? name : "");
     fli_net_stamp(m->time);
@@ -183,7 +184,7 @@ static json_t *row_json(const fl_row *row, const fl_metric *const *columns, size
     return out;
 }
 
-/* Whether a metric was measured at all. */
+/* Whether any kept row has a value of the metric. */
 static int is_there(const fli_journal *j, const fl_metric *m)
 {
     for (size_t i = 0; i < j->n; i++)

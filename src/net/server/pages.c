@@ -1,5 +1,5 @@
-/* What the server answers: a function for each page, and the table of all pages at the end. Pages for people and
- * programs that look on come first, then those that clients take part by. */
+/* The replies of the server: a function for each page, and the table of all pages at the end. Pages for viewers come
+ * first, then those by which clients take part. */
 #include "net/server/pages.h"
 
 #include "base/number.h"
@@ -21,7 +21,7 @@
 
 /* ==== /metrics ==================================================================================================== */
 
-/* The run in numbers for Prometheus: its text format, version 0.0.4. */
+/* The run as numbers for Prometheus, in its text format, version 0.0.4. */
 
 /* ---- the format ------------------------------------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ static void metric_counter(fli_text *t, const char *name, const char *help, cons
     metric_line(t, name, "counter", help, (double)atomic_load(v));
 }
 
-/* A label's value, with what the format wants escaped. */
+/* A label's value; line breaks, quotes and backslashes are escaped. */
 static void metric_label(fli_text *t, const char *before, const char *text)
 {
     fli_text_addf(t, "%s\"", before);
@@ -195,7 +195,7 @@ static void add_traffic(fli_text *t, const fli_net_counters *c)
 {
     metric_counter(t, "fedloom_received_bytes_total", "Bytes of bodies that were received.", &c->bytes_in);
     metric_counter(t, "fedloom_sent_bytes_total", "Bytes of bodies that were sent.", &c->bytes_out);
-    metric_counter(t, "fedloom_unauthorized_total", "Requests of nobody that may join.", &c->unauthorized);
+    metric_counter(t, "fedloom_unauthorized_total", "Requests without the right to join.", &c->unauthorized);
     metric_counter(t, "fedloom_turned_away_total", "Requests for no page, too large ones, and those of other versions.",
                    &c->turned_away);
     metric_counter(t, "fedloom_busy_total", "Requests that were told to come back, as there was no room.", &c->busy);
@@ -207,7 +207,7 @@ static void add_traffic(fli_text *t, const fli_net_counters *c)
 
 /* ---- the process ------------------------------------------------------------------------------------------------ */
 
-/* Resident memory in bytes; NaN: not known. */
+/* Resident memory in bytes; NaN: unknown. */
 static double resident_bytes(void)
 {
     char line[128];
@@ -225,7 +225,7 @@ static double resident_bytes(void)
 static double open_files(void)
 {
     DIR *d = opendir("/proc/self/fd");
-    double n = -1; /* the folder itself */
+    double n = -1; /* do not count the descriptor of /proc/self/fd */
     if (!d) return NAN;
     for (const struct dirent *e; (e = readdir(d));) n += *e->d_name != '.';
     closedir(d);
@@ -277,16 +277,16 @@ static fli_reply page_metrics(void *arg, fli_http_request *r)
 
 /* ==== /v1/status and /healthz ===================================================================================== */
 
-/* How the run and each client stand, as JSON; and whether all is well. */
+/* The state of the run and of each client as JSON, and whether all is well. */
 
 enum {
-    LISTED = 2000,   /* clients, at most */
-    STRAGGLERS = 10, /* the same of those who are awaited longest */
-    AWAY = 20,       /* seconds without a word; clients say one every few seconds */
+    LISTED = 2000,   /* most clients in the list */
+    STRAGGLERS = 10, /* most clients in the list of those that are awaited longest */
+    AWAY = 20,       /* seconds of silence; a client calls every few seconds */
     DIGITS = 9
 };
 
-/* A client hears what kind of trouble there is, and nothing of the server's files. */
+/* Clients get the kind of failure only; sentences may name the server's files. */
 static fli_reply page_health(void *arg, fli_http_request *r)
 {
     fli_page_context *context = arg;
@@ -306,7 +306,7 @@ static fli_reply page_health(void *arg, fli_http_request *r)
 typedef struct {
     uint32_t number;
     const char *name, *state;
-    uint64_t samples; /* that it says it has */
+    uint64_t samples; /* according to its card */
     fli_net_client seen;
 } client_view;
 
@@ -342,14 +342,14 @@ static json_t *client_json(const client_view *p)
         (json_int_t)c->dropped, "refused", (json_int_t)c->refused, "rejected", (json_int_t)c->rejected);
 }
 
-/* Who is awaited longest comes first. */
+/* Sorts the longest wait for an answer first. */
 static int by_asked(const void *a, const void *b)
 {
     double x = ((const client_view *)a)->seen.asked, y = ((const client_view *)b)->seen.asked;
     return (x < y) - (x > y);
 }
 
-/* Those who have something to do, longest first. */
+/* The clients that have an ask, longest wait first. */
 static json_t *stragglers(client_view *people, size_t n)
 {
     json_t *out = json_array();
@@ -361,7 +361,7 @@ static json_t *stragglers(client_view *people, size_t n)
     return out;
 }
 
-/* Adds both lists; 0: there is no memory. */
+/* Adds both lists; returns 0 if out of memory. */
 static int add_people(fli_page_context *context, json_t *j)
 {
     size_t n = context->federation.clients;
@@ -461,11 +461,11 @@ static fli_reply page_status(void *arg, fli_http_request *r)
 
 /* ==== the page for people ========================================================================================= */
 
-/* The page for people: it fetches FLI_NET_STATUS again and again, and shows it. */
+/* The page for people fetches FLI_NET_STATUS regularly, and shows it. */
 
 extern const char fli_status_html[], fli_status_css[], fli_status_js[]; /* from status.html, ... by cmake/embed.cmake */
 
-/* Loads nothing but its own parts, and no other page may hold it in a frame. */
+/* The page may load only its own parts, and no other page may show it in a frame. */
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
                              "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -494,7 +494,7 @@ static fli_reply page_screen_js(void *context, fli_http_request *r)
 
 /* ==== joining ===================================================================================================== */
 
-/* Before the run: what it is about, and who takes part. */
+/* Before the run: a description of the federation, and cards. */
 
 static fli_reply page_federation(void *arg, fli_http_request *r)
 {
@@ -549,7 +549,7 @@ const char *fli_page_claim(void *arg, uint32_t client, const fli_http_request *r
     return sentence;
 }
 
-/* The server looks at the card, the roster keeps it; only then is the client told. */
+/* First the server checks the card, then the roster stores it; only then does the client get its number. */
 static fl_status admit(fli_page_context *context, fl_ctx *ctx, fli_http_request *r, uint32_t *client)
 {
     fl_status s = fli_roster_reserve(context->roster, ctx, r->name, client);
@@ -607,11 +607,11 @@ static fli_reply page_join(void *arg, fli_http_request *r)
 
 /* ==== asks and answers ============================================================================================ */
 
-/* While it runs: terms and asks to clients, which may wait for them, and their answers. */
+/* During the run: terms and asks for clients, which may wait for them, and their answers. */
 
-/* ---- what clients fetch ---------------------------------------------------------------------------------------- */
+/* ---- terms and asks -------------------------------------------------------------------------------------------- */
 
-/* Nothing there yet: the request waits, if it may. */
+/* There is nothing yet: the request waits, or gets 204 if it may not. */
 static fli_reply none_yet(fli_page_context *context, fli_http_request *r, int terms)
 {
     double seconds = r->wait;
@@ -621,7 +621,7 @@ static fli_reply none_yet(fli_page_context *context, fli_http_request *r, int te
     return (fli_reply){0};
 }
 
-/* The run is over for good. What ended it may name files of the server, and other clients: that is for its log. */
+/* The run is over. The sentence of a failure stays in the log: it may name files of the server, or other clients. */
 static fli_reply run_over_reply(fli_page_context *context)
 {
     enum { MOST = 256 };
@@ -682,7 +682,7 @@ static fli_reply page_ask(void *arg, fli_http_request *r)
                        .owner = p};
 }
 
-/* ---- what they bring ------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------------------------- */
 
 static unsigned code_of(fl_status s)
 {
@@ -702,8 +702,8 @@ static fl_status make_room(fli_page_context *context, const fli_http_request *r,
     return s;
 }
 
-/* The answer of a request that had no room for it at its beginning, such as before the run had begun. What is wrong
- * with the disk is in the log, and not for clients. */
+/* Takes an answer for which there was no room when its request began, such as before the run had begun. Errors of the
+ * disk are logged, and not sent to clients. */
 static fl_status take_body(fli_page_context *context, fli_http_request *r, char *sentence, size_t n)
 {
     char why[400];
@@ -729,7 +729,7 @@ static fli_reply page_answer(void *arg, fli_http_request *r)
     return reply;
 }
 
-/* The whole body as an object; NULL: it is none. */
+/* The body as a JSON object; NULL: it is not one. */
 static json_t *read_object(const fli_http_request *r)
 {
     locale_t before = fli_locale_enter();
@@ -740,7 +740,7 @@ static json_t *read_object(const fli_http_request *r)
     return NULL;
 }
 
-/* {"number": n}; 0: it says none. */
+/* The n of {"number": n}; 0: there is none. */
 static uint64_t number_in(const json_t *j)
 {
     json_int_t n = json_integer_value(json_object_get(j, "number"));
@@ -758,16 +758,15 @@ static fli_reply page_refuse(void *arg, fli_http_request *r)
     if (!reason || !json_is_integer(said) || json_integer_value(said) < 0)
         reply = fli_reply_error(MHD_HTTP_BAD_REQUEST, "a refusal is {\"number\": the ask's, \"reason\": a sentence}");
     else if (fli_dispatch_refuse(context->dispatch, r->client, number, reason) == FL_EMISMATCH)
-        reply =
-            fli_reply_error(MHD_HTTP_CONFLICT, "nobody waits for an answer to ask %llu", (unsigned long long)number);
+        reply = fli_reply_error(MHD_HTTP_CONFLICT, "no answer to ask %llu is awaited", (unsigned long long)number);
     else
         reply = fli_reply_json(strdup("{\"taken\": true}\n"));
     json_decref(j);
     return reply;
 }
 
-/* On the disk first: a server that starts again does not wait for this client then. If the disk will not have it, it
- * waits in vain, and no harm is done. */
+/* Writes to the disk first: a restarted server then does not wait for this client. If writing fails, that server waits
+ * in vain, which does no harm. */
 static void note_told(fli_page_context *context, uint32_t client)
 {
     fl_ctx *ctx = fl_ctx_new();
@@ -803,7 +802,7 @@ static size_t small_body(void *context)
     return FLI_NET_SMALL_BODY;
 }
 
-/* Before the run has begun nobody can have an answer to give. */
+/* Before the run has begun there are no answers: a small body is enough. */
 static size_t answer_body(void *context)
 {
     size_t most = fl_server_answer_bytes(((fli_page_context *)context)->server);

@@ -1,6 +1,6 @@
-/* The file: a line of JSON that says what it is, then a line per client, and at the end of the run another one per
- * client that knows of it; also one per client that has to join again. Lines are only ever added, each with one write
- * that is flushed to the disk, so that joining costs the same however many have joined. */
+/* The file has a line of JSON as its head, then a line per client that joins, a line per client that has to join again,
+ * and at the end of the run a line per client that knows of it. Lines are only appended, each by one write that is
+ * flushed to the disk, so the cost of joining does not depend on the number of clients. */
 #include "net/server/roster.h"
 
 #include "base/file.h"
@@ -23,26 +23,26 @@ enum {
 
 typedef struct {
     char name[FLI_NET_NAME_MAX + 1]; /* "": the number is free */
-    int listed;                      /* by the list: the name stays */
-    unsigned reserved;   /* calls of fli_roster_reserve that were not released; more than one request may be at it */
+    int listed;                      /* the name comes from the list, and stays */
+    unsigned reserved;   /* calls of fli_roster_reserve without a release; several requests may have reserved it */
     unsigned char *card; /* NULL: not entered */
     size_t card_bytes;
-    int acknowledged; /* it has confirmed that it knows that the run is over */
+    int acknowledged; /* has confirmed that it knows that the run is over */
 } entry;
 
 struct fli_roster {
-    fl_ctx *ctx; /* for what happens while it is opened */
+    fl_ctx *ctx; /* only used while the file is opened */
     size_t clients;
-    int fixed; /* there is a list */
+    int fixed; /* names come from a list */
     char *path;
-    int fd;               /* -1: it is kept nowhere */
-    uint64_t length;      /* of the file, as far as it is whole */
-    int torn;             /* the rest of a line that failed lies behind that, or may */
+    int fd;               /* -1: no file */
+    uint64_t length;      /* bytes of the file's whole lines */
+    int torn;             /* the file may have more bytes: part of a line whose write failed */
     pthread_mutex_t lock; /* guards all below, and the file */
     entry *entries;
-    uint32_t *table; /* of numbers by their names' hash; FLI_NO_CLIENT: free */
+    uint32_t *table; /* numbers hashed by name; FLI_NO_CLIENT: free place */
     size_t mask;
-    size_t next; /* numbers below have names */
+    size_t next; /* all numbers below have names */
     size_t entered;
 };
 
@@ -55,7 +55,7 @@ static size_t hash(const char *name)
     return (size_t)(h ^ h >> 32);
 }
 
-/* Where a name is, or would be. The table is never more than half full. */
+/* The place of a name in the table, or the free place for it. The table is at most half full. */
 static uint32_t *seek(const fli_roster *r, const char *name)
 {
     size_t at = hash(name) & r->mask;
@@ -69,7 +69,7 @@ static void take_number(fli_roster *r, uint32_t client, const char *name)
     *seek(r, name) = client;
 }
 
-/* Names behind a gap could not be found any more, so all are put in again. */
+/* Builds the table again after a removal: a gap would hide names behind it. */
 static void build_table(fli_roster *r)
 {
     for (size_t i = 0; i <= r->mask; i++) r->table[i] = FLI_NO_CLIENT;
@@ -77,7 +77,7 @@ static void build_table(fli_roster *r)
         if (*r->entries[i].name) *seek(r, r->entries[i].name) = (uint32_t)i;
 }
 
-/* Takes back the entry of a client. */
+/* Removes the entry of a client. */
 static void remove_entry(fli_roster *r, uint32_t client)
 {
     entry *e = &r->entries[client];
@@ -131,7 +131,7 @@ static fl_status read_list(fli_roster *r, const char *path)
 
 static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-/* Hexadecimal digits; NULL: they are not. */
+/* Decodes hexadecimal digits; NULL: other characters, too many, or out of memory. */
 static unsigned char *read_card(fl_ctx *ctx, const char *hex, size_t *n)
 {
     size_t digits = strlen(hex);
@@ -247,14 +247,13 @@ static fl_status cannot(fl_ctx *ctx, const fli_roster *r, int error)
     return fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", r->path, strerror(error));
 }
 
-/* A new line at the end, or none at all. Nothing is written behind the rest of a line that failed: both would be
- * unreadable. */
+/* Appends a whole line, or nothing. The rest of an earlier failed write is removed first; otherwise this line would
+ * become part of it. */
 static fl_status append(fli_roster *r, fl_ctx *ctx, const char *line, size_t n)
 {
     if (r->torn && ftruncate(r->fd, (off_t)r->length))
         return fli_fail(ctx, FL_EIO,
-                        "%s: nobody can join before the rest of a line is removed that could not be written, and that "
-                        "fails: %s",
+                        "%s: no client can join until a half-written line is removed, and removing it fails: %s",
                         r->path, strerror(errno));
     r->torn = 0;
     ssize_t wrote = pwrite(r->fd, line, n, (off_t)r->length);
@@ -332,7 +331,7 @@ void fli_roster_free(fli_roster *r)
     fli_free(r);
 }
 
-/* ---- who is who ------------------------------------------------------------------------------------------- */
+/* ---- names and cards -------------------------------------------------------------------------------------- */
 
 uint32_t fli_roster_find(fli_roster *r, const char *name)
 {
@@ -364,7 +363,7 @@ size_t fli_roster_entered(fli_roster *r)
     return entered;
 }
 
-/* Behind the lock. */
+/* Caller holds the lock. */
 static uint32_t reserve(fli_roster *r, const char *name)
 {
     uint32_t client = *seek(r, name);

@@ -15,16 +15,16 @@
 #include <time.h>
 
 struct fli_serve {
-    fli_page_context context; /* what pages see */
+    fli_page_context context; /* the argument of pages */
     fl_ctx *ctx;
-    char *folder; /* where the roster is; NULL: nowhere */
+    char *folder; /* of the roster and the like; NULL: there is no output */
     fli_lock *lock;
     fli_tls_files tls;
     fli_trust *trust;
     fli_http *http;
 };
 
-/* ---- what others call ---------------------------------------------------------------------------------------- */
+/* ---- callbacks ----------------------------------------------------------------------------------------------- */
 
 static const char *name_of(void *context, uint32_t client)
 {
@@ -45,7 +45,7 @@ static void wake(void *context, void *request)
     fli_http_wake(request);
 }
 
-/* The run is known by what its terms say. */
+/* Stores the run's digest, which is in its terms. */
 static void note_run(fli_page_context *page)
 {
     fl_bytes terms;
@@ -103,7 +103,7 @@ static void note_mishap(void *context, const char *what, uint32_t client, const 
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
-/* The address is looked up once: a name server might say something else the next time. */
+/* Takes the resolved address: a second look-up could give another one. */
 static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const struct sockaddr_storage *address)
 {
     char text[FLI_ADDRESS_TEXT];
@@ -122,7 +122,7 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const str
                     fli_address_text(address, text));
 }
 
-/* The folder of what a restarted server needs, which is this server's alone from now on. */
+/* Locks the folder of what a restarted server needs. */
 static fl_status claim_folder(fli_serve *s)
 {
     fli_page_context *page = &s->context;
@@ -130,16 +130,16 @@ static fl_status claim_folder(fli_serve *s)
     if (!(s->folder =
               fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(page->federation.output), page->federation.output)))
         return FL_ENOMEM;
-    /* With a folder of ours beside it, it is the result of this run, whose clients do not know yet. */
+    /* A result with our folder beside it is the result of this run: clients have yet to be told. */
     if (fli_path_kind(page->federation.output) && !fli_path_kind(s->folder))
         return fli_fail(s->ctx, FL_ECONFIG, "%s: there is a result already; choose another output",
                         page->federation.output);
     return fli_lock_take(s->ctx, s->folder, &s->lock);
 }
 
-/* ---- what cohorts are drawn by ------------------------------------------------------------------------------- */
+/* ---- the seed of cohorts ------------------------------------------------------------------------------------- */
 
-/* `seed` is in the terms of all clients: cohorts that were drawn by it would be known to each of them. */
+/* Cohorts have a seed of their own: all clients get `seed` in the terms, and could compute cohorts drawn from it. */
 static const char cohort_key[] = "participation.seed";
 
 static fl_status draw_seed(fl_ctx *ctx, char text[24])
@@ -147,11 +147,11 @@ static fl_status draw_seed(fl_ctx *ctx, char text[24])
     uint64_t random;
     int code = gnutls_rnd(GNUTLS_RND_KEY, &random, sizeof random);
     if (code) return fli_fail(ctx, FL_ESYSTEM, "no random number: %s", gnutls_strerror(code));
-    fli_snprintf(text, 24, "%llu", (unsigned long long)(random >> 11) + 1); /* 53 bits: settings are read as doubles */
+    fli_snprintf(text, 24, "%llu", (unsigned long long)(random >> 11) + 1); /* 53 bits: settings are doubles */
     return FL_OK;
 }
 
-/* That of an earlier server of this run; "": there was none. */
+/* The seed that an earlier server of this run has stored; "": none. */
 static fl_status read_seed(fl_ctx *ctx, const char *path, char text[24])
 {
     char *all = NULL, *end;
@@ -170,14 +170,14 @@ static fl_status read_seed(fl_ctx *ctx, const char *path, char text[24])
     return s;
 }
 
-/* The configuration has the seed from here on, and so has the result. *kept: where a server that starts again finds it;
- * NULL: nowhere, or nothing is to be written. */
+/* Sets the seed in the configuration, and so in the result. *path: the file of the seed; NULL: the configuration gives
+ * the seed, or there is no folder. */
 static fl_status choose_seed(fli_serve *s, fl_config *cfg, char text[24], char **path)
 {
     char *end, assignment[64];
     *path = NULL;
     *text = 0;
-    if (fli_strtod(fl_config_get(cfg, cohort_key), &end) != 0) return FL_OK; /* it is given */
+    if (fli_strtod(fl_config_get(cfg, cohort_key), &end) != 0) return FL_OK; /* the configuration gives it */
     if (s->folder && !(*path = fli_strf(s->ctx, "%s/participation-seed", s->folder))) return FL_ENOMEM;
     fl_status status = read_seed(s->ctx, *path, text);
     if (!status && !*text) status = draw_seed(s->ctx, text);
@@ -185,7 +185,7 @@ static fl_status choose_seed(fli_serve *s, fl_config *cfg, char text[24], char *
     return status ? status : fl_config_set(cfg, assignment);
 }
 
-/* It is on the disk before any client hears of this run. */
+/* Writes the folder and the seed, before any client can connect. */
 static fl_status make_folder(fli_serve *s, const char *path, const char *seed)
 {
     fl_status status = s->folder ? fli_make_private_folder(s->ctx, s->folder) : FL_OK;
@@ -193,7 +193,7 @@ static fl_status make_folder(fli_serve *s, const char *path, const char *seed)
     return fli_file_private(s->ctx, path, seed, strlen(seed));
 }
 
-/* The run's half, and the folder that it needs at a restart. */
+/* Makes the fl_server, and the folder that a restart needs. */
 static fl_status open_server(fli_serve *s, fl_config *cfg)
 {
     fli_page_context *page = &s->context;
@@ -207,11 +207,11 @@ static fl_status open_server(fli_serve *s, fl_config *cfg)
     return status;
 }
 
-/* ---- what is served, and what has changed of it since the last start ------------------------------------------- */
+/* ---- settings, and what has changed since the last start ------------------------------------------------------ */
 
 static void append_text(void *text, const char *more) { fli_text_add(text, more); }
 
-/* The configuration and the options as lines `key value`, keys of sections with a dot in them. */
+/* The configuration and the options as lines `key value`; a key within a section is `section.key`. */
 static fl_status list_settings(fli_serve *s, fl_config *cfg, const fli_serve_options *o, fli_text *out)
 {
     fli_text printed;
@@ -237,7 +237,7 @@ static fl_status list_settings(fli_serve *s, fl_config *cfg, const fli_serve_opt
     return status ? status : fli_text_ok(out);
 }
 
-/* The value of the key of a line in others, up to the end of its line; NULL: it is not there. */
+/* The value that `others` has for the key of this line, up to the end of its line; NULL: none. */
 static const char *same_key(const char *line, const char *others)
 {
     size_t key = strcspn(line, " ") + 1;
@@ -278,7 +278,7 @@ static void note_start(fli_serve *s, int again, const char *settings, size_t n)
                  fli_net_quote(s->context.federation.output, word, sizeof word), again ? "true" : "false", hex);
 }
 
-/* What this start has that the one before had not goes to the log. */
+/* Logs which settings differ from those of the start before, and stores the present ones. */
 static fl_status compare_settings(fli_serve *s, fl_config *cfg, const fli_serve_options *o)
 {
     enum { MOST = 1 << 24 };
@@ -312,7 +312,8 @@ static fl_status open_audit(fli_serve *s)
 
 /* ---- the parts ------------------------------------------------------------------------------------------------- */
 
-/* A client of an earlier server's. One that claims more samples than this server allows has to join again. */
+/* Lets a client of an earlier server join. One whose card is refused now (more samples than allowed) must join
+ * again. */
 static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *card, size_t n)
 {
     fli_page_context *page = &s->context;
@@ -357,7 +358,7 @@ static fl_status open_dispatch(fli_serve *s)
     fl_status status = fli_dispatch_new(s->ctx, &spec, &page->dispatch);
     for (uint32_t i = 0; !status && i < page->federation.clients; i++)
         if (fli_roster_acknowledged(page->roster, i))
-            fli_dispatch_acknowledge(page->dispatch, i); /* by an earlier server */
+            fli_dispatch_acknowledge(page->dispatch, i); /* an earlier server was told */
     return status;
 }
 
@@ -406,7 +407,7 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     if (!status) status = open_audit(s);
     if (!status) status = open_roster(s, o->roster);
     if (!status) status = open_dispatch(s);
-    /* A mistake at a restart, such as another setting, must be found before any client can hear of it. */
+    /* An error of a restart, such as another setting, must show before any client can connect. */
     if (!status && fli_roster_entered(page->roster) == page->federation.clients)
         status = fli_dispatch_resume(page->dispatch, s->ctx);
     if (!status) status = compare_settings(s, cfg, o);
@@ -433,7 +434,7 @@ fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *op
     return status;
 }
 
-/* Connections go first, as they use everything else; but those that wait must be woken before. */
+/* First wakes the waiting requests, then ends the connections, which use everything else. */
 void fli_serve_free(fli_serve *s)
 {
     if (!s) return;

@@ -1,4 +1,4 @@
-// Fetches v1/status again and again and shows it. What comes from clients (names, reasons) becomes text, never markup.
+// Polls v1/status and shows it. Strings from clients (names, reasons) become text, never markup.
 "use strict";
 (function () {
   const EVERY = 2000, SHOWN = 200;
@@ -123,7 +123,7 @@
   }
 
   // ---- clients
-  const who = (p) => p.name || (p.client === null ? "somebody" : "client " + p.client);
+  const who = (p) => p.name || (p.client === null ? "unnamed client" : "client " + p.client);
   function stragglers(list) {
     fill("stragglers", list.map((p) => {
       const li = el("li");
@@ -148,7 +148,7 @@
     const found = s.people.filter((p) => !text || who(p).toLowerCase().includes(text) || p.state.startsWith(text) || String(p.client) === text);
     fill("people", found.slice(0, SHOWN).map(row));
     const rest = found.length - SHOWN, unlisted = s.clients - s.people.length;
-    $("more").textContent = (!found.length && s.people.length ? "Nobody is called so. " : "") + (rest > 0 ? count(rest) + " more are not shown: name some of them above. " : "") +
+    $("more").textContent = (!found.length && s.people.length ? "No client has this name. " : "") + (rest > 0 ? count(rest) + " more are not shown: name some of them above. " : "") +
       (unlisted > 0 ? "The server lists the first " + count(s.people.length) + " of " + count(s.clients) + " clients." : "");
   }
   function mishaps(list) {
@@ -172,7 +172,7 @@
     $("foot").textContent = "fedloom " + s.fedloom + (s.run ? " · run " + s.run.slice(0, 16) : "");
   }
 
-  // ---- again and again
+  // ---- polling
   async function refresh() {
     try {
       const answer = await fetch("v1/status", { cache: "no-store" });

@@ -365,7 +365,7 @@ static void in_words(void **state)
     world_new(*state, "algorithm=scaffold", &w);
     says(&w, &w.card,
          (const char *[]){"A card:", "samples                            40", "1 x 1 x 4 f32 numbers",
-                          "whoever has the same samples", "Not in it: samples, labels", NULL});
+                          "anyone with the same samples", "Not in it: samples, labels", NULL});
     says(&w, &w.terms,
          (const char *[]){"method                             scaffold", "parameters of the model            10",
                           "  | rounds: 3", NULL});
@@ -441,7 +441,7 @@ static void solver_of_its_own(void **state)
     int calls = 0;
     fl_bytes answer;
     fl_solver s = {.size = sizeof s, .name = "tally", .arg = &calls, .solve = count_it};
-    client_with_solver(f, "tally", FL_ECONFIG, "local.solver is tally, which nobody has registered");
+    client_with_solver(f, "tally", FL_ECONFIG, "local.solver is tally, which is not registered");
     assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
     world_new(f, NULL, &w);
     fl_client_free(w.client);

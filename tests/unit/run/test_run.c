@@ -186,9 +186,9 @@ static void rounds_without_anybody_are_said(void **state)
     snprintf(sets, sizeof sets, "participation={kind: trace, path: %s}",
              fixture_write(f, "trace", "0 1\n\n2\n\n\n3\n"));
     fl_run_free(run_done(f, SMALL, sets));
-    assert_string_equal(said,
-                        "round 2: nobody takes part, so the model stays as it is; the end of the run says how often\n"
-                        "in 3 of 6 rounds nobody took part or answered in time: the model stayed as it was\n");
+    assert_string_equal(
+        said, "round 2: no client takes part, so the model does not change; the end of the run says how often\n"
+              "in 3 of 6 rounds no client took part or answered in time: the model did not change\n");
     said[0] = 0;
     fl_run_free(run_done(f, SMALL, ""));
     assert_string_equal(said, "");

@@ -256,7 +256,7 @@ static void empty_rounds(void **state)
     end(&h);
     begin(*state, PLAIN ";rounds=12", &h);
     assert_int_equal(carry(&h, at_times), FL_EDONE);
-    assert_non_null(strstr(said, "in 5 of 12 rounds nobody took part or answered in time"));
+    assert_non_null(strstr(said, "in 5 of 12 rounds no client took part or answered in time"));
     end(&h);
 }
 

@@ -495,7 +495,7 @@ static void refused(void **state)
     assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "65 work and 0 answer vectors, but at most 64");
     bad = s, bad.engine = fli_solver_sgd.engine;
     assert_fails(f->ctx, fl_solver_register(f->ctx, &bad), FL_ECONFIG, "has an engine, which is fedloom's own");
-    refuse_set(f, WALKER, "local.solver is walker, which nobody has registered");
+    refuse_set(f, WALKER, "local.solver is walker, which is not registered");
     walker_register(f, &arg, 0);
     refuse_set(f, "local.solver=wlker", "did you mean walker?");
     refuse_set(f, WALKER ";algorithm={kind: feddr, solver: exact}", "local.solver must be sgd");
@@ -528,9 +528,9 @@ static void several_of_a_name(void **state)
         fl_config_free(cfg);
         free(text.s);
     }
-    refuse_set(f, "local.solver=walker@4", "local.solver is walker@4, which nobody has registered");
-    refuse_set(f, "local.solver=walker@", "local.solver is walker@, which nobody has registered");
-    refuse_set(f, "local.solver=walker@0", "local.solver is walker@0, which nobody has registered");
+    refuse_set(f, "local.solver=walker@4", "local.solver is walker@4, which is not registered");
+    refuse_set(f, "local.solver=walker@", "local.solver is walker@, which is not registered");
+    refuse_set(f, "local.solver=walker@0", "local.solver is walker@0, which is not registered");
     walker_forget(f);
 }
 

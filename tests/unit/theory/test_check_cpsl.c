@@ -249,7 +249,7 @@ static void numbers_of_rounds(void **state)
         {"algorithm={kind: fedcpsl, mix: auto}", "algorithm.mix = 0.75"},
         {"algorithm={kind: fedcpsl, mix: dissimilarity}", "until the mean of ||grad f(x, nu)||^2"},
         {"algorithm.freeze_after=1", "left out freeze_after   the rounds after algorithm.freeze_after"},
-        {"algorithm.freeze_after=1", "no number of rounds: the global model stays as it is after"},
+        {"algorithm.freeze_after=1", "no number of rounds: the global model does not change after"},
     };
     fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
