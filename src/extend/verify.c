@@ -182,8 +182,7 @@ static int flat_numbers(const json_t *v, size_t n, double **out)
 /* The shape of an objective's samples. */
 typedef struct {
     size_t dim, classes;
-    size_t upper,
-        lower; /* of a two-level quadratic, where a client's one sample is all its matrices; 0: another objective */
+    size_t upper, lower; /* of a two-level quadratic: a client has one sample, all its matrices; 0: another */
 } shape;
 
 /* A client's samples: labelled ones in A, unlabelled ones in U; the columns of D; or all its matrices. */
@@ -451,7 +450,7 @@ static fl_status begin(verifier *v)
     return s ? s : set_start(v);
 }
 
-/* ---- asks: the one place where a case says more than settings can ---------------------------------------- */
+/* ---- asks, which a case defines beyond settings ---------------------------------------------------------- */
 
 /* The plan's ask, but with the case's number of steps, if given, and its probability. */
 static int make_ask(const verifier *v, json_int_t client, const json_t *steps, size_t round, double probability,

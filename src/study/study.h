@@ -49,7 +49,7 @@ typedef struct {
     char *error;                  /* of a failed trial */
     fl_status status;             /* of a failed one */
     size_t data;                  /* index in `shared` */
-    fli_existing_result existing; /* what its folder contained */
+    fli_existing_result existing; /* the earlier contents of its folder */
     int checked;                  /* of a reused trial: its data are known to be the current ones */
     /* Of a finished trial, after fli_result_end_load: */
     int end_known;
@@ -119,7 +119,7 @@ struct fl_study {
     double published;
     pthread_mutex_t lock;      /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int stop_requested; /* lock-free, so that a signal handler may set it */
-    int was_stopped;           /* what ended the last fl_study_go */
+    int was_stopped;           /* the last fl_study_go was stopped */
     /* while running */
     fl_study_fn *observer;
     void *arg;

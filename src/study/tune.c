@@ -136,7 +136,7 @@ fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count)
 
 /* ==== the goal ============================================================================================== */
 
-/* ---- what the file says --------------------------------------------------------------------------------- */
+/* ---- the file's goal ------------------------------------------------------------------------------------ */
 
 static fl_status bad_goal(fl_tune *t, const fli_node *at, const char *what, const char *text)
 {

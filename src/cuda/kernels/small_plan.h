@@ -131,7 +131,7 @@ static inline int small_plan_make(uint32_t real, const fli_network *net, const f
     return 1;
 }
 
-/* ==== what the kernels share ============================================================================== */
+/* ==== shared by the kernels =============================================================================== */
 
 namespace
 {
