@@ -632,9 +632,7 @@ static fl_status run_case(verifier *v)
     if (!count || json_array_size(expected(v, "x")) != count)
         return bad(v, "\"rounds\" and \"expect.x\" do not fit together");
     *v->error = 0;
-    fl_status s = fli_exec_warms_up(v->exec)
-                      ? warm_up(v)
-                      : FL_OK; /* asynchronous methods may begin with turns of all clients, too */
+    fl_status s = fli_exec_warms_up(v->exec) ? warm_up(v) : FL_OK; /* asynchronous methods may have this, too */
     if (!s) s = v->plan.pace.buffer ? run_events(v, rounds) : run_rounds(v, rounds);
     if (!s) s = compare_own(v);
     return s ? s : *v->error <= v->tolerance ? FL_OK : FL_EMISMATCH;
