@@ -144,7 +144,8 @@ double pooled_smoothness(pooled *p)
 
 /* ---- Newton -------------------------------------------------------------------------------------------- */
 
-/* One step from x, where the margins are, halved until f decreases enough. 0: it does not, but for rounding. */
+/* One step from x, whose margins are given, halved until f decreases enough; 0 if f does not decrease beyond
+ * rounding. */
 static int step(pooled *p, double *x, double *value)
 {
     int k = (int)p->k, one = 1, info = 0;

@@ -253,16 +253,14 @@ void interrupt_agreed(void);
 /* ---- several processes (running.c; launch_find in main.c) -------------------------------------------------------- */
 
 typedef struct {
-    uint32_t rank,
-        count;           /* count 1: no launcher, or one process; 0: several, but the launcher does not tell how many */
-    const char *command; /* the command that starts them, up to their number */
-    int abrupt;          /* kills all when one dies, so there is no exit note */
+    uint32_t rank, count; /* count 1: no launcher, or one process; 0: several, of unknown number */
+    const char *command;  /* the command that starts them, up to their number */
+    int abrupt;           /* kills all when one dies, so there is no exit note */
 } launch;
 
 launch launch_find(void);
 
-/* Whether this process has nothing to do for a command (NULL: none, such as --version), because another rank runs
- * it. */
+/* Whether another rank runs a command (NULL: none, such as --version), so that this one has nothing to do. */
 int command_idle(const command *c);
 /* Runs a command, together with the other ranks if there are several. */
 int command_run(const command *c, int argc, char **argv);

@@ -1,4 +1,4 @@
-/* Starts the program: what happens before main, which launcher started it, and which command runs. */
+/* Starts the program: code before main, detection of a launcher, and the choice of the command. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -17,11 +17,7 @@
 
 /* A line that is rewritten in place: a bar, per cent, the time left, and words. */
 
-enum {
-    LONGEST = 24,
-    NUMBERS_LEN = 64,
-    NARROW = 60
-}; /* columns; below NARROW there is no bar, to leave room for the words */
+enum { LONGEST = 24, NUMBERS_LEN = 64, NARROW = 60 }; /* columns; below NARROW only words, no bar */
 
 static void print_bar(size_t cells, double fraction)
 {

@@ -7,8 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Open MPI's launcher gives rank 0 a terminal of its own, although the output may go to a file: so not with a
- * launcher. */
+/* Open MPI's launcher gives rank 0 a terminal of its own, whose output may go to a file. */
 static int is_terminal(FILE *f) { return isatty(fileno(f)) && !*launch_find().command; }
 
 int terminal_moves(FILE *f)

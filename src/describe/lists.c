@@ -199,7 +199,7 @@ static void settings_json(fl_ctx *ctx, fli_text *t, const char *section)
     close_listing(&l);
 }
 
-/* ==== the choice of what is listed ========================================================================== */
+/* ==== the choice of a listing =============================================================================== */
 
 /* The keys that do not depend on a choice, listed as if they were a kind. */
 static const char settings_name[] = "settings", settings_title[] = "the keys that do not depend on a choice";

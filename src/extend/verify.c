@@ -81,7 +81,7 @@ static json_t *local_settings(const fli_golden *g)
     return out;
 }
 
-/* lr: {y, v, x} -> lr_y, lr_v, lr_x, and server_lr likewise. */
+/* lr: {y, v, x} -> lr_y, lr_v, lr_x; the same for server_lr. */
 static void flatten(json_t *params, const char *key)
 {
     const char *which;
@@ -182,8 +182,7 @@ static int flat_numbers(const json_t *v, size_t n, double **out)
 /* The shape of an objective's samples. */
 typedef struct {
     size_t dim, classes;
-    size_t upper,
-        lower; /* of a two-level quadratic, where a client's one sample is all its matrices; 0: another objective */
+    size_t upper, lower; /* of a two-level quadratic: a client has one sample, all its matrices; 0: another */
 } shape;
 
 /* A client's samples: labelled ones in A, unlabelled ones in U; the columns of D; or all its matrices. */
@@ -451,7 +450,7 @@ static fl_status begin(verifier *v)
     return s ? s : set_start(v);
 }
 
-/* ---- asks: the one place where a case says more than settings can ---------------------------------------- */
+/* ---- asks, which a case defines beyond settings ---------------------------------------------------------- */
 
 /* The plan's ask, but with the case's number of steps, if given, and its probability. */
 static int make_ask(const verifier *v, json_int_t client, const json_t *steps, size_t round, double probability,
@@ -633,9 +632,7 @@ static fl_status run_case(verifier *v)
     if (!count || json_array_size(expected(v, "x")) != count)
         return bad(v, "\"rounds\" and \"expect.x\" do not fit together");
     *v->error = 0;
-    fl_status s = fli_exec_warms_up(v->exec)
-                      ? warm_up(v)
-                      : FL_OK; /* asynchronous methods may begin with turns of all clients, too */
+    fl_status s = fli_exec_warms_up(v->exec) ? warm_up(v) : FL_OK; /* asynchronous methods may have this, too */
     if (!s) s = v->plan.pace.buffer ? run_events(v, rounds) : run_rounds(v, rounds);
     if (!s) s = compare_own(v);
     return s ? s : *v->error <= v->tolerance ? FL_OK : FL_EMISMATCH;

@@ -90,7 +90,7 @@ static void remove_others(const char *folder, size_t number, size_t other)
     closedir(dir);
 }
 
-/* ==== what is in the files ================================================================================== */
+/* ==== the contents of the files =========================================================================== */
 
 /* Sizes that the rest of a checkpoint depends on. */
 enum { SIZES = 2 };
@@ -312,7 +312,7 @@ static fl_status read_part(fl_run *run, const char *path, size_t part)
     return s;
 }
 
-/* ==== when, and what ranks do together ====================================================================== */
+/* ==== when checkpoints are written, and how ranks cooperate =============================================== */
 
 static int is_first(const fl_run *run) { return fli_ranks_first(&run->plan.ranks); }
 

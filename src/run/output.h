@@ -9,7 +9,7 @@
 #include "config/settings.h"
 #include "run/state.h"
 
-/* ==== what is already at an output path: output_folder.c ==================================================== */
+/* ==== existing results: output_folder.c ===================================================================== */
 
 /* What already exists at a result's path. Runs are deterministic, so a complete, finished result with the same settings
  * and data need not be computed again. */

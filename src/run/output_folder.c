@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ==== what is already there ================================================================================= */
+/* ==== existing results ====================================================================================== */
 
 /* Compares a result's settings with the wanted ones. They are read as a configuration, so that a key that did not exist
  * when the result was made has its default. A result may contain more than is wanted (the model), but not less. */
@@ -450,7 +450,7 @@ void fli_folder_discard(fl_run *run)
     run->saving.partial = NULL;
 }
 
-/* The earlier result goes to NAME.old first, for file systems that cannot exchange two names at once. */
+/* Renames the earlier result to NAME.old first, for file systems that cannot exchange two names at once. */
 static fl_status replace_by_steps(fl_run *run, const char *output)
 {
     size_t entries;

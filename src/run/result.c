@@ -347,7 +347,7 @@ fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m)
     return s ? s : fli_manifest_check(m, folder);
 }
 
-/* ---- what is left of a run that has no result --------------------------------------------------------------- */
+/* ---- the metrics of a run without a result ----------------------------------------------------------------- */
 
 static char *unfinished_name(const fl_run *run)
 {

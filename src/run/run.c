@@ -83,7 +83,7 @@ void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH])
 
 /* ==== accessors ============================================================================================= */
 
-/* ---- what it is, and how far ---------------------------------------------------------------------------- */
+/* ---- properties and progress ------------------------------------------------------------------------------- */
 
 const char *fl_run_name(const fl_run *run) { return run->plan.settings->top.name; }
 const char *fl_run_output(const fl_run *run) { return run->plan.settings->top.output; }

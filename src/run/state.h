@@ -72,7 +72,7 @@ struct fl_run {
     fl_ctx *ctx;
     fli_plan plan;
     fli_device *device; /* NULL: the run is computed on this processor */
-    fli_site site;      /* there */
+    fli_site site;      /* of the device */
     fli_exec *exec;
     fli_measure *measure;
     size_t round; /* finished rounds; of asynchronous methods, server steps */
@@ -85,12 +85,12 @@ struct fl_run {
     int broadcast_is_new; /* the next round's broadcast is new to the clients */
     void *peek_buffer;    /* a client's vector, for fl_run_client_vector; NULL: not used yet */
     /* asynchronous methods */
-    fli_async *async; /* NULL: the run goes in rounds */
+    fli_async *async; /* NULL: the run is in rounds */
     fli_arrivals arrivals;
     fli_rank_times rank_times;
-    /* what came out */
+    /* results */
     fli_counts counts;
-    fl_row now; /* what observers see: the counts of this round, what was measured last */
+    fl_row now; /* for observers: the counts of this round, the last measured metrics */
     fli_rows rows;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fli_stopping stop;
@@ -113,7 +113,7 @@ fl_status fli_rounds_prepare(fl_run *run);
 /* Asynchronous methods go from one upload to the next. */
 fl_status fli_arrivals_prepare(fl_run *run);
 
-/* ==== what it is computed with: run.c ======================================================================= */
+/* ==== kernels and device: run.c ============================================================================= */
 
 /* What the run is computed with: kernels, and the device beside them. */
 enum { FLI_COMPUTED_WITH = 256 };

@@ -93,7 +93,7 @@ static void add_heterogeneity(card *c, const fli_settings *settings)
     end_line(c, "heterogeneity");
 }
 
-/* ---- what methods may change --------------------------------------------------------------------------- */
+/* ---- lines that methods may change --------------------------------------------------------------------- */
 
 typedef void line_fn(card *c, const fli_settings *settings);
 
@@ -150,8 +150,8 @@ static void work_line(card *c, const fli_settings *settings)
 
 typedef struct {
     const char *name;
-    line_fn *line;             /* what the settings say */
-    void (*measured)(card *c); /* what was measured of it; NULL: nothing */
+    line_fn *line;             /* from the settings */
+    void (*measured)(card *c); /* adds measurements; NULL: none */
 } part;
 
 /* Adds the first trial's line, if all settings of the first seed have the same. */

@@ -254,7 +254,7 @@ static fl_status check_data(fl_study *s, size_t shared)
     return status;
 }
 
-/* ---- what may go ------------------------------------------------------------------------------------------ */
+/* ---- results to replace ------------------------------------------------------------------------------------ */
 
 static size_t count_existing(const fl_study *s, fli_existing_result existing, const char **first)
 {

@@ -49,7 +49,7 @@ typedef struct {
     char *error;                  /* of a failed trial */
     fl_status status;             /* of a failed one */
     size_t data;                  /* index in `shared` */
-    fli_existing_result existing; /* what its folder contained */
+    fli_existing_result existing; /* the earlier contents of its folder */
     int checked;                  /* of a reused trial: its data are known to be the current ones */
     /* Of a finished trial, after fli_result_end_load: */
     int end_known;
@@ -119,7 +119,7 @@ struct fl_study {
     double published;
     pthread_mutex_t lock;      /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int stop_requested; /* lock-free, so that a signal handler may set it */
-    int was_stopped;           /* what ended the last fl_study_go */
+    int was_stopped;           /* the last fl_study_go was stopped */
     /* while running */
     fl_study_fn *observer;
     void *arg;
@@ -171,8 +171,7 @@ typedef struct {
 
 /* As fli_results_stride. */
 static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s->x.seeds; }
-/* Adds a value to a statistic that starts as zeros, and ignores values that are not finite. Mean and deviation are
- * valid after finish. */
+/* Adds a value, unless it is not finite, to a statistic that starts as zeros. Call finish before reading it. */
 void fli_stat_take(fli_stat *st, double v);
 void fli_stat_finish(fli_stat *st);
 /* Prints with the metric's digits and multiple, and with the deviation if there is one. */
@@ -188,8 +187,7 @@ const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric
 /* All metrics at the row that first reaches a target, over the seeds that reach it; in the metrics' order, bytes as
  * megabytes. Returns the number of these seeds. */
 size_t fli_results_to_target(const fli_results *r, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX]);
-/* "120", "120 (3/5)" if only some seeds reach the target, "> 500" if none does; nothing if that cost was not
- * counted. */
+/* "120", "120 (3/5)" if only some seeds reach the target, "> 500" if none does; nothing if the cost is unknown. */
 void fli_target_text(fli_text *t, const fli_results *r, const fli_summary *row, double target, const fl_metric *cost);
 /* The table for a reader; memory from the arena. */
 fl_status fli_results_grid(const fli_results *r, fli_arena *a, fli_grid *out);

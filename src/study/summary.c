@@ -199,8 +199,7 @@ static int tells(const layout *l, const fl_metric *m)
     return 0;
 }
 
-/* Adds a view's metrics of which some row has a value: those before the costs of targets or, with `late`, those
- * after. */
+/* Adds a view's metrics of which some row has a value: before the costs of targets or, with `late`, after. */
 static void add_metrics(layout *l, fl_view view, int late, column c)
 {
     for (size_t k = 0; (c.metric = fl_metric_shown(view, k)); k++)

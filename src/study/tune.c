@@ -19,7 +19,7 @@
 enum { TRIES = 64 }; /* points tried per candidate, because whole numbers and choices repeat */
 
 /* The generalised golden ratio: the root of x^(d+1) = x + 1. Multiples of its powers, modulo 1, are spread evenly in d
- * dimensions whatever their number (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018). */
+ * dimensions for any number of points (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018). */
 static double golden(size_t d)
 {
     double x = 2;
@@ -136,7 +136,7 @@ fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count)
 
 /* ==== the goal ============================================================================================== */
 
-/* ---- what the file says --------------------------------------------------------------------------------- */
+/* ---- the file's goal ------------------------------------------------------------------------------------ */
 
 static fl_status bad_goal(fl_tune *t, const fli_node *at, const char *what, const char *text)
 {
@@ -160,8 +160,7 @@ static const fli_metric *find_metric(const char *name, size_t n)
     return NULL;
 }
 
-/* Finds a cost: a metric that grows during a run and should be small. The machine's seconds are excluded, because they
- * differ from run to run. */
+/* Finds a cost: a metric that grows during a run and should be small. Not the machine's seconds, which vary. */
 static const fli_metric *find_cost(const char *name, size_t n)
 {
     const fli_metric *m = n == 6 && !strncmp(name, "rounds", 6) ? &fli_metric_round : find_metric(name, n);
@@ -185,8 +184,7 @@ static fl_status read_target(fl_tune *t, const fli_node *node, const char *text,
     return FL_OK;
 }
 
-/* Refuses, before anything is run, a goal that no run can reach or that every run reaches: it cannot order
- * candidates. */
+/* Refuses, before anything is run, a goal that no run or every run reaches: it cannot order candidates. */
 static fl_status check_possible(fl_tune *t, const fli_node *node)
 {
     const fli_goal *g = &t->goal;

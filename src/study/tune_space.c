@@ -25,7 +25,7 @@ static fl_status wrong(fl_ctx *ctx, const fli_node *at, const char *key, const c
     return fli_fail_also(ctx, FL_ECONFIG, "%stune.%s %s", fli_node_where(at, where, sizeof where), key, what);
 }
 
-/* ---- what the file says --------------------------------------------------------------------------------- */
+/* ---- the file's ranges ---------------------------------------------------------------------------------- */
 
 static int is_range(const fli_node *n)
 {

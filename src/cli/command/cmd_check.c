@@ -1,5 +1,4 @@
-/* fedloom check: tells whether the method's theory applies to this federation and, with --fix, prints settings for
- * which it does. */
+/* fedloom check: whether the method's theory applies to this federation; with --fix, settings for which it does. */
 #include "cli/cli.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ==== what a word may become ====================================================================================== */
+/* ==== candidates for a word ======================================================================================= */
 
 /* Candidates: commands, their options and words, and keys and names that the library lists. */
 

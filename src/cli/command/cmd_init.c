@@ -18,7 +18,7 @@
 enum { DRAFT_NAME = 64, DRAFT_TEXT = 2048 };
 
 typedef struct {
-    char data[DRAFT_TEXT];      /* what is in the braces of `data: {...}` */
+    char data[DRAFT_TEXT];      /* the text in the braces of `data: {...}` */
     int by_name;                /* data from files, not generated */
     char partition[DRAFT_NAME]; /* its kind */
     size_t clients;             /* 0: the data decide */
@@ -164,7 +164,7 @@ static fl_config *config_of(fl_ctx *ctx, const experiment_draft *d, const char *
 
 static json_int_t number(const json_t *of, const char *key) { return json_integer_value(json_object_get(of, key)); }
 
-/* Reads what decides on suitable settings from the description of the data. */
+/* Reads the properties that suitable settings depend on from the description of the data. */
 static void learn(experiment_draft *d, const json_t *about)
 {
     const json_t *data = json_object_get(about, "data");

@@ -91,7 +91,7 @@ static int take_options(fl_ctx *ctx, const request *r, fl_config *cfg)
     return settings_exit(s);
 }
 
-/* ---- what people see ------------------------------------------------------------------------------------- */
+/* ---- messages to people ---------------------------------------------------------------------------------- */
 
 static int is_stopping(void *unused)
 {

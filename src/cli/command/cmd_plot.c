@@ -126,8 +126,7 @@ static int plot_study(fl_ctx *ctx, request *req)
     return code;
 }
 
-/* A result folder contains only the result, so the charts of one run go beside it, and those of several into the
- * current folder. */
+/* A result folder contains only the result: charts of one run go beside it, those of several here. */
 static int plot_runs(fl_ctx *ctx, request *req)
 {
     char beside[4096] = ".";

@@ -140,7 +140,7 @@ typedef struct {
 
 static int has_gradient(eval_kind k) { return k == GRADIENT || k == ADDED; }
 
-/* ---- what lanes need there ----------------------------------------------------------------------------- */
+/* ---- the memory of lanes --------------------------------------------------------------------------------- */
 
 static fli_cuda_lane pack_lane(const block *b, const part *t, const uint32_t *rows, fli_cuda_layout *p)
 {

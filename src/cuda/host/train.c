@@ -26,7 +26,7 @@ typedef struct {
 
 static int takes_whole(const block *b) { return b->small || b->cluster; }
 
-/* ---- what lanes need there ----------------------------------------------------------------------------- */
+/* ---- the memory of lanes ------------------------------------------------------------------------------- */
 
 static size_t batch_of(const fli_engine_pass *p) { return p->size < p->n ? p->size : p->n; }
 

@@ -105,7 +105,7 @@ template <class REAL>
 void fli_conv_plain_step(fli_cuda_stream s, const fli_net_layer *l, const fli_net_layer *pool, const fli_cuda_batch *b,
                          const REAL *error, int chw, const unsigned char *which, const REAL *in, int add);
 
-/* The error at the output of l and of the pool behind it. */
+/* The error at the output of l and of the pool after it. */
 static inline fli_conv_error fli_conv_error_of(const fli_net_layer *l, const fli_net_layer *pool, const float *error,
                                                int chw, const unsigned char *which)
 {

@@ -242,7 +242,7 @@ static __device__ __forceinline__ void load_items(const shape &p, const fli_conv
     __syncwarp(); /* keeps the compiler from moving the loads to their use */
 }
 
-/* spot: of every window of a stage, where its first position is in shared memory. */
+/* spot: the place of the first position of every window of a stage in shared memory. */
 template <int MT, int ROUND, int ITEMS>
 static __device__ __forceinline__ void store_items(const shape &p, const fli_conv_error &e, const items<ITEMS> &it,
                                                    const int *spot, float *to)

@@ -194,7 +194,7 @@ template <typename T> __device__ void mixed_error(const fli_cuda_loss &loss, con
     }
 }
 
-/* ---- what a row adds to a loss ------------------------------------------------------------------------- */
+/* ---- a row's terms of a loss --------------------------------------------------------------------------- */
 
 struct loss_sum {
     double loss, hit;

@@ -19,7 +19,7 @@ static __device__ __forceinline__ double fli_mul_add(double a, double b, double 
     return __dadd_rn(__dmul_rn(a, b), c);
 }
 
-/* Byte i of a word: its bits, behind those of 2^23, are a number of that size. */
+/* Byte i of a word as a float: put into the low bits of 2^23, which is then subtracted. */
 static __device__ __forceinline__ float fli_byte(uint32_t word, uint32_t i)
 {
     return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;

@@ -18,9 +18,8 @@ typedef struct {
     uint32_t z_weight, z_bias;     /* in the lane's vectors; SMALL_NOWHERE: no bias */
     uint32_t masked;               /* inputs come from ReLU */
     uint32_t relu;                 /* after it */
-    uint32_t per_out, per_below,
-        per_in;     /* small_per of the numbers of tiles of out, and of in without and with the bias */
-    uint32_t tiles; /* of its gradient */
+    uint32_t per_out, per_below, per_in; /* small_per of the tiles of out, and of in without and with the bias */
+    uint32_t tiles;                      /* of its gradient */
 } small_layer;
 
 typedef struct {
@@ -131,7 +130,7 @@ static inline int small_plan_make(uint32_t real, const fli_network *net, const f
     return 1;
 }
 
-/* ==== what the kernels share ============================================================================== */
+/* ==== shared by the kernels =============================================================================== */
 
 namespace
 {

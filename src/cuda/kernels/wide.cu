@@ -19,7 +19,7 @@ enum { CLUSTER = WIDE_CLUSTER };
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* How many rows the next mini-batch has. at: where in the epoch the one before it has ended. */
+/* The number of rows of the next mini-batch. *at: the position in the epoch after the one before. */
 static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, uint32_t *at)
 {
     uint32_t from = *at < lane.n ? *at : 0, n = min(lane.size, lane.n - from);
