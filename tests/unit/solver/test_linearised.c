@@ -364,7 +364,8 @@ static void too_large(void **state)
     assert_false(fli_gram_fits((size_t)1 << 40, 2, 2048));
     fli_model model = *(fli_model[]){{.features = 5000}};
     fli_view view = {.n_train = 3000};
-    fli_task task = {.view = &view, .cache = &cache};
+    double start = 0, z; /* the refusal comes before either is used */
+    fli_task task = {.view = &view, .cache = &cache, .problem.start = &start, .z = &z};
     fli_solver_run(f->ctx, &fli_solver_gram, &(fli_worker){.model = &model}, (fli_task *[]){&task}, 1);
     assert_fails(f->ctx, task.status, FL_ECONFIG,
                  "3000 samples of 5000 features is too large for the gram variant; use diagonal");
