@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 # "debian" is what every installation has (debootstrap's minbase), "readme" what README.md asks for before anything is installed,
 # "elsewhere" what is no package of Debian's and is named to its script. Some programs are of what a package depends on.
 sed '/^#/d' >"$work/packages" <<'END'
-debian apt-config apt-get awk basename bash cat chmod chown chroot cmp comm cp cut dd diff dirname dpkg-deb dpkg-query env expr find grep gzip head id
+debian apt-config apt-get awk basename bash cat chmod chown chroot cmp comm cp cut date dd diff dirname dpkg-deb dpkg-query env expr find grep gzip head id
 debian kill ldconfig ldd ln localedef ls mkdir mktemp mount mountpoint mv nproc od paste perl printf pwd realpath rm script sed seq setsid sh sha1sum sha256sum
 debian sleep sort stat stty tail tar tee test timeout touch tr true tsort false umount uniq unshare wc xargs
 readme git
