@@ -258,7 +258,7 @@ static void answers_of_others(void **state)
                "speaks protocol 9 (8 at least), this one 1");
     assert_get(c, A("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nhi"), FLI_CALL_AGAIN, 502, "answers 502");
     assert_get(c, A("HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"), FLI_CALL_WRONG,
-               301, "elsewhere");
+               301, "redirects (301)");
     assert_get(c, A("what?\r\n\r\n"), FLI_CALL_WRONG, 0, "127.0.0.1");
 }
 
