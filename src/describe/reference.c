@@ -162,8 +162,8 @@ static const fact of_eta[] = {
 static const note notes[] = {
     {"normalize",
      "What each choice of `data.normalize` does to a feature. Means, norms and magnitudes are of the training samples "
-     "of "
-     "all clients together, and the test samples are treated with the same numbers. A feature whose divisor would be 0 "
+     "of all clients together, their own test parts (`data.test_fraction`) included; test samples are treated with the "
+     "same numbers. A feature whose divisor would be 0 "
      "is not divided. Samples stay in memory as they were read; the arithmetic happens when a batch is made.",
      NULL, of_normalize},
     {"storage",

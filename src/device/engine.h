@@ -3,7 +3,8 @@
  * compare this folder's logic with that path bit for bit on machines without a device; `cuda` implements it on a GPU.
  *
  * Addresses described as "there" are the device's; all others are in host memory. Work may be delayed: an engine
- * executes calls in their order, and only `read`, `dot`, `finite` and `evaluate` wait for their results. */
+ * executes calls in their order, and only `read`, `dot`, `finite`, `found`, `evaluate` and `outputs` wait for their
+ * results. */
 #ifndef FLI_DEVICE_ENGINE_H
 #define FLI_DEVICE_ENGINE_H
 

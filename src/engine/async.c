@@ -33,7 +33,7 @@ typedef struct flight {
     size_t place;                  /* index in the queue */
     sent_model *from;
     int worked;
-    int taken; /* real clock: it was sent */
+    int taken; /* real clock: it was sent and is not answered */
 } flight;
 
 /* The virtual clock: when answers arrive. */

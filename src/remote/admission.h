@@ -1,4 +1,5 @@
-/* The rules by which a server accepts answers: deadlines, how many answers a round needs, bounds on uploads. */
+/* The settings of the section `server` (deadline, how many answers a round needs, bounds), and the check of an answer's
+ * values. `remote_queue` waits for answers and keeps the deadline. */
 #ifndef FLI_REMOTE_ADMISSION_H
 #define FLI_REMOTE_ADMISSION_H
 

@@ -631,9 +631,9 @@ struct fli_intake {
     fli_exchange *const *list;
     size_t n;
     size_t slices, from, to; /* number of the server's slices, and the range of slices that absorb here */
-    atomic_uchar *filled;
-    atomic_size_t ready; /* by slice */
-    progress *progress;  /* of every slice */
+    atomic_uchar *filled;    /* by place in the list */
+    atomic_size_t ready;     /* how many exchanges from the first on are filled: these may be absorbed */
+    progress *progress;      /* of every slice */
 };
 
 fl_status fli_intake_new(fl_ctx *ctx, fli_server_state *server, size_t most, fli_intake **out)

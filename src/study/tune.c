@@ -69,7 +69,7 @@ static fli_node *value_at(fl_tune *t, const fli_span *r, double u)
     return n;
 }
 
-static fli_node *point_at(fl_tune *t, const fli_comparison *c, size_t k)
+static fli_node *point_at(fl_tune *t, const fli_tuned *c, size_t k)
 {
     fli_node *point = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL);
     double phi = golden(c->range_count);
@@ -82,7 +82,7 @@ static fli_node *point_at(fl_tune *t, const fli_comparison *c, size_t k)
 }
 
 /* A candidate's values as one text, equal for equal values. Numbers are compared by value: the file may have 0.10. */
-static fl_status describe(fl_tune *t, const fli_comparison *c, const fli_candidate *k, const char **out)
+static fl_status describe(fl_tune *t, const fli_tuned *c, const fli_candidate *k, const char **out)
 {
     fl_status s = FL_OK;
     fli_text all;
@@ -106,14 +106,14 @@ static fl_status describe(fl_tune *t, const fli_comparison *c, const fli_candida
     return s;
 }
 
-static int is_new(const fli_comparison *c, const char *values)
+static int is_new(const fli_tuned *c, const char *values)
 {
     for (size_t i = 0; i < c->count; i++)
         if (!strcmp(c->candidates[i].values, values)) return 0;
     return 1;
 }
 
-fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count)
+fl_status fli_tune_candidates(fl_tune *t, fli_tuned *c, size_t count)
 {
     c->candidates = fli_arena_alloc(&t->arena, count, sizeof *c->candidates);
     c->remaining = fli_arena_alloc(&t->arena, count, sizeof *c->remaining);
@@ -371,7 +371,7 @@ static fl_status spend(fl_tune *t)
 
 /* ---- a rung --------------------------------------------------------------------------------------------- */
 
-static fli_node *points_of(const fli_comparison *c, fli_arena *a)
+static fli_node *points_of(const fli_tuned *c, fli_arena *a)
 {
     fli_node *list = fli_node_new(a, FLI_NODE_LIST, "points", NULL);
     for (size_t i = 0; list && i < c->remaining_count; i++) {
@@ -453,7 +453,7 @@ fl_status fl_tune_verdict(fl_tune *t)
 /* ---- which candidates stay ------------------------------------------------------------------------------ */
 
 /* Orders the remaining candidates, the best first; among equals, the one made first. */
-static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)
+static void rank(const fl_tune *t, const fli_tuned *c, size_t *order)
 {
     for (size_t i = 0; i < c->remaining_count; i++) {
         size_t k = i;
@@ -465,7 +465,7 @@ static void rank(const fl_tune *t, const fli_comparison *c, size_t *order)
 
 /* Marks the candidates that stay: the best ones and the file's own setting, without diverged ones if that leaves
  * any. */
-static void choose(fli_comparison *c, const size_t *order, size_t room)
+static void choose(fli_tuned *c, const size_t *order, size_t room)
 {
     fli_candidate *own = &c->candidates[0];
     size_t left = room - !own->score.failed;
@@ -480,7 +480,7 @@ static void choose(fli_comparison *c, const size_t *order, size_t room)
 }
 
 /* Numbers the candidates, those that stay first; these are the remaining ones of the next rung. */
-static void number(fli_comparison *c, const size_t *order)
+static void number(fli_tuned *c, const size_t *order)
 {
     size_t in = 0, out = 0, next = 0;
     for (size_t i = 0; i < c->remaining_count; i++) out += c->candidates[order[i]].stays;
@@ -495,7 +495,7 @@ static void number(fli_comparison *c, const size_t *order)
 
 static fl_status judge(fl_tune *t, size_t method)
 {
-    fli_comparison *c = &t->comparisons[method];
+    fli_tuned *c = &t->comparisons[method];
     size_t more = t->seeds_at[t->rung] - (t->rung ? t->seeds_at[t->rung - 1] : 0);
     size_t *order = fli_alloc(t->ctx, c->remaining_count, sizeof *order);
     if (!order) return FL_ENOMEM;
@@ -564,7 +564,7 @@ static fl_status claim_folders(fl_tune *t, const char *const *names)
 
 /* The end of a range to which a value is close; NULL: none. A value of the file outside the range is not close to an
  * end, and an end at the key's own limit cannot be moved. */
-static const char *end_near(const fli_comparison *c, const fli_span *r, double v)
+static const char *end_near(const fli_tuned *c, const fli_span *r, double v)
 {
     static const double near = 0.1; /* of the range */
     const fl_key *row = fli_settings_key(c->settings, r->key);
@@ -575,7 +575,7 @@ static const char *end_near(const fli_comparison *c, const fli_span *r, double v
     return at > 1 - near && !(bounded && r->to >= row->max) ? "upper" : NULL;
 }
 
-static void warn_of_end(fl_tune *t, const fli_comparison *c, const fli_span *r)
+static void warn_of_end(fl_tune *t, const fli_tuned *c, const fli_span *r)
 {
     fli_text text;
     char *rest;

@@ -47,7 +47,7 @@ typedef struct {
     fli_score score;
 } fli_candidate;
 
-/* One method. */
+/* A method that is tuned: its box, its candidates, what it has spent. */
 typedef struct {
     const fli_method *method;
     const fli_settings *settings; /* as the file has it */
@@ -59,7 +59,7 @@ typedef struct {
     size_t remaining_count;
     size_t runs;      /* spent */
     int all_diverged; /* every setting diverged: no winner */
-} fli_comparison;
+} fli_tuned;
 
 /* The goal: a metric at the end, or the cost of reaching a target. */
 typedef struct {
@@ -78,7 +78,7 @@ struct fl_tune {
     size_t budget, seeds;
     uint64_t first_seed;
     fli_goal goal;
-    fli_comparison *comparisons; /* one per method */
+    fli_tuned *comparisons; /* one per method */
     size_t seeds_at[FLI_TUNE_RUNGS], candidates_at[FLI_TUNE_RUNGS], rungs;
     size_t rung;     /* the current one; `rungs`: done */
     fl_study *study; /* of that rung; NULL: not begun */
@@ -96,16 +96,16 @@ fl_status fli_tune_ranges(fl_tune *t);
 /* ---- candidates and the goal: tune.c --------------------------------------------------------------------- */
 
 /* Makes `count` candidates, or all different ones if there are fewer. */
-fl_status fli_tune_candidates(fl_tune *t, fli_comparison *c, size_t count);
+fl_status fli_tune_candidates(fl_tune *t, fli_tuned *c, size_t count);
 
 /* Whether a is better than b. */
 int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 
 /* ---- files and tables: tune_output.c --------------------------------------------------------------------- */
 
-const fli_candidate *fli_comparison_winner(const fli_comparison *c);
+const fli_candidate *fli_comparison_winner(const fli_tuned *c);
 /* A candidate's value for a key, as text. */
-void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const char *key, fli_text *out);
+void fli_candidate_value(const fli_tuned *c, const fli_candidate *k, const char *key, fli_text *out);
 /* The names of a tuning's files, ending with NULL: three, and one per method with a winner. Memory from the arena. */
 const char *const *fli_tune_files(fl_tune *t, fli_arena *a);
 /* *same: the winners in the output folder were found with this budget and these seeds. */

@@ -20,7 +20,7 @@ static double choice_of(const fli_panel *p, const char *text)
     return NAN;
 }
 
-static fl_status x_of(fl_tune *t, const fli_comparison *c, const fli_candidate *k, const fli_panel *p, double *out)
+static fl_status x_of(fl_tune *t, const fli_tuned *c, const fli_candidate *k, const fli_panel *p, double *out)
 {
     char *end;
     fli_text text;
@@ -57,7 +57,7 @@ static fl_status words_of(fl_tune *t, fli_arena *a, const fli_span *r, fli_panel
     return FL_OK;
 }
 
-static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_comparison *c, const fli_span *r, fli_panel *out)
+static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_tuned *c, const fli_span *r, fli_panel *out)
 {
     fli_panel_dot *dots = fli_arena_alloc(a, c->count, sizeof *dots);
     if (!dots) return FL_ENOMEM;
@@ -112,7 +112,7 @@ static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
 
 /* Per method, the results of the file's own setting and of the best one. */
 
-static void put_setting(fli_json *j, const fli_comparison *c, const fli_candidate *k)
+static void put_setting(fli_json *j, const fli_tuned *c, const fli_candidate *k)
 {
     fli_json_map(j, "setting");
     for (size_t i = 0; i < c->range_count; i++) {
@@ -126,8 +126,7 @@ static void put_setting(fli_json *j, const fli_comparison *c, const fli_candidat
     fli_json_end(j);
 }
 
-static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const fli_comparison *c,
-                          const fli_candidate *k)
+static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const fli_tuned *c, const fli_candidate *k)
 {
     fli_json_map(j, key);
     fli_json_whole(j, "seeds", k->score.seeds);
@@ -141,7 +140,7 @@ static void put_candidate(fli_json *j, const char *key, const fl_tune *t, const 
     fli_json_end(j);
 }
 
-static void put_method(fli_json *j, const fl_tune *t, const fli_comparison *c)
+static void put_method(fli_json *j, const fl_tune *t, const fli_tuned *c)
 {
     fli_json_map(j, NULL);
     fli_json_text(j, "method", c->method->label);
@@ -178,14 +177,14 @@ static void print_json(fli_text *text, const fl_tune *t)
 
 /* ==== tables and files ====================================================================================== */
 
-const fli_candidate *fli_comparison_winner(const fli_comparison *c)
+const fli_candidate *fli_comparison_winner(const fli_tuned *c)
 {
     size_t i = 0;
     while (i + 1 < c->count && c->candidates[i].place != 1) i++;
     return &c->candidates[i];
 }
 
-void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const char *key, fli_text *out)
+void fli_candidate_value(const fli_tuned *c, const fli_candidate *k, const char *key, fli_text *out)
 {
     fli_text text;
     const fli_node *own = fli_node_find(k->point, key);
@@ -204,7 +203,7 @@ void fli_candidate_value(const fli_comparison *c, const fli_candidate *k, const 
 /* ---- words ---------------------------------------------------------------------------------------------- */
 
 /* "local.lr=0.1, algorithm.mu=1" */
-static void add_setting(fli_text *t, const fli_comparison *c, const fli_candidate *k)
+static void add_setting(fli_text *t, const fli_tuned *c, const fli_candidate *k)
 {
     for (size_t j = 0; j < c->range_count; j++) {
         fli_text_addf(t, "%s%s=", j ? ", " : "", c->ranges[j].key);
@@ -212,7 +211,7 @@ static void add_setting(fli_text *t, const fli_comparison *c, const fli_candidat
     }
 }
 
-static void add_box(fli_text *t, const fli_comparison *c)
+static void add_box(fli_text *t, const fli_tuned *c)
 {
     for (size_t j = 0; j < c->range_count; j++) {
         const fli_span *r = &c->ranges[j];
@@ -296,7 +295,7 @@ static void csv_head(fli_text *text, const fl_tune *t, const char *const *keys, 
     fli_text_add(text, "\n");
 }
 
-static void csv_row(fli_text *text, const fl_tune *t, const fli_comparison *c, size_t i, const char *const *keys,
+static void csv_row(fli_text *text, const fl_tune *t, const fli_tuned *c, size_t i, const char *const *keys,
                     size_t count)
 {
     const fli_candidate *k = &c->candidates[i];
@@ -329,7 +328,7 @@ static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
     if (s) return s;
     csv_head(text, t, keys, count);
     for (size_t i = 0; i < t->x.method_count; i++) {
-        const fli_comparison *c = &t->comparisons[i];
+        const fli_tuned *c = &t->comparisons[i];
         for (size_t place = 1; place <= c->count; place++)
             for (size_t k = 0; k < c->count; k++)
                 if (c->candidates[k].place == place) csv_row(text, t, c, k, keys, count);
@@ -415,7 +414,7 @@ static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
 /* A method's file: the whole configuration, as in a result's folder. */
 static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 {
-    const fli_comparison *c = &t->comparisons[i];
+    const fli_tuned *c = &t->comparisons[i];
     const fli_candidate *best = fli_comparison_winner(c);
     fl_config *cfg = fl_config_copy(t->x.trials[i].cfg);
     if (!cfg) return FL_ENOMEM;
@@ -510,7 +509,7 @@ fl_status fl_tune_write(fl_tune *t)
 }
 
 /* A cell of the table below. */
-static void add_cell(fli_text *text, const fl_tune *t, const fli_comparison *c, size_t column)
+static void add_cell(fli_text *text, const fl_tune *t, const fli_tuned *c, size_t column)
 {
     const fli_candidate *best = fli_comparison_winner(c);
     switch (column) {

@@ -166,7 +166,7 @@ double fli_span_place(const fli_span *r, double v)
 /* ---- the box of a method -------------------------------------------------------------------------------- */
 
 /* Finds the range of that key, or appends one. */
-static fli_span *place_for(fli_comparison *c, const char *key)
+static fli_span *place_for(fli_tuned *c, const char *key)
 {
     size_t i = 0;
     while (i < c->range_count && strcmp(c->ranges[i].key, key)) i++;
@@ -174,13 +174,13 @@ static fli_span *place_for(fli_comparison *c, const char *key)
     return &c->ranges[i];
 }
 
-static void drop_range(fli_comparison *c, const char *key)
+static void drop_range(fli_tuned *c, const char *key)
 {
     fli_span *r = place_for(c, key);
     memmove(r, r + 1, (size_t)(c->ranges + --c->range_count - r) * sizeof *r);
 }
 
-static void add_defaults(fli_comparison *c)
+static void add_defaults(fli_tuned *c)
 {
     for (const fl_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) {
         const fl_key *row = fli_settings_key(c->settings, r->key);
@@ -190,7 +190,7 @@ static void add_defaults(fli_comparison *c)
 }
 
 /* Adds a range of the file to the box of a method that has the key. */
-static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, const fl_key *row)
+static fl_status add_range(fl_tune *t, fli_tuned *c, const file_range *e, const fl_key *row)
 {
     fli_span r;
     if (e->node->type == FLI_NODE_SCALAR && !strcmp(e->node->text, "fixed")) return drop_range(c, e->key), FL_OK;
@@ -199,7 +199,7 @@ static fl_status add_range(fl_tune *t, fli_comparison *c, const file_range *e, c
     return s;
 }
 
-static fl_status new_box(fl_tune *t, fli_comparison *c, size_t room)
+static fl_status new_box(fl_tune *t, fli_tuned *c, size_t room)
 {
     c->settings = t->x.trials[c - t->comparisons].settings;
     for (const fl_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) room++;
@@ -218,7 +218,7 @@ static fl_status add_common(fl_tune *t, const file_range *e)
     fli_text without;
     fli_text_init(&without, t->ctx);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_comparison *c = &t->comparisons[i];
+        fli_tuned *c = &t->comparisons[i];
         const fl_key *row = fli_settings_key(c->settings, e->key);
         with += row != NULL;
         if (row) {
@@ -238,7 +238,7 @@ static fl_status add_common(fl_tune *t, const file_range *e)
     return s;
 }
 
-static fl_status add_own(fl_tune *t, fli_comparison *c, const file_range *e)
+static fl_status add_own(fl_tune *t, fli_tuned *c, const file_range *e)
 {
     char what[512], meant[FLI_MEANT_LEN];
     const fl_key *row = fli_settings_key(c->settings, e->key);
@@ -257,7 +257,7 @@ static fl_status check_allowed(fl_tune *t, const file_ranges *e)
     return FL_OK;
 }
 
-static fl_status add_method(fl_tune *t, fli_comparison *c)
+static fl_status add_method(fl_tune *t, fli_tuned *c)
 {
     file_ranges own;
     fl_status s = ranges_of_file(t, c->method->tune, 1, &own);
@@ -279,7 +279,7 @@ fl_status fli_tune_ranges(fl_tune *t)
     for (size_t i = 0; i < t->x.method_count && !s; i++) s = new_box(t, &t->comparisons[i], common.n);
     for (size_t k = 0; k < common.n && !s; k++) s = add_common(t, &common.v[k]);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_comparison *c = &t->comparisons[i];
+        fli_tuned *c = &t->comparisons[i];
         s = add_method(t, c);
         if (!s && !c->range_count)
             s = fli_fail_also(t->ctx, FL_ECONFIG, "%s has nothing to tune: give it a range, e.g. tune: {local.lr: ...}",

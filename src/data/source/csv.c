@@ -1,5 +1,6 @@
 /* Tables as text: one sample a line. All columns are numbers except those of the label (a number or a word) and of the
- * group. The first line may be a header. */
+ * group. The first line may be a header. A field that is no number, an empty one included, is an error with its line.
+ */
 #include "data/label_names.h"
 #include "data/load.h"
 #include "data/source.h"

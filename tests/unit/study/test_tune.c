@@ -98,7 +98,7 @@ static void settings_that_are_different(void **state)
 {
     fl_tune *t = tune_new(
         *state, PROBLEM "tune: {local.lr: fixed, local.schedule: [sqrt, constant], local.batch: [5, 6, 7]}\n", 20, 1);
-    const fli_comparison *c = &t->comparisons[0];
+    const fli_tuned *c = &t->comparisons[0];
     assert_int_equal(c->count, 6);
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < i; k++) assert_string_not_equal(c->candidates[i].values, c->candidates[k].values);
@@ -130,7 +130,7 @@ static void boxes(void **state)
                          "- {label: c, algorithm: fedprox, tune: {local.lr: fixed, algorithm.mu: [7, 8], "
                          "local.batch: {from: 1, to: 4}}}\n",
                  6, 3);
-    const fli_comparison *c = t->comparisons;
+    const fli_tuned *c = t->comparisons;
     assert_int_equal(c[0].range_count, 1);
     assert_true(c[0].ranges[0].from == 0.2 && c[0].ranges[0].to == 0.4 && !c[0].ranges[0].log);
     assert_int_equal(c[1].range_count, 2);
@@ -164,7 +164,7 @@ static void standings(void **state)
 {
     fixture *f = *state;
     fl_tune *t = tuned(f, PROBLEM "metrics: {targets: []}\nalgorithm: fedprox\n" BOX, 12, 3);
-    const fli_comparison *c = &t->comparisons[0];
+    const fli_tuned *c = &t->comparisons[0];
     unsigned seen = 0;
     for (size_t i = 0; i < c->count; i++) {
         seen |= 1u << c->candidates[i].place;
