@@ -94,7 +94,7 @@ static void check_parts(const fl_method *a)
     }
 }
 
-static void descriptors(void **state)
+static void every_method_describes_itself_fully(void **state)
 {
     fixture *f = *state;
     size_t count = 0;
@@ -278,7 +278,7 @@ static void bytes_of(fixture *f, const fl_method *a, const char *precision, size
     fl_run_free(run);
 }
 
-static void bytes(void **state)
+static void bytes_follow_from_declared_parts(void **state)
 {
     for (const fl_method *const *a = fli_algo_list; *a; a++) {
         if ((*a)->traits & FL_METHOD_BYSTANDERS) continue; /* below */
@@ -613,8 +613,8 @@ static void stationary_points_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(descriptors),
-        FIXTURE_TEST(bytes),
+        FIXTURE_TEST(every_method_describes_itself_fully),
+        FIXTURE_TEST(bytes_follow_from_declared_parts),
         FIXTURE_TEST(bystanders_count),
         FIXTURE_TEST(scaffold_uploads_twice),
         FIXTURE_TEST(fedpd_skips),

@@ -36,7 +36,7 @@ static void every_algorithm(void **state)
 }
 
 /* Settings on top: of the method, and of anything else. */
-static void settings(void **state)
+static void settings_apply_and_mistakes_are_refused(void **state)
 {
     fixture *f = *state;
     report r = {{0}, 0};
@@ -302,7 +302,7 @@ static int late_failure(const fl_coordinator *s)
     return 1;
 }
 
-static void fails(void **state)
+static void a_failing_function_is_named(void **state)
 {
     fl_method m = own_feddyn;
     m.advance = late_failure;
@@ -313,7 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_algorithm),
-        FIXTURE_TEST(settings),
+        FIXTURE_TEST(settings_apply_and_mistakes_are_refused),
         FIXTURE_TEST(of_ones_own),
         FIXTURE_TEST(out_of_memory),
         FIXTURE_TEST(reads_what_was_not_sent),
@@ -327,7 +327,7 @@ int main(void)
         FIXTURE_TEST(looks_at_an_entrys_place),
         FIXTURE_TEST(changes_the_model_in_absorb),
         FIXTURE_TEST(makes_nan),
-        FIXTURE_TEST(fails),
+        FIXTURE_TEST(a_failing_function_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

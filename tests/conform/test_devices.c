@@ -228,7 +228,7 @@ static void resumed_elsewhere(void **state)
 
 static void text_of(void *arg, const char *text) { snprintf(arg, 1000, "%s", text); }
 
-static void listed(void **state)
+static void all_devices_are_listed(void **state)
 {
     fixture *f = *state;
     char text[1000];
@@ -243,7 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_algorithm),  FIXTURE_TEST(pseudo_labels),     FIXTURE_TEST(other_settings),
-        FIXTURE_TEST(checkpoints_move), FIXTURE_TEST(resumed_elsewhere), FIXTURE_TEST(listed),
+        FIXTURE_TEST(checkpoints_move), FIXTURE_TEST(resumed_elsewhere), FIXTURE_TEST(all_devices_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -418,7 +418,7 @@ static void find_result_or_none(stage *s, fl_status status)
     if (here) find_result(s, FL_OK);
 }
 
-static void results(void **state)
+static void results_survive_every_failing_call(void **state)
 {
     stage s = {.f = *state};
     s.run = run_with(s.f, 2);
@@ -485,7 +485,7 @@ static void find_run(stage *s, fl_status status)
     fl_model_free(model);
 }
 
-static void checkpoints(void **state)
+static void checkpoints_survive_every_failing_call(void **state)
 {
     stage s = {.f = *state};
     fl_run *run = run_done(s.f, SMALL, "rounds=3;seed=2");
@@ -509,8 +509,8 @@ int main(void)
         FIXTURE_TEST(a_run_that_is_taken_up),
         FIXTURE_TEST(clients_that_join),
         FIXTURE_TEST(a_roster_that_begins),
-        FIXTURE_TEST(results),
-        FIXTURE_TEST(checkpoints),
+        FIXTURE_TEST(results_survive_every_failing_call),
+        FIXTURE_TEST(checkpoints_survive_every_failing_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

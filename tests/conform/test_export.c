@@ -179,7 +179,7 @@ static void agree(fixture *f, const char *text)
     "rounds: 2\nparticipation: {kind: uniform, count: 4}\nlocal: {batch: 5, lr: 0.1}\nmetrics: {gradient: true}\n"     \
     "algorithm: scaffold\n"
 
-static void images(void **state)
+static void exported_images_give_the_same_bits(void **state)
 {
     agree(*state, REST "data: {kind: digits, samples: 120, test_samples: 20, test_fraction: 0.2, normalize: standard}\n"
                        "partition: {kind: dirichlet, alpha: 0.4, clients: 11}\nmodel: softmax\n");
@@ -195,7 +195,7 @@ static void images(void **state)
                "augment_share: 0.7, normalize: image}\npartition: {kind: iid, clients: 6}\nmodel: softmax\n");
 }
 
-static void features(void **state)
+static void exported_features_give_the_same_bits(void **state)
 {
     static const char *const ways[] = {"auto", "unit", "standard", "columns", "none"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -217,7 +217,7 @@ static void few_labels(void **state)
                "partition: {kind: iid, clients: 5}\nmodel: softmax\nsemi: {labels: closed_form}\n");
 }
 
-static void sparse(void **state)
+static void exported_sparse_samples_agree(void **state)
 {
     fixture *f = *state;
     char file[12000], *p = file, text[900], path[300];
@@ -237,7 +237,7 @@ static void sparse(void **state)
 }
 
 /* Names of classes are the server's to tell. */
-static void names(void **state)
+static void exported_class_names_agree(void **state)
 {
     fixture *f = *state;
     char file[2000] = "a,b,kind\n", *p = file + strlen(file), text[900];
@@ -250,7 +250,7 @@ static void names(void **state)
     agree(f, text);
 }
 
-static void refusals(void **state)
+static void impossible_exports_are_refused(void **state)
 {
     fixture *f = *state;
     fl_config *cfg =
@@ -268,8 +268,12 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(images), FIXTURE_TEST(features), FIXTURE_TEST(few_labels),
-        FIXTURE_TEST(sparse), FIXTURE_TEST(names),    FIXTURE_TEST(refusals),
+        FIXTURE_TEST(exported_images_give_the_same_bits),
+        FIXTURE_TEST(exported_features_give_the_same_bits),
+        FIXTURE_TEST(few_labels),
+        FIXTURE_TEST(exported_sparse_samples_agree),
+        FIXTURE_TEST(exported_class_names_agree),
+        FIXTURE_TEST(impossible_exports_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

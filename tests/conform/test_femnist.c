@@ -18,7 +18,7 @@ static fl_study *reproduce(fixture *f, const char *name, const char *const *sets
     return s;
 }
 
-static void composite(void **state)
+static void composite_experiments_run_to_the_end(void **state)
 {
     static const char *const names[] = {"dr-femnist-lr", "dr-femnist-epochs", "dr-femnist-users"};
     static const char *const sets[] = {"rounds=1", "local.epochs=1", "threads=1", "model.hidden=[4]", NULL};
@@ -37,7 +37,7 @@ static void composite(void **state)
     }
 }
 
-static void asynchronous(void **state)
+static void asynchronous_methods_reduce_the_loss(void **state)
 {
     static const leaf_shape shape = {.users = 24, .classes = 62, .least = 20, .most = 40};
     static const char *const sets[] = {"stop.simulated=45", "threads=1", "local.lr=0.05", "model.hidden=[16]", NULL};
@@ -67,6 +67,7 @@ static void not_there(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(composite), FIXTURE_TEST(asynchronous), FIXTURE_TEST(not_there)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(composite_experiments_run_to_the_end),
+                                       FIXTURE_TEST(asynchronous_methods_reduce_the_loss), FIXTURE_TEST(not_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

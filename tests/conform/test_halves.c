@@ -201,7 +201,7 @@ static void agree(fixture *f, const char *assignments)
 }
 
 /* Uploads that are clipped have the same norm, to the bit, wherever they are. */
-static void clipped(void **state)
+static void clipping_gives_the_same_bits_everywhere(void **state)
 {
     static const char *const precision[] = {"f32", "f64"};
     fixture *f = *state;
@@ -231,7 +231,7 @@ static void clipped(void **state)
 }
 
 /* Random changes are drawn by the numbers that samples have, so clients with lower numbers must have the lower ones. */
-static void augmented(void **state)
+static void augmentation_follows_the_sample_numbers(void **state)
 {
     fixture *f = *state;
     char path[300];
@@ -268,7 +268,7 @@ static void sparse_data(void **state)
 }
 
 /* A run that diverges says the same. */
-static void divergence(void **state)
+static void divergence_has_the_simulations_error(void **state)
 {
     fixture *f = *state;
     static const char settings[] =
@@ -451,9 +451,14 @@ static void unknown_method(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings), FIXTURE_TEST(clipped),
-        FIXTURE_TEST(augmented),       FIXTURE_TEST(sparse_data),    FIXTURE_TEST(divergence),
-        FIXTURE_TEST(own_things),      FIXTURE_TEST(own_failure),    FIXTURE_TEST(unknown_method)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm),
+                                       FIXTURE_TEST(other_settings),
+                                       FIXTURE_TEST(clipping_gives_the_same_bits_everywhere),
+                                       FIXTURE_TEST(augmentation_follows_the_sample_numbers),
+                                       FIXTURE_TEST(sparse_data),
+                                       FIXTURE_TEST(divergence_has_the_simulations_error),
+                                       FIXTURE_TEST(own_things),
+                                       FIXTURE_TEST(own_failure),
+                                       FIXTURE_TEST(unknown_method)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

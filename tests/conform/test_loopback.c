@@ -128,7 +128,7 @@ static void memory_is_gone(void **state)
 }
 
 /* FedNest that does not say that clients keep (x, y). */
-static void unkept(void **state)
+static void kept_parts_must_be_declared(void **state)
 {
     fixture *f = *state;
     const char *config = "rounds: 2\nmodel: {kind: mlp, hidden: [3]}\nbilevel: hyper_representation\n"
@@ -198,7 +198,7 @@ static void ask_bytes(void **state)
     assert_true(back.round == ask.round && back.lr == -2.5 && back.flags == ask.flags && back.phases == 5);
 }
 
-static void outcomes(void **state)
+static void outcomes_are_read_as_written(void **state)
 {
     fixture *f = *state;
     unsigned char bytes[FLI_OUTCOME_BYTES];
@@ -249,7 +249,7 @@ static void message_bytes(void **state)
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-static void cards(void **state)
+static void cards_are_read_as_written(void **state)
 {
     fixture *f = *state;
     static const size_t size[2] = {5, 9};
@@ -271,7 +271,7 @@ static void cards(void **state)
     fli_fed_free(fed);
 }
 
-static void terms(void **state)
+static void terms_are_read_as_written(void **state)
 {
     fixture *f = *state;
     static const size_t size[N] = {4, 5, 6, 7};
@@ -459,12 +459,12 @@ int main(void)
         FIXTURE_TEST(unsent_number),
         FIXTURE_TEST(scratch_of_an_earlier_turn),
         FIXTURE_TEST(memory_is_gone),
-        FIXTURE_TEST(unkept),
+        FIXTURE_TEST(kept_parts_must_be_declared),
         FIXTURE_TEST(ask_bytes),
-        FIXTURE_TEST(outcomes),
+        FIXTURE_TEST(outcomes_are_read_as_written),
         FIXTURE_TEST(message_bytes),
-        FIXTURE_TEST(cards),
-        FIXTURE_TEST(terms),
+        FIXTURE_TEST(cards_are_read_as_written),
+        FIXTURE_TEST(terms_are_read_as_written),
         FIXTURE_TEST(damaged_terms),
         FIXTURE_TEST(counted_is_carried),
         FIXTURE_TEST(wide_data),

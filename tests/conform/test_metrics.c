@@ -112,7 +112,7 @@ static void views_are_in_order(void **state)
     assert_null(fl_metric_shown(FL_VIEWS, 0));
 }
 
-static void directions(void **state)
+static void metrics_know_which_value_is_better(void **state)
 {
     (void)state;
     const fl_metric *loss = fl_metric_find("train_loss"), *accuracy = fl_metric_find("test_accuracy");
@@ -314,7 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_complete),  cmocka_unit_test(columns_stay_in_place),
-        cmocka_unit_test(views_are_in_order), cmocka_unit_test(directions),
+        cmocka_unit_test(views_are_in_order), cmocka_unit_test(metrics_know_which_value_is_better),
         cmocka_unit_test(rows_by_name),       FIXTURE_TEST(applies_somewhere),
         FIXTURE_TEST(only_what_is_wanted),    FIXTURE_TEST(in_the_reference),
         FIXTURE_TEST(in_the_files),

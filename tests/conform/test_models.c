@@ -213,7 +213,7 @@ static void check_gradient(const fli_model_desc *desc, const shape *s)
     close_fixture(&f);
 }
 
-static void test_gradient(void **state)
+static void test_gradients_match_differences(void **state)
 {
     (void)state;
     every_model(check_gradient);
@@ -248,7 +248,7 @@ static void check_hvp(const fli_model_desc *desc, const shape *s)
     close_fixture(&f);
 }
 
-static void test_hvp(void **state)
+static void test_hessian_products_match_differences(void **state)
 {
     (void)state;
     every_model(check_hvp);
@@ -321,7 +321,7 @@ static void check_step(const fli_model_desc *desc, const shape *s)
     }
 }
 
-static void test_step(void **state)
+static void test_own_steps_match_the_backends(void **state)
 {
     (void)state;
     every_model(check_step);
@@ -437,7 +437,7 @@ static void check_sparse(const fli_model_desc *desc, const shape *s)
     for (int k = 0; k < 4; k++) check_sparse_as(desc, s, fli_ops_list[k % 2], k / 2);
 }
 
-static void test_sparse(void **state)
+static void test_sparse_samples_act_as_dense(void **state)
 {
     (void)state;
     every_model(check_sparse);
@@ -506,7 +506,7 @@ static void check_precision(const fli_model_desc *desc, const shape *s)
     close_fixture(&wide);
 }
 
-static void test_precision(void **state)
+static void test_single_precision_is_near_double(void **state)
 {
     (void)state;
     every_model(check_precision);
@@ -530,7 +530,7 @@ static void check_tensors(const fli_model_desc *desc, const shape *s)
     close_fixture(&f);
 }
 
-static void test_tensors(void **state)
+static void test_tensors_cover_all_parameters(void **state)
 {
     (void)state;
     every_model(check_tensors);
@@ -555,7 +555,7 @@ static void check_start(const fli_model_desc *desc, const shape *s)
     close_fixture(&f);
 }
 
-static void test_start(void **state)
+static void test_start_models_follow_the_seed(void **state)
 {
     (void)state;
     every_model(check_start);
@@ -571,7 +571,7 @@ static const fli_model_desc *find(const char *name)
     return NULL;
 }
 
-static void test_refusals(void **state)
+static void test_unfit_data_are_refused(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
@@ -862,16 +862,16 @@ static void test_mlp_start_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_hvp),
+        cmocka_unit_test(test_gradients_match_differences),
+        cmocka_unit_test(test_hessian_products_match_differences),
         cmocka_unit_test(test_weight_decay),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_own_steps_match_the_backends),
+        cmocka_unit_test(test_sparse_samples_act_as_dense),
         cmocka_unit_test(test_forward_only),
-        cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_start),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_single_precision_is_near_double),
+        cmocka_unit_test(test_tensors_cover_all_parameters),
+        cmocka_unit_test(test_start_models_follow_the_seed),
+        cmocka_unit_test(test_unfit_data_are_refused),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_loss_at_zero),
         cmocka_unit_test(test_least_squares_by_hand),

@@ -108,7 +108,7 @@ static void test_a_function_of_the_seed(void **state)
     fli_dataset_free(ds);
 }
 
-static void test_refusals(void **state)
+static void test_impossible_partitions_are_refused(void **state)
 {
     (void)state;
     fli_dataset *ds = data(CLASSES), *numbers = data(0);
@@ -174,7 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_partition_is_one),
         cmocka_unit_test(test_a_function_of_the_seed),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_impossible_partitions_are_refused),
         cmocka_unit_test(test_failing_allocations_are_reported),
         cmocka_unit_test(test_descriptors_are_complete),
     };

@@ -174,7 +174,7 @@ static void images_agree(fixture *f, const char *set)
     for (int k = 0; k < 2; k++) hidden_fini(&h[k]);
 }
 
-static void checkpoints(void **state)
+static void checkpoints_are_the_same_elsewhere(void **state)
 {
     char set[512];
     for (const fl_method *const *a = fli_algo_list; *a; a++) {
@@ -257,10 +257,14 @@ static void a_solver_that_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_algorithm),       FIXTURE_TEST(other_settings),
-        FIXTURE_TEST(a_method_of_the_users), FIXTURE_TEST(beyond_a_budget),
-        FIXTURE_TEST(checkpoints),           FIXTURE_TEST(seen_from_outside),
-        FIXTURE_TEST(a_device_that_fails),   FIXTURE_TEST(a_solver_that_is_missing),
+        FIXTURE_TEST(every_algorithm),
+        FIXTURE_TEST(other_settings),
+        FIXTURE_TEST(a_method_of_the_users),
+        FIXTURE_TEST(beyond_a_budget),
+        FIXTURE_TEST(checkpoints_are_the_same_elsewhere),
+        FIXTURE_TEST(seen_from_outside),
+        FIXTURE_TEST(a_device_that_fails),
+        FIXTURE_TEST(a_solver_that_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

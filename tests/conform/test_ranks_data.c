@@ -65,7 +65,7 @@ static const char *file(const char *name, const void *data, size_t n)
 }
 
 /* Sparse text, and bytes that ranks map. */
-static void files(void **state)
+static void files_are_shared_by_ranks(void **state)
 {
     (void)state;
     enum { N = 60, SIDE = 3, DIM = SIDE * SIDE };
@@ -137,7 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_is_held_once), cmocka_unit_test(some_runs_need_all_samples),
-        cmocka_unit_test(every_kind_of_samples),     cmocka_unit_test(files),
+        cmocka_unit_test(every_kind_of_samples),     cmocka_unit_test(files_are_shared_by_ranks),
         cmocka_unit_test(same_explanation),          cmocka_unit_test(one_cannot_read),
     };
     return cmocka_run_group_tests(tests, up, down);

@@ -321,7 +321,7 @@ static void not_whole(void **state)
     assert_non_null(strstr(plain(2, (task){NULL, output, 3}).why, all[ALL - 1].sentence));
 }
 
-static void missing(void **state)
+static void missing_files_lead_to_older_checkpoints(void **state)
 {
     fixture *f = *state;
     char output[200];
@@ -391,7 +391,7 @@ static void full_disk(void **state)
 }
 
 /* Killed after the result was there: rank 0 removes what is left, and all know that there is nothing to do. */
-static void finished(void **state)
+static void a_finished_run_is_not_repeated(void **state)
 {
     fixture *f = *state;
     char output[200], kept[200];
@@ -423,7 +423,7 @@ static void one_at_a_time(void **state)
 }
 
 /* A run that diverges leaves its metrics once, and all ranks say where. */
-static void diverged(void **state)
+static void a_diverged_run_leaves_its_metrics(void **state)
 {
     fixture *f = *state;
     char output[200];
@@ -523,10 +523,17 @@ static void everybody_sees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_problems), FIXTURE_TEST(not_whole),
-        FIXTURE_TEST(missing),         FIXTURE_TEST(old_ones_go),    FIXTURE_TEST(full_disk),
-        FIXTURE_TEST(finished),        FIXTURE_TEST(one_at_a_time),  FIXTURE_TEST(diverged),
-        FIXTURE_TEST(spilled_state),   FIXTURE_TEST(everybody_sees),
+        FIXTURE_TEST(every_algorithm),
+        FIXTURE_TEST(other_problems),
+        FIXTURE_TEST(not_whole),
+        FIXTURE_TEST(missing_files_lead_to_older_checkpoints),
+        FIXTURE_TEST(old_ones_go),
+        FIXTURE_TEST(full_disk),
+        FIXTURE_TEST(a_finished_run_is_not_repeated),
+        FIXTURE_TEST(one_at_a_time),
+        FIXTURE_TEST(a_diverged_run_leaves_its_metrics),
+        FIXTURE_TEST(spilled_state),
+        FIXTURE_TEST(everybody_sees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

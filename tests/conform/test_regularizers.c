@@ -386,7 +386,7 @@ static void check_lipschitz(fixture *f, double eta, size_t n)
     if (!(c * near * near <= cross + 1e-13 * size * size)) fail_msg("%s {%s}: not firmly", f->e->name, f->e->keys);
 }
 
-static void test_lipschitz(void **state)
+static void test_prox_is_lipschitz(void **state)
 {
     (void)state;
     everywhere(check_lipschitz, 40);
@@ -406,7 +406,7 @@ static void check_modulus(fixture *f, double eta, size_t n)
         fail_msg("%s {%s}: the modulus %g is too small", f->e->name, f->e->keys, f->modulus);
 }
 
-static void test_modulus(void **state)
+static void test_the_modulus_restores_convexity(void **state)
 {
     (void)state;
     everywhere(check_modulus, 40);
@@ -428,7 +428,7 @@ static void check_value(fixture *f, double eta, size_t n)
     assert_true(moved ? at_x == INFINITY : at_x == 0 || at_x == INFINITY);
 }
 
-static void test_value(void **state)
+static void test_values_are_never_negative(void **state)
 {
     (void)state;
     everywhere(check_value, 40);
@@ -447,7 +447,7 @@ static void check_projection(fixture *f, double eta, size_t n)
     assert_memory_equal(z, again, n * sizeof *z);
 }
 
-static void test_projection(void **state)
+static void test_projecting_twice_changes_nothing(void **state)
 {
     (void)state;
     everywhere(check_projection, 20);
@@ -632,7 +632,7 @@ static void test_known_answers(void **state)
 }
 
 /* A violation of 1e-9 is one, of 1e-14 is rounding. */
-static void test_slack(void **state)
+static void test_rounding_is_no_violation(void **state)
 {
     static const struct {
         const char *name, *keys;
@@ -652,7 +652,7 @@ static void test_slack(void **state)
 
 /* ---- settings -------------------------------------------------------------------------------------------- */
 
-static void test_validate(void **state)
+static void test_low_must_not_exceed_high(void **state)
 {
     const fl_regularizer *box = find("box");
     fl_ctx *ctx = fl_ctx_new();
@@ -701,7 +701,7 @@ static void test_rows_refuse(void **state)
 }
 
 /* Whatever is listed is complete, is tested above, and its defaults are accepted. */
-static void test_list(void **state)
+static void test_every_listed_regularizer_is_complete(void **state)
 {
     (void)state;
     for (const fl_regularizer *const *r = fli_regularizer_list; *r; r++) {
@@ -726,21 +726,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prox_minimises),
         cmocka_unit_test(test_prox_is_a_subgradient_step),
-        cmocka_unit_test(test_lipschitz),
-        cmocka_unit_test(test_modulus),
+        cmocka_unit_test(test_prox_is_lipschitz),
+        cmocka_unit_test(test_the_modulus_restores_convexity),
         cmocka_unit_test(test_prox_is_least_along_axes),
-        cmocka_unit_test(test_value),
-        cmocka_unit_test(test_projection),
+        cmocka_unit_test(test_values_are_never_negative),
+        cmocka_unit_test(test_projecting_twice_changes_nothing),
         cmocka_unit_test(test_eta_scales_the_weight),
         cmocka_unit_test(test_extreme_inputs),
         cmocka_unit_test(test_equal_entries),
         cmocka_unit_test(test_nan_shows),
         cmocka_unit_test(test_simplex_is_feasible_when_large),
         cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_slack),
-        cmocka_unit_test(test_validate),
+        cmocka_unit_test(test_rounding_is_no_violation),
+        cmocka_unit_test(test_low_must_not_exceed_high),
         cmocka_unit_test(test_rows_refuse),
-        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_every_listed_regularizer_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

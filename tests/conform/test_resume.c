@@ -273,7 +273,7 @@ static void watch_study(void *arg, const fl_study_progress *p)
 }
 
 /* A comparison that was stopped goes on within its runs. */
-static void comparison(void **state)
+static void a_stopped_comparison_goes_on(void **state)
 {
     fixture *f = *state;
     char text[1200];
@@ -303,7 +303,7 @@ int main(void)
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(other_settings),
         FIXTURE_TEST(killed_at_any_moment),
-        FIXTURE_TEST(comparison),
+        FIXTURE_TEST(a_stopped_comparison_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

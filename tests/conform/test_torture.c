@@ -128,7 +128,7 @@ static fl_status stopped_and_resumed(fixture *f, const void *arg)
 }
 
 /* Checkpoints, and client state beyond its budget. */
-static void checkpoints(void **state)
+static void checkpoints_survive_failing_allocations(void **state)
 {
     fixture *f = *state;
     static const char *const methods[] = {"algorithm=scaffold",
@@ -236,7 +236,7 @@ static void several_threads(void **state)
 }
 
 /* Turns are computed ahead, and a failure ends the run at once. */
-static void asynchronous(void **state)
+static void asynchronous_runs_survive_failing_allocations(void **state)
 {
     fixture *f = *state;
     static const char *const methods[] = {"{kind: asyncfeddr, solver: exact, tau: 4}", "fedasync",
@@ -259,7 +259,7 @@ static void asynchronous(void **state)
 }
 
 /* A trace of devices, and rounds with a deadline. */
-static void devices(void **state)
+static void traced_devices_survive_failing_allocations(void **state)
 {
     fixture *f = *state;
     char text[1024], file[128], set[256];
@@ -332,7 +332,7 @@ static fl_status describe(fixture *f, const void *arg)
     return s;
 }
 
-static void description(void **state)
+static void descriptions_survive_failing_allocations(void **state)
 {
     fixture *f = *state;
     char text[1024], file[128];
@@ -342,7 +342,7 @@ static void description(void **state)
 }
 
 /* A mistake is still reported as one, or as out of memory, when memory runs out while it is being described. */
-static void mistakes(void **state)
+static void mistakes_are_reported_without_memory(void **state)
 {
     fixture *f = *state;
     char file[128];
@@ -361,18 +361,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(configuration_to_result),
-        FIXTURE_TEST(checkpoints),
+        FIXTURE_TEST(checkpoints_survive_failing_allocations),
         FIXTURE_TEST(sparse_data),
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(pseudo_labels),
         FIXTURE_TEST(on_a_device),
         FIXTURE_TEST(several_threads),
-        FIXTURE_TEST(asynchronous),
-        FIXTURE_TEST(devices),
+        FIXTURE_TEST(asynchronous_runs_survive_failing_allocations),
+        FIXTURE_TEST(traced_devices_survive_failing_allocations),
         FIXTURE_TEST(every_way_of_taking_part),
         FIXTURE_TEST(golden_cases),
-        FIXTURE_TEST(description),
-        FIXTURE_TEST(mistakes),
+        FIXTURE_TEST(descriptions_survive_failing_allocations),
+        FIXTURE_TEST(mistakes_are_reported_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void one_vector(const fli_ops *o, size_t n)
     free(rz);
 }
 
-static void vectors(void **state)
+static void vector_operations_match_plain_loops(void **state)
 {
     (void)state;
     for (const fli_ops *const *p = tables, *o; (o = *p); p++)
@@ -125,7 +125,7 @@ static void mix(const void *arg, double *v)
 }
 
 /* Each entry by itself, in double, and written back rounded. */
-static void maps(void **state)
+static void maps_compute_each_entry_in_double(void **state)
 {
     (void)state;
     const double f = 0.3;
@@ -153,7 +153,7 @@ static void maps(void **state)
         }
 }
 
-static void finiteness(void **state)
+static void one_bad_number_is_found(void **state)
 {
     (void)state;
     const double bad[] = {NAN, -NAN, INFINITY, -INFINITY};
@@ -218,7 +218,7 @@ static void sgd_combination(const fli_ops *o, size_t n, int which)
     free(rz), free(rg), free(rs), free(ra), free(rm);
 }
 
-static void sgd(void **state)
+static void sgd_steps_match_the_formula(void **state)
 {
     (void)state;
     for (const fli_ops *const *p = tables, *o; (o = *p); p++)
@@ -256,7 +256,7 @@ static void gemm_case(const fli_ops *o, int ta, int tb, size_t m, size_t n, size
     free(a), free(b), free(c), free(want), free(ra), free(rb), free(rc);
 }
 
-static void gemm(void **state)
+static void matrix_products_match_plain_loops(void **state)
 {
     (void)state;
     static const size_t shape[][3] = {{1, 1, 1},   {3, 5, 2},    {1, 17, 33}, {31, 1, 16},
@@ -286,7 +286,7 @@ static void gemv_case(const fli_ops *o, int ta, size_t m, size_t n, double beta,
     free(a), free(x), free(y), free(want), free(ra), free(rx), free(ry);
 }
 
-static void gemv(void **state)
+static void matrix_vector_products_match_plain_loops(void **state)
 {
     (void)state;
     static const size_t size[] = {1, 3, 16, 33, 200};
@@ -347,7 +347,7 @@ static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled, int 
     free(rw), free(rd), free(rz), free(rg);
 }
 
-static void csr(void **state)
+static void sparse_products_match_plain_loops(void **state)
 {
     (void)state;
     static const size_t dims[] = {1, 3, 16, 33, 200};
@@ -394,7 +394,7 @@ static void bias_case(const fli_ops *o, size_t rows, size_t cols)
     free(rz), free(rb), free(rh), free(rd), free(rs);
 }
 
-static void layers(void **state)
+static void bias_and_relu_match_plain_loops(void **state)
 {
     (void)state;
     for (const fli_ops *const *p = tables, *o; (o = *p); p++)
@@ -611,7 +611,7 @@ static void xent_check(const fli_ops *o, xent *x, double scale)
     free(z), free(x->p), free(x->delta), free(x->label);
 }
 
-static void softmax(void **state)
+static void softmax_losses_match_long_doubles(void **state)
 {
     (void)state;
     static const size_t classes[] = {2, 3, 10, 16, 17, 33, 1000};
@@ -684,7 +684,7 @@ static void softmax_nan(void **state)
         }
 }
 
-static void logistic(void **state)
+static void logistic_losses_match_long_doubles(void **state)
 {
     (void)state;
     enum { N = 20 };
@@ -754,7 +754,7 @@ static void gather_case(const fli_ops *o, size_t dim, size_t segments)
     free(scale), free(shift), free(raw), free(zero), free(bytes), free(floats), free(out);
 }
 
-static void gather(void **state)
+static void gathering_normalizes_the_chosen_rows(void **state)
 {
     (void)state;
     for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
@@ -768,7 +768,7 @@ static void gather(void **state)
     }
 }
 
-static void names(void **state)
+static void precisions_are_found_by_name(void **state)
 {
     (void)state;
     for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
@@ -781,7 +781,7 @@ static void names(void **state)
 
 /* The level in use is one of those listed, its tables are the ones that everybody sees, and words for it are
  * understood. */
-static void levels(void **state)
+static void the_level_in_use_is_listed(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
@@ -805,7 +805,7 @@ static void levels(void **state)
 }
 
 /* Without FEDLOOM_KERNELS it is the highest that can run; with it, that one. */
-static void choice(void **state)
+static void the_highest_level_here_is_chosen(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
@@ -857,26 +857,26 @@ int main(void)
 {
     list_tables();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(levels),
-        cmocka_unit_test(choice),
+        cmocka_unit_test(precisions_are_found_by_name),
+        cmocka_unit_test(the_level_in_use_is_listed),
+        cmocka_unit_test(the_highest_level_here_is_chosen),
         cmocka_unit_test(blas_kernels),
         cmocka_unit_test(blas_threads),
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(maps),
-        cmocka_unit_test(finiteness),
+        cmocka_unit_test(vector_operations_match_plain_loops),
+        cmocka_unit_test(maps_compute_each_entry_in_double),
+        cmocka_unit_test(one_bad_number_is_found),
         cmocka_unit_test(finiteness_opposite),
-        cmocka_unit_test(sgd),
-        cmocka_unit_test(gemm),
-        cmocka_unit_test(gemv),
-        cmocka_unit_test(csr),
-        cmocka_unit_test(layers),
-        cmocka_unit_test(softmax),
+        cmocka_unit_test(sgd_steps_match_the_formula),
+        cmocka_unit_test(matrix_products_match_plain_loops),
+        cmocka_unit_test(matrix_vector_products_match_plain_loops),
+        cmocka_unit_test(sparse_products_match_plain_loops),
+        cmocka_unit_test(bias_and_relu_match_plain_loops),
+        cmocka_unit_test(softmax_losses_match_long_doubles),
         cmocka_unit_test(softmax_ties),
         cmocka_unit_test(softmax_extremes),
         cmocka_unit_test(softmax_nan),
-        cmocka_unit_test(logistic),
-        cmocka_unit_test(gather),
+        cmocka_unit_test(logistic_losses_match_long_doubles),
+        cmocka_unit_test(gathering_normalizes_the_chosen_rows),
         cmocka_unit_test(fully_connected),
         cmocka_unit_test(fully_connected_nan),
     };

@@ -358,13 +358,13 @@ static void run_cases(fli_cuda_type type)
     fli_emulated_order(FLI_ORDER_FORWARD);
 }
 
-static void test_single(void **state)
+static void test_f32_convolutions_match_plain_loops(void **state)
 {
     (void)state;
     run_cases(FLI_CUDA_F32);
 }
 
-static void test_tf32(void **state)
+static void test_tf32_convolutions_match_plain_loops(void **state)
 {
     (void)state;
     fli_cuda_conv_quads = 2;
@@ -383,7 +383,7 @@ static void test_large_pieces(void **state)
     fli_cuda_conv_quads = 0;
 }
 
-static void test_double(void **state)
+static void test_f64_convolutions_match_plain_loops(void **state)
 {
     (void)state;
     run_cases(FLI_CUDA_F64);
@@ -422,9 +422,12 @@ static void test_others_left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single),          cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_large_pieces),    cmocka_unit_test(test_double),
-        cmocka_unit_test(test_gradient_wanted), cmocka_unit_test(test_others_left_alone),
+        cmocka_unit_test(test_f32_convolutions_match_plain_loops),
+        cmocka_unit_test(test_tf32_convolutions_match_plain_loops),
+        cmocka_unit_test(test_large_pieces),
+        cmocka_unit_test(test_f64_convolutions_match_plain_loops),
+        cmocka_unit_test(test_gradient_wanted),
+        cmocka_unit_test(test_others_left_alone),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

@@ -344,7 +344,7 @@ static void check_fused(shape c, fli_fc_fused_cut how, int bytes)
 }
 
 /* A diverged model must not look like a dead one. */
-static void test_nan(void **state)
+static void test_relu_lets_nan_through(void **state)
 {
     static const uint8_t nan[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     (void)state;
@@ -362,7 +362,7 @@ static void test_nan(void **state)
     }
 }
 
-static void test_fused(void **state)
+static void test_fused_layers_match_separate_ones(void **state)
 {
     (void)state;
     for (int i = 0; i < 24; i++) {
@@ -438,7 +438,7 @@ static void check_last(shape c, int masked)
     unset(&b);
 }
 
-static void test_last(void **state)
+static void test_last_layers_match_plain_loops(void **state)
 {
     (void)state;
     for (int i = 0; i < 24; i++) {
@@ -635,7 +635,7 @@ static void test_last_fits(void **state)
     assert_false(fli_cuda_fc_last_fits(FLI_CUDA_F32, &l, &loss, 50));
 }
 
-static void test_shapes(void **state)
+static void test_all_shapes_match_plain_loops(void **state)
 {
     (void)state;
     const shape c[] = {
@@ -657,7 +657,7 @@ static void test_shapes(void **state)
 }
 
 /* The sizes that matter, every way to cut them. */
-static void test_cuts(void **state)
+static void test_all_cuts_match_plain_loops(void **state)
 {
     (void)state;
     for (int cut = 0; cut < FLI_FC_CUTS; cut++)
@@ -665,7 +665,7 @@ static void test_cuts(void **state)
               (fli_fc_cut)cut);
 }
 
-static void test_terms(void **state)
+static void test_all_terms_match_plain_loops(void **state)
 {
     (void)state;
     for (int i = 0; i < 32; i++)
@@ -692,7 +692,7 @@ static void test_terms(void **state)
 }
 
 /* No thread reads what another is about to write. */
-static void test_orders(void **state)
+static void test_thread_order_does_not_matter(void **state)
 {
     (void)state;
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
@@ -707,13 +707,13 @@ static void test_orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_last),
+        cmocka_unit_test(test_all_shapes_match_plain_loops),
+        cmocka_unit_test(test_all_cuts_match_plain_loops),
+        cmocka_unit_test(test_all_terms_match_plain_loops),
+        cmocka_unit_test(test_relu_lets_nan_through),
+        cmocka_unit_test(test_fused_layers_match_separate_ones),
+        cmocka_unit_test(test_thread_order_does_not_matter),
+        cmocka_unit_test(test_last_layers_match_plain_loops),
         cmocka_unit_test(test_last_two),
         cmocka_unit_test(test_last_fits),
         cmocka_unit_test(test_nan_stays),

@@ -27,7 +27,7 @@ static void sums(float out[EMULATE_BLOCKS], int barrier)
     fli_cuda_release(y);
 }
 
-static void test_barrier(void **state)
+static void test_barriers_hold_in_any_order(void **state)
 {
     (void)state;
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
@@ -42,7 +42,7 @@ static void test_barrier(void **state)
     }
 }
 
-static void test_warp(void **state)
+static void test_warps_exchange_in_any_order(void **state)
 {
     (void)state;
     float in[32], out[256], sum = 0;
@@ -90,7 +90,7 @@ static double product_error(int split)
     return worst;
 }
 
-static void test_product(void **state)
+static void test_split_products_are_precise(void **state)
 {
     (void)state;
     double once = product_error(0), split = product_error(1);
@@ -109,7 +109,7 @@ static void asynchronous(float *out, int n, int wait)
     fli_cuda_release(y);
 }
 
-static void test_async(void **state)
+static void test_awaited_copies_have_arrived(void **state)
 {
     (void)state;
     float out[4 * EMULATE_THREADS];
@@ -139,7 +139,7 @@ static int neighbours(int barrier)
     return right;
 }
 
-static void test_clusters(void **state)
+static void test_clusters_see_neighbours_after_barriers(void **state)
 {
     (void)state;
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
@@ -190,11 +190,14 @@ static void test_mistakes_end_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_barrier),         cmocka_unit_test(test_warp),
-        cmocka_unit_test(test_product),         cmocka_unit_test(test_async),
-        cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_barriers_hold_in_any_order),
+        cmocka_unit_test(test_warps_exchange_in_any_order),
+        cmocka_unit_test(test_split_products_are_precise),
+        cmocka_unit_test(test_awaited_copies_have_arrived),
+        cmocka_unit_test(test_clusters_see_neighbours_after_barriers),
 #ifdef FLI_CUDA_EMULATED
-        cmocka_unit_test(test_race_shows),      cmocka_unit_test(test_missing_wait_shows),
+        cmocka_unit_test(test_race_shows),
+        cmocka_unit_test(test_missing_wait_shows),
         cmocka_unit_test(test_mistakes_end_it),
 #endif
     };

@@ -34,7 +34,7 @@ static void *take(const fixture *f, size_t bytes)
     return p;
 }
 
-static void test_describe(void **state)
+static void test_a_gpu_describes_itself(void **state)
 {
     fixture *f = *state;
     char why[200] = "";
@@ -49,7 +49,7 @@ static void test_describe(void **state)
 }
 
 /* What is given back comes again, as zeros. */
-static void test_memory(void **state)
+static void test_released_memory_returns_as_zeros(void **state)
 {
     enum { PIECES = 300, BYTES = 1000 };
     fixture *f = *state;
@@ -140,7 +140,7 @@ static void play_lanes(const fixture *f, size_t n, uint32_t lanes, uint32_t term
     free(begin);
 }
 
-static void test_play(void **state)
+static void test_long_tapes_are_played_whole(void **state)
 {
     play_lanes(*state, 5, 1, 1);
     play_lanes(*state, 6, 40, 3);
@@ -151,7 +151,7 @@ static void test_play(void **state)
               ((fixture *)*state)->engine->does->status(((fixture *)*state)->engine, ((fixture *)*state)->ctx));
 }
 
-static void test_answers(void **state)
+static void test_dot_and_finite_are_right(void **state)
 {
     enum { N = 3000, SOME = 70 };
     fixture *f = *state;
@@ -232,8 +232,12 @@ static void test_failure_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_describe),      cmocka_unit_test(test_memory), cmocka_unit_test(test_too_much_memory),
-        cmocka_unit_test(test_both_ways),     cmocka_unit_test(test_play),   cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_a_gpu_describes_itself),
+        cmocka_unit_test(test_released_memory_returns_as_zeros),
+        cmocka_unit_test(test_too_much_memory),
+        cmocka_unit_test(test_both_ways),
+        cmocka_unit_test(test_long_tapes_are_played_whole),
+        cmocka_unit_test(test_dot_and_finite_are_right),
         cmocka_unit_test(test_lists_fail),
 #ifdef FLI_CUDA_EMULATED
         cmocka_unit_test(test_failure_stays),

@@ -250,7 +250,7 @@ static void check_recipe(fl_ctx *ctx, const recipe *r, const lane_set *c)
 
 /* ---- tests ------------------------------------------------------------------------------------------------ */
 
-static void test_rows(void **state)
+static void test_rows_match_the_cpus(void **state)
 {
     (void)state;
     /* side, crop, segments, each, augment */
@@ -293,7 +293,7 @@ static void test_rows(void **state)
     fl_ctx_free(ctx);
 }
 
-static void test_sparse(void **state)
+static void test_sparse_rows_match_the_cpus(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
@@ -305,7 +305,7 @@ static void test_sparse(void **state)
     fl_ctx_free(ctx);
 }
 
-static void test_refused(void **state)
+static void test_unfit_datasets_are_refused(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
@@ -328,9 +328,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_rows_match_the_cpus),
+        cmocka_unit_test(test_sparse_rows_match_the_cpus),
+        cmocka_unit_test(test_unfit_datasets_are_refused),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

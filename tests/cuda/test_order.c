@@ -113,7 +113,7 @@ static fli_rng stream_of(const turn *t, uint32_t client)
 }
 
 /* n, size, rest_n, rest_size, steps, before */
-static void test_turns(void **state)
+static void test_orders_match_the_cpus(void **state)
 {
     (void)state;
     static const turn t[] = {
@@ -168,7 +168,7 @@ static void counter_of_zeros(const uint32_t key[2], uint32_t ctr[4])
 }
 
 /* A stream in which two numbers are rejected: it is then drawn one by one. */
-static void test_rejection(void **state)
+static void test_rejected_numbers_are_skipped(void **state)
 {
     (void)state;
     const turn t[2] = {{100, 9, 0, 0, 25, 0}, {1100, 200, 50, 7, 9, 0}};
@@ -186,9 +186,9 @@ static void test_rejection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_orders_match_the_cpus),
         cmocka_unit_test(test_short_ones),
-        cmocka_unit_test(test_rejection),
+        cmocka_unit_test(test_rejected_numbers_are_skipped),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

@@ -145,7 +145,7 @@ static void check_pool(const pool *p, const fli_cuda_batch *b)
     free(x);
 }
 
-static void test_pools(void **state)
+static void test_pools_match_the_cpus(void **state)
 {
     (void)state;
     fli_cuda_lane *lane = lanes_there(NULL);
@@ -267,7 +267,7 @@ static void check_steps(const fli_ops *ops, unsigned terms)
     fli_cuda_release(table);
 }
 
-static void test_steps(void **state)
+static void test_steps_match_the_cpus(void **state)
 {
     (void)state;
     for (unsigned terms = 0; terms < 32; terms += 5) {
@@ -279,9 +279,9 @@ static void test_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_pools_match_the_cpus),
         cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_steps_match_the_cpus),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

@@ -33,7 +33,7 @@ static double product(size_t n, int wide, double *want)
     return sum;
 }
 
-static void test_dot(void **state)
+static void test_dot_products_ignore_thread_order(void **state)
 {
     (void)state;
     static const size_t lengths[] = {1, 2, 255, 1024, 5000, 70001};
@@ -79,7 +79,7 @@ static void check_finite(size_t n, int wide, size_t offset, size_t place, double
     free(x);
 }
 
-static void test_finite(void **state)
+static void test_one_bad_number_is_found(void **state)
 {
     (void)state;
     static const size_t lengths[] = {1, 6, 40, 9000};
@@ -95,8 +95,8 @@ static void test_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dot),
-        cmocka_unit_test(test_finite),
+        cmocka_unit_test(test_dot_products_ignore_thread_order),
+        cmocka_unit_test(test_one_bad_number_is_found),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

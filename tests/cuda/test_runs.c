@@ -285,7 +285,7 @@ static void every_method(void **state)
 
 /* A run of which one unit is at its kink, on the CPU alone: two starts that differ by rounding have results 1e-3 of the
  * way apart, each of which is found among those of other such starts. A wrong result is not. */
-static void kinks(void **state)
+static void only_kinks_explain_a_gap(void **state)
 {
     static const char set[] = WIDE_LAYERS ";algorithm=fedbuff";
     fixture *f = *state;
@@ -388,7 +388,7 @@ static course resumed(fixture *f, const char *set, const char *device)
 }
 
 /* With what clients keep: control variates, own models, pseudo labels. */
-static void resume(void **state)
+static void a_run_resumes_on_either_device(void **state)
 {
     static const char set[] = "rounds=4;model={kind: mlp, hidden: [5]};data.unlabelled=0.6;algorithm=fedcpsl;"
                               "semi={labels: projected, label_steps: 2};local.momentum=0.5";
@@ -407,8 +407,8 @@ static void resume(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_method),   FIXTURE_TEST(kinks),  FIXTURE_TEST(other_settings),
-        FIXTURE_TEST(sparse_samples), FIXTURE_TEST(resume),
+        FIXTURE_TEST(every_method),   FIXTURE_TEST(only_kinks_explain_a_gap),       FIXTURE_TEST(other_settings),
+        FIXTURE_TEST(sparse_samples), FIXTURE_TEST(a_run_resumes_on_either_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static const turn_case cases[] = {
     {"9-5-2, no biases", {9, 5, 2}, 2, 0, FLI_CUDA_F32, 1, 0, 57, 37, 0, 1, 0, 1},
 };
 
-static void test_turns(void **state)
+static void test_small_turns_match_plain_ones(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -43,7 +43,7 @@ static void test_turns(void **state)
 }
 
 /* A missing barrier would show. */
-static void test_orders(void **state)
+static void test_thread_order_does_not_matter(void **state)
 {
     (void)state;
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
@@ -68,7 +68,7 @@ static void test_nothing_to_do(void **state)
     free_problem(&p);
 }
 
-static void test_fits(void **state)
+static void test_only_small_networks_fit(void **state)
 {
     (void)state;
     fli_cuda_data d = {.n = 1, .dim = 784, .length = 784};
@@ -91,10 +91,10 @@ static void test_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_small_turns_match_plain_ones),
+        cmocka_unit_test(test_thread_order_does_not_matter),
         cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_only_small_networks_fit),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

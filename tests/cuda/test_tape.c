@@ -117,7 +117,7 @@ static void check_tape(const fli_ops *ops, size_t n, size_t lanes, uint32_t most
     free(c);
 }
 
-static void test_tapes(void **state)
+static void test_tapes_give_the_same_bits(void **state)
 {
     (void)state;
     static const size_t lengths[] = {1, 3, 4, 130, 301};
@@ -155,7 +155,7 @@ static void test_long_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tapes),
+        cmocka_unit_test(test_tapes_give_the_same_bits),
         cmocka_unit_test(test_long_vectors),
         cmocka_unit_test(test_long_sums),
     };

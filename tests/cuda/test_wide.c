@@ -35,7 +35,7 @@ static const wide_case cases[] = {
     {{"five tiles", {20, 75, 10}, 2, 1, FLI_CUDA_TF32, 0, 1, 33, 40, 1, 1, 1, 1}, 2, 8},
 };
 
-static void test_turns(void **state)
+static void test_wide_turns_match_plain_ones(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -43,7 +43,7 @@ static void test_turns(void **state)
 }
 
 /* A missing barrier would show. */
-static void test_orders(void **state)
+static void test_thread_order_does_not_matter(void **state)
 {
     (void)state;
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
@@ -69,7 +69,7 @@ static void test_nothing_to_do(void **state)
     free_problem(&p);
 }
 
-static void test_fits(void **state)
+static void test_unfit_networks_get_no_cluster(void **state)
 {
     (void)state;
     fli_cuda_data d = {.n = 1, .dim = 784, .length = 784};
@@ -91,7 +91,7 @@ static void test_fits(void **state)
 }
 
 /* As many blocks as there are processors for, if all lanes are computed at a time; the fewer lanes, the more. */
-static void test_clusters(void **state)
+static void test_fewer_lanes_get_larger_clusters(void **state)
 {
     (void)state;
     fli_cuda_data d = {.n = 1, .dim = 784, .length = 784};
@@ -111,8 +111,11 @@ static void test_clusters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns), cmocka_unit_test(test_orders),   cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_fits),  cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_wide_turns_match_plain_ones),
+        cmocka_unit_test(test_thread_order_does_not_matter),
+        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_unfit_networks_get_no_cluster),
+        cmocka_unit_test(test_fewer_lanes_get_larger_clusters),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }

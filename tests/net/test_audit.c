@@ -112,7 +112,7 @@ static void half_a_line(void **state)
 }
 
 /* If any byte of any line changes, the file is found to be broken there, or by the digest of its last line. */
-static void changed(void **state)
+static void any_changed_byte_is_found(void **state)
 {
     context *c = *state;
     char sentence[300];
@@ -182,7 +182,7 @@ static void *enter_many(void *audit)
     return NULL;
 }
 
-static void threads(void **state)
+static void threads_enter_whole_lines(void **state)
 {
     enum { THREADS = 4 };
     context *c = *state;
@@ -199,7 +199,7 @@ static void threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(lines_of_the_log), TEST(half_a_line), TEST(changed), TEST(no_room),
-                                       TEST(threads)};
+    const struct CMUnitTest tests[] = {TEST(lines_of_the_log), TEST(half_a_line), TEST(any_changed_byte_is_found),
+                                       TEST(no_room), TEST(threads_enter_whole_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

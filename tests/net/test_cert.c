@@ -134,7 +134,7 @@ static size_t check_modes(const char *folder)
     return files;
 }
 
-static void modes(void **state)
+static void only_the_owner_has_access(void **state)
 {
     scratch *s = *state;
     mode_t before = umask(0); /* the worst that a user may have */
@@ -145,7 +145,7 @@ static void modes(void **state)
     assert_int_equal(check_modes(at(s, "mine")), 2);
 }
 
-static void refusals(void **state)
+static void impossible_certificates_are_refused(void **state)
 {
     scratch *s = *state;
     fl_ctx *ctx = s->ctx;
@@ -176,7 +176,7 @@ static void refusals(void **state)
     assert_fails(ctx, fli_cert_client(ctx, dir, "bob", year), FL_EFORMAT, "is not a key in PEM");
 }
 
-static void times(void **state)
+static void no_certificate_outlives_its_authority(void **state)
 {
     scratch *s = *state;
     fl_ctx *ctx = s->ctx;
@@ -228,7 +228,7 @@ static void check_list(scratch *s, const char *name, unsigned number, int entrie
     gnutls_x509_crt_deinit(ca);
 }
 
-static void revocation(void **state)
+static void every_revoked_certificate_is_listed(void **state)
 {
     scratch *s = *state;
     const char *dir = authority(s);
@@ -271,7 +271,7 @@ static void sign_name(scratch *s, const char *name, const char *file)
     gnutls_free(request.data);
 }
 
-static void requests(void **state)
+static void a_request_becomes_a_certificate(void **state)
 {
     scratch *s = *state;
     fl_ctx *ctx = s->ctx;
@@ -313,7 +313,7 @@ static void count_line(void *arg, const fli_cert_line *line)
     counts[1] += line->kind == FLI_CERT_CLIENT;
 }
 
-static void listing(void **state)
+static void the_list_has_every_certificate(void **state)
 {
     scratch *s = *state;
     size_t counts[2] = {0};
@@ -400,7 +400,7 @@ static pid_t maker(const char *dir, const char *prefix, int most, int out)
     _exit((int)failed);
 }
 
-static void killed(void **state)
+static void a_kill_leaves_whole_certificates(void **state)
 {
     scratch *s = *state;
     const char *dir = authority(s);
@@ -524,7 +524,7 @@ static int succeeds(scratch *s, const char *command)
     return system(line) == 0;
 }
 
-static void interoperability(void **state)
+static void openssl_and_certtool_agree(void **state)
 {
     scratch *s = *state;
     size_t count;
@@ -555,13 +555,20 @@ static void interoperability(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(what_is_made),    SCRATCH_TEST(hosts_of_a_server),
-        SCRATCH_TEST(modes),           SCRATCH_TEST(refusals),
-        SCRATCH_TEST(times),           SCRATCH_TEST(revocation),
-        SCRATCH_TEST(requests),        SCRATCH_TEST(listing),
-        SCRATCH_TEST(damaged_index),   SCRATCH_TEST(killed),
-        SCRATCH_TEST(several_at_once), SCRATCH_TEST(cut_off),
-        SCRATCH_TEST(tls_files),       SCRATCH_TEST(interoperability),
+        SCRATCH_TEST(what_is_made),
+        SCRATCH_TEST(hosts_of_a_server),
+        SCRATCH_TEST(only_the_owner_has_access),
+        SCRATCH_TEST(impossible_certificates_are_refused),
+        SCRATCH_TEST(no_certificate_outlives_its_authority),
+        SCRATCH_TEST(every_revoked_certificate_is_listed),
+        SCRATCH_TEST(a_request_becomes_a_certificate),
+        SCRATCH_TEST(the_list_has_every_certificate),
+        SCRATCH_TEST(damaged_index),
+        SCRATCH_TEST(a_kill_leaves_whole_certificates),
+        SCRATCH_TEST(several_at_once),
+        SCRATCH_TEST(cut_off),
+        SCRATCH_TEST(tls_files),
+        SCRATCH_TEST(openssl_and_certtool_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

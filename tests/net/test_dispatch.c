@@ -258,7 +258,7 @@ static void at_work_and_to_be_measured(void **state)
     down(&d);
 }
 
-static void waiting(void **state)
+static void waiting_ends_when_something_comes(void **state)
 {
     stage d;
     up(&d, *state, "participation=everyone", 60);
@@ -302,7 +302,7 @@ static void waiting(void **state)
     down(&d);
 }
 
-static void answers(void **state)
+static void a_valid_answer_counts_once(void **state)
 {
     stage d;
     char why[200];
@@ -380,7 +380,7 @@ static fli_process_claim claim(stage *d, uint64_t folder, uint64_t process, fli_
 }
 
 /* One process at a time acts as a client. */
-static void claims(void **state)
+static void one_process_acts_as_a_client(void **state)
 {
     stage d;
     fli_other_process other;
@@ -461,7 +461,7 @@ static void answer_badly(stage *d, uint32_t who, int times)
 }
 
 /* A client whose answers are none is heard all the time, and would be waited for in vain. */
-static void malformed(void **state)
+static void repeated_malformed_answers_drop_a_client(void **state)
 {
     stage d;
     fli_net_client seen;
@@ -596,7 +596,7 @@ static void silence_of_one_that_is_needed(void **state)
 }
 
 /* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
-static void late(void **state)
+static void a_late_client_is_dropped(void **state)
 {
     stage d;
     fli_net_client seen;
@@ -618,7 +618,7 @@ static void late(void **state)
     down(&d);
 }
 
-static void draining(void **state)
+static void draining_ends_with_the_round(void **state)
 {
     stage d;
     up(&d, *state, "participation=everyone;rounds=1000", 60);
@@ -652,20 +652,20 @@ static void closed_while_all_wait(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting),
-                                       FIXTURE_TEST(answers),
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting_ends_when_something_comes),
+                                       FIXTURE_TEST(a_valid_answer_counts_once),
                                        FIXTURE_TEST(another_answer),
-                                       FIXTURE_TEST(claims),
+                                       FIXTURE_TEST(one_process_acts_as_a_client),
                                        FIXTURE_TEST(at_work_and_to_be_measured),
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),
-                                       FIXTURE_TEST(malformed),
+                                       FIXTURE_TEST(repeated_malformed_answers_drop_a_client),
                                        FIXTURE_TEST(malformed_of_one_that_is_needed),
                                        FIXTURE_TEST(long_turns_are_not_silence),
                                        FIXTURE_TEST(silence_of_one_that_is_needed),
                                        FIXTURE_TEST(taken_is_not_late),
-                                       FIXTURE_TEST(late),
-                                       FIXTURE_TEST(draining),
+                                       FIXTURE_TEST(a_late_client_is_dropped),
+                                       FIXTURE_TEST(draining_ends_with_the_round),
                                        FIXTURE_TEST(closed_while_all_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void what_is_refused_and_what_comes_later(void **state)
 }
 
 /* What a server says of when to come again; days and nonsense count for nothing. */
-static void later(void **state)
+static void retry_after_is_read_as_seconds(void **state)
 {
     static const struct {
         const char *said;
@@ -326,7 +326,7 @@ static void nobody_there_and_stopping(void **state)
     fli_http_call_free(call);
 }
 
-static void urls(void **state)
+static void unsafe_urls_are_refused(void **state)
 {
     context *c = *state;
     fli_http_call *call = NULL;
@@ -456,7 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTEXT_TEST(answers_arrive),
         CONTEXT_TEST(what_is_refused_and_what_comes_later),
-        CONTEXT_TEST(later),
+        CONTEXT_TEST(retry_after_is_read_as_seconds),
         CONTEXT_TEST(comes_later),
         CONTEXT_TEST(wrong_for_a_moment),
         CONTEXT_TEST(told_of_no_answer),
@@ -464,7 +464,7 @@ int main(void)
         CONTEXT_TEST(broken_bodies),
         CONTEXT_TEST(answers_that_are_cut),
         CONTEXT_TEST(nobody_there_and_stopping),
-        CONTEXT_TEST(urls),
+        CONTEXT_TEST(unsafe_urls_are_refused),
         CONTEXT_TEST(other_versions),
         CONTEXT_TEST(headers_without_an_end),
         CONTEXT_TEST(no_proxy_for_plain_http),

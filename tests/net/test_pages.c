@@ -208,7 +208,7 @@ static void run_and_look(void **state)
 /* ---- what goes wrong ------------------------------------------------------------------------------------------- */
 
 /* A client that refuses, with a reason that would like to be markup. */
-static void refusal(void **state)
+static void a_refusals_reason_loses_control_characters(void **state)
 {
     federation t;
     member m[CLIENTS];
@@ -262,7 +262,7 @@ static void *work_on(void *arg)
 }
 
 /* There is no place for checkpoints any more. */
-static void sick(void **state)
+static void failing_checkpoints_make_health_fail(void **state)
 {
     federation t;
     member m[CLIENTS];
@@ -471,8 +471,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(run_and_look),
-        FIXTURE_TEST(refusal),
-        FIXTURE_TEST(sick),
+        FIXTURE_TEST(a_refusals_reason_loses_control_characters),
+        FIXTURE_TEST(failing_checkpoints_make_health_fail),
         FIXTURE_TEST(page_parts),
         FIXTURE_TEST(who_may_look),
         FIXTURE_TEST(journal_stays_small),

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void versions(void **state)
+static void only_compatible_versions_pass(void **state)
 {
     char text[200];
     (void)state;
@@ -25,7 +25,7 @@ static void versions(void **state)
     assert_non_null(fli_net_version_wrong(NULL, text, sizeof text));
 }
 
-static void names(void **state)
+static void only_safe_names_pass(void **state)
 {
     char longest[FLI_NET_NAME_MAX + 2];
     (void)state;
@@ -40,7 +40,7 @@ static void names(void **state)
     assert_true(fli_net_name_ok(longest));
 }
 
-static void instances(void **state)
+static void instances_are_read_as_written(void **state)
 {
     static const char *const bad[] = {"",
                                       "1 2",
@@ -77,7 +77,8 @@ static void slow_bodies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(versions), cmocka_unit_test(names), cmocka_unit_test(instances),
-                                       cmocka_unit_test(slow_bodies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_compatible_versions_pass),
+                                       cmocka_unit_test(only_safe_names_pass),
+                                       cmocka_unit_test(instances_are_read_as_written), cmocka_unit_test(slow_bodies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

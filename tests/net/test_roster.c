@@ -56,7 +56,7 @@ static void numbers_and_cards(void **state)
 }
 
 /* A client whose card is not let in any more joins again, under the same name or gives its number to another one. */
-static void left(void **state)
+static void a_client_that_left_makes_room(void **state)
 {
     fixture *f = *state;
     size_t n;
@@ -170,7 +170,7 @@ static void damaged_files(void **state)
     }
 }
 
-static void lists(void **state)
+static void a_list_fixes_names_and_numbers(void **state)
 {
     fixture *f = *state;
     uint32_t client;
@@ -287,9 +287,10 @@ static void many_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(numbers_and_cards), FIXTURE_TEST(left),          FIXTURE_TEST(two_at_one_place),
-        FIXTURE_TEST(cut_anywhere),      FIXTURE_TEST(damaged_files), FIXTURE_TEST(lists),
-        FIXTURE_TEST(full_disk),         FIXTURE_TEST(two_faults),    FIXTURE_TEST(many_names)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(numbers_and_cards), FIXTURE_TEST(a_client_that_left_makes_room),
+                                       FIXTURE_TEST(two_at_one_place),  FIXTURE_TEST(cut_anywhere),
+                                       FIXTURE_TEST(damaged_files),     FIXTURE_TEST(a_list_fixes_names_and_numbers),
+                                       FIXTURE_TEST(full_disk),         FIXTURE_TEST(two_faults),
+                                       FIXTURE_TEST(many_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,7 @@ static void one_waits_for_another(void **state)
 
 /* ---- what should not ----------------------------------------------------------------------------------------- */
 
-static void versions(void **state)
+static void incompatible_clients_are_told_to_upgrade(void **state)
 {
     federation t;
     caller c;
@@ -324,7 +324,7 @@ static void bad_requests(void **state)
 }
 
 /* Bytes that mean nothing, and long ones, must not do harm; the server still answers afterwards. */
-static void garbage(void **state)
+static void garbage_does_no_harm(void **state)
 {
     federation t;
     fli_rng r;
@@ -442,7 +442,7 @@ static void bad_answers(void **state)
 }
 
 /* Hundreds of connections that say nothing, half a request, or half a body; some go away in the middle of it. */
-static void crowd(void **state)
+static void silent_connections_do_no_harm(void **state)
 {
     enum { SILENT = 300 };
     static const char half[] = "GET /v1/ask?wait=9 HTTP/1.1\r\nHost: loc";
@@ -598,7 +598,7 @@ static void ask_all_wrongly(const federation *t)
         }
 }
 
-static void statuses(void **state)
+static void wrong_requests_get_documented_statuses(void **state)
 {
     federation t;
     member m[CLIENTS];
@@ -657,16 +657,16 @@ int main(void)
                                        FIXTURE_TEST(restart_in_a_round),
                                        FIXTURE_TEST(listed_names),
                                        FIXTURE_TEST(one_waits_for_another),
-                                       FIXTURE_TEST(versions),
+                                       FIXTURE_TEST(incompatible_clients_are_told_to_upgrade),
                                        FIXTURE_TEST(failed_run),
                                        FIXTURE_TEST(bad_requests),
-                                       FIXTURE_TEST(garbage),
+                                       FIXTURE_TEST(garbage_does_no_harm),
                                        FIXTURE_TEST(who_cannot_join),
                                        FIXTURE_TEST(bad_answers),
-                                       FIXTURE_TEST(crowd),
+                                       FIXTURE_TEST(silent_connections_do_no_harm),
                                        FIXTURE_TEST(no_room),
                                        FIXTURE_TEST(full_disk),
-                                       FIXTURE_TEST(statuses),
+                                       FIXTURE_TEST(wrong_requests_get_documented_statuses),
                                        FIXTURE_TEST(what_cannot_be_served),
                                        FIXTURE_TEST(drain_before_begin)};
     curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -122,7 +122,7 @@ static void who_looks_on(void **state)
 }
 
 /* Bytes that are no handshake, and connections that say nothing, beside one that works. */
-static void garbage(void **state)
+static void garbage_leaves_other_connections_working(void **state)
 {
     secured s;
     caller c;
@@ -146,7 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run), FIXTURE_TEST(who_gets_in),
                                        FIXTURE_TEST(waits_for_the_right_certificate), FIXTURE_TEST(who_looks_on),
-                                       FIXTURE_TEST(garbage)};
+                                       FIXTURE_TEST(garbage_leaves_other_connections_working)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     curl_global_cleanup();

@@ -19,7 +19,7 @@ static fl_status look_once(context *c, fake_answer answer, json_t **out)
     return status;
 }
 
-static void answers(void **state)
+static void only_a_status_is_accepted(void **state)
 {
     context *c = *state;
     json_t *j;
@@ -47,7 +47,7 @@ static void answers(void **state)
     }
 }
 
-static void places(void **state)
+static void unsafe_places_are_refused(void **state)
 {
     context *c = *state;
     fli_status_client *w;
@@ -62,6 +62,7 @@ static void places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CONTEXT_TEST(answers), CONTEXT_TEST(places)};
+    const struct CMUnitTest tests[] = {CONTEXT_TEST(only_a_status_is_accepted),
+                                       CONTEXT_TEST(unsafe_places_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static int insist(federation *t, const char *folder, const char *path)
     return n > 12 && !strncmp(answer, "HTTP/1.1 ", 9) ? atoi(answer + 9) : 0;
 }
 
-static void refused(void **state)
+static void strangers_are_refused(void **state)
 {
     static const char *const page[] = {FLI_NET_FEDERATION, FLI_NET_TERMS, FLI_NET_ASK, FLI_NET_STATUS};
     fixture *f = *state;
@@ -138,7 +138,7 @@ static void assert_shown(secured *at, const fli_digest *want, int same)
 }
 
 /* A new certificate is shown as soon as it is whole, with its key. */
-static void renewed(void **state)
+static void only_whole_new_certificates_are_shown(void **state)
 {
     static const char *const host[] = {"127.0.0.1"};
     fixture *f = *state;
@@ -239,7 +239,7 @@ static void come(secured *at, stranger *s, int way, hello *h, fli_rng *r)
     }
 }
 
-static void crowd(void **state)
+static void strangers_do_not_change_a_run(void **state)
 {
     enum { STRANGERS = 30 * WAYS };
     static stranger s[STRANGERS];
@@ -353,8 +353,9 @@ static void a_slow_hello(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(renewed), FIXTURE_TEST(crowd),
-                                       FIXTURE_TEST(half_a_hello), FIXTURE_TEST(a_slow_hello)};
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(strangers_are_refused), FIXTURE_TEST(only_whole_new_certificates_are_shown),
+        FIXTURE_TEST(strangers_do_not_change_a_run), FIXTURE_TEST(half_a_hello), FIXTURE_TEST(a_slow_hello)};
     struct rlimit files;
     if (!getrlimit(RLIMIT_NOFILE, &files)) { /* both ends of every connection are here */
         files.rlim_cur = files.rlim_max;

@@ -282,7 +282,7 @@ static void damaged_lists(void **state)
     fli_trust_free(t);
 }
 
-static void opening(void **state)
+static void broken_authority_files_are_refused(void **state)
 {
     scratch *s = *state;
     fl_ctx *ctx = s->ctx;
@@ -488,9 +488,14 @@ static void false_servers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FEDERATION_TEST(who_comes_in),  FEDERATION_TEST(odd_certificates), FEDERATION_TEST(revoked_while_connected),
-        FEDERATION_TEST(damaged_lists), FEDERATION_TEST(opening),          FEDERATION_TEST(many_threads),
-        FEDERATION_TEST(over_https),    FEDERATION_TEST(false_servers),
+        FEDERATION_TEST(who_comes_in),
+        FEDERATION_TEST(odd_certificates),
+        FEDERATION_TEST(revoked_while_connected),
+        FEDERATION_TEST(damaged_lists),
+        FEDERATION_TEST(broken_authority_files_are_refused),
+        FEDERATION_TEST(many_threads),
+        FEDERATION_TEST(over_https),
+        FEDERATION_TEST(false_servers),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,7 +237,7 @@ static void mix_by_dissimilarity(void **state)
 /* ---- relatives ----------------------------------------------------------------------------------------- */
 
 /* Without momentum, with equal steps, weights and labels, (23)-(24): that is SCAFFOLD. */
-static void scaffold(void **state)
+static void plain_fedcpsl_is_scaffold(void **state)
 {
     fli_semi none = {.labels = FLI_SEMI_NONE};
     double *x[2];
@@ -266,7 +266,7 @@ static void scaffold(void **state)
 
 /* Small plain steps, uneven and by a changing half of the clients: the gradient of f at (x, nu(x)) vanishes, with exact
  * gradients at a linear rate. Averaging as it is, on the same problem, stops short of that. */
-static void converges(void **state)
+static void fedcpsl_converges_where_averaging_stops(void **state)
 {
     static const char *const names[] = {"fedcpsl", "fedshvrp", "apsfl"};
     static const char *const params[] = {"server_lr=3", "server_lr=3", ""};
@@ -319,8 +319,11 @@ static void projected_labels_converge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(algorithm_1), FIXTURE_TEST(mix_by_dissimilarity),      FIXTURE_TEST(scaffold),
-        FIXTURE_TEST(converges),   FIXTURE_TEST(projected_labels_converge),
+        FIXTURE_TEST(algorithm_1),
+        FIXTURE_TEST(mix_by_dissimilarity),
+        FIXTURE_TEST(plain_fedcpsl_is_scaffold),
+        FIXTURE_TEST(fedcpsl_converges_where_averaging_stops),
+        FIXTURE_TEST(projected_labels_converge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

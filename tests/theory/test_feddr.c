@@ -52,7 +52,7 @@ static void mean_of_reflections(fixture *f, const char *params, const term *g)
     engine_fini(&e);
 }
 
-static void means(void **state)
+static void the_server_averages_reflections(void **state)
 {
     mean_of_reflections(*state, "eta=0.3;init=lazy;solver=exact", &none);
     mean_of_reflections(*state, "eta=0.3;init=exact;solver=exact", &none);
@@ -112,7 +112,7 @@ static void lazy_and_exact(fixture *f, const term *g, const double *x0, int put_
     engine_fini(&exact);
 }
 
-static void starts(void **state)
+static void both_starts_lead_to_one_path(void **state)
 {
     static const term strong = {"l1", "weight=30", 30, 0}; /* xbar = 0 at first, and at last */
     lazy_and_exact(*state, &strong, NULL, 0);
@@ -327,7 +327,7 @@ static void reaches(fixture *f, const char *method, const char *params, const te
 }
 
 /* The problems are not trivial: some coordinates are on the edge, others are not. */
-static void edges(void **state)
+static void some_coordinates_lie_on_the_edge(void **state)
 {
     static const term *const terms[] = {&l1, &positive, &box};
     quadratics p;
@@ -685,12 +685,12 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(means),
+        FIXTURE_TEST(the_server_averages_reflections),
         FIXTURE_TEST(lemma_a1),
-        FIXTURE_TEST(starts),
+        FIXTURE_TEST(both_starts_lead_to_one_path),
         FIXTURE_TEST(sure_descent),
         FIXTURE_TEST(sure_descent_with_errors),
-        FIXTURE_TEST(edges),
+        FIXTURE_TEST(some_coordinates_lie_on_the_edge),
         FIXTURE_TEST(composite_optimum),
         FIXTURE_TEST(composite_optimum_with_errors),
         FIXTURE_TEST(composite_fedavg),

@@ -309,7 +309,7 @@ static void no_descent_for_small_sigma(void **state)
     fli_fed_free(p.fed);
 }
 
-static void converges(void **state)
+static void fedgia_converges_to_the_optimum(void **state)
 {
     fixture *f = *state;
     static const struct {
@@ -343,7 +343,7 @@ static void converges(void **state)
 static const char base[] = "rounds: 3\nprecision: f64\ndata: {kind: linreg, clients: 4, features: 5}\n"
                            "partition: natural\nmodel: least_squares\n";
 
-static void refused(void **state)
+static void impossible_settings_are_refused(void **state)
 {
     fixture *f = *state;
     static const struct {
@@ -454,7 +454,7 @@ static void check_says(fixture *f, const char *algorithm, const char *model, con
     fl_config_free(cfg);
 }
 
-static void check(void **state)
+static void check_applies_the_theorem(void **state)
 {
     check_says(*state, "algorithm=fedgia", NULL, "FAILS    Theorem IV.1");
     check_says(*state, "algorithm=fedgia", NULL, "algorithm.t = 6.1");
@@ -475,11 +475,11 @@ int main(void)
         FIXTURE_TEST(same_way),
         FIXTURE_TEST(lagrangian_descends),
         FIXTURE_TEST(no_descent_for_small_sigma),
-        FIXTURE_TEST(converges),
+        FIXTURE_TEST(fedgia_converges_to_the_optimum),
         FIXTURE_TEST(auto_converges),
         FIXTURE_TEST(auto_is_the_mean),
-        FIXTURE_TEST(refused),
-        FIXTURE_TEST(check),
+        FIXTURE_TEST(impossible_settings_are_refused),
+        FIXTURE_TEST(check_applies_the_theorem),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -421,7 +421,7 @@ static void posed_problem_tends_to_scaffolds(void **state)
 
 /* The engine against the plain implementation and the identities, with everything unequal. At every round: x, lam and
  * lam_i of the engine; lam = sum w_i lam_i; (13) at every local step and (14) after them. */
-static void identities(void **state)
+static void the_engine_satisfies_the_identities(void **state)
 {
     fixture *f = *state;
     const knobs k = {.gamma = {1, 2, 3, 1.5, 0.7, 4}, .a = {2, 1, 3, 0.5, 4, 1}, .d = {1, 2, 1.5, 3, 2, 1}};
@@ -536,7 +536,7 @@ static void mean_over_cohorts(void **state)
 }
 
 /* Remark 1: d_i = 1/p_i; a_i as large as (a_i + d_i) lr gamma_i Qt_i <= 1 lets it be, but not below 0. */
-static void automatic(void **state)
+static void automatic_weights_follow_remark_1(void **state)
 {
     fixture *f = *state;
     knobs k = {.gamma = {1, 2, 30, 1.5, 0.7, 25}};
@@ -587,7 +587,7 @@ static void automatic(void **state)
 }
 
 /* The rule `balanced`, with s and gamma settled and everything else unequal: a_i bounded, d_i from the cohort. */
-static void balanced(void **state)
+static void balanced_weights_follow_their_rule(void **state)
 {
     fixture *f = *state;
     static const struct {
@@ -982,10 +982,10 @@ int main(void)
         FIXTURE_TEST(one_step_is_scaffolds),
         FIXTURE_TEST(runs_do_not_tend_to_scaffolds),
         FIXTURE_TEST(posed_problem_tends_to_scaffolds),
-        FIXTURE_TEST(identities),
+        FIXTURE_TEST(the_engine_satisfies_the_identities),
         FIXTURE_TEST(mean_over_cohorts),
-        FIXTURE_TEST(automatic),
-        FIXTURE_TEST(balanced),
+        FIXTURE_TEST(automatic_weights_follow_remark_1),
+        FIXTURE_TEST(balanced_weights_follow_their_rule),
         FIXTURE_TEST(settled_by_the_plan),
         FIXTURE_TEST(factors_by_round),
         FIXTURE_TEST(theorem_1),

@@ -204,7 +204,7 @@ static void where_they_start(void **state)
     assert_true(p[1] > 0 && fabs(p[0] / p[1] - 4) < 1e-10);
 }
 
-static void refused(void **state)
+static void a_missing_potential_is_refused(void **state)
 {
     fixture *f = *state;
     fl_run *run = NULL;
@@ -222,6 +222,6 @@ int main(void)
                                        FIXTURE_TEST(rises_are_said),
                                        FIXTURE_TEST(leaves_no_trace),
                                        FIXTURE_TEST(where_they_start),
-                                       FIXTURE_TEST(refused)};
+                                       FIXTURE_TEST(a_missing_potential_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

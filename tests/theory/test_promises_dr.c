@@ -331,7 +331,7 @@ static void gia_theorem_iv(void **state)
 }
 
 /* Bounds are strict: at t = 6 the eta of (39) is 0, and at sigma = 6 r/N, eta = (2 - alpha)/(2 L), too. */
-static void strict(void **state)
+static void bounds_are_strict(void **state)
 {
     static const char *const at[] = {"algorithm={kind: fedgia, t: 6}", "algorithm={kind: fedgia, sigma: 3}",
                                      "algorithm={kind: feddr, alpha: 1, eta: 0.5, solver: exact, init: exact}"};
@@ -421,11 +421,8 @@ static void gia_auto_converges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(feddr_theorem_3_1),
-                                       FIXTURE_TEST(feddr_theorem_a_1),
-                                       FIXTURE_TEST(async_lemma_b_2),
-                                       FIXTURE_TEST(gia_theorem_iv),
-                                       FIXTURE_TEST(strict),
-                                       FIXTURE_TEST(gia_auto_converges)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(feddr_theorem_3_1), FIXTURE_TEST(feddr_theorem_a_1),
+                                       FIXTURE_TEST(async_lemma_b_2),   FIXTURE_TEST(gia_theorem_iv),
+                                       FIXTURE_TEST(bounds_are_strict), FIXTURE_TEST(gia_auto_converges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static const void *with_p(fixture *f, fli_arena *arena, double p)
 }
 
 /* P(Q > k) = (1 - p)^k, over coins that are spread evenly; more coin, more steps. */
-static void geometric(void **state)
+static void step_counts_are_geometric(void **state)
 {
     fixture *f = *state;
     const fl_method *a = algo_named("scaffnew");
@@ -178,7 +178,7 @@ static void linear_rate(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(geometric), FIXTURE_TEST(steps_of_a_run),
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(step_counts_are_geometric), FIXTURE_TEST(steps_of_a_run),
                                        FIXTURE_TEST(add_up_to_zero), FIXTURE_TEST(linear_rate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

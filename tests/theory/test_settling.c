@@ -92,7 +92,7 @@ static void is_repeatable(void **state)
 }
 
 /* Whatever the scale of the data: eta follows, and the gradient mapping shrinks by four orders of magnitude. */
-static void converges(void **state)
+static void the_gradient_mapping_shrinks(void **state)
 {
     static const char *const sets[] = {
         "algorithm={kind: feddr, solver: exact};participation=everyone",
@@ -118,6 +118,6 @@ static void converges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(by_work), FIXTURE_TEST(by_smoothness), FIXTURE_TEST(is_repeatable),
-                                       FIXTURE_TEST(converges)};
+                                       FIXTURE_TEST(the_gradient_mapping_shrinks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static void swap_and_add(const void *arg, double *v)
     v[1] = x + *(const double *)arg;
 }
 
-static void vectors(void **state)
+static void vector_functions_work_in_both_precisions(void **state)
 {
     (void)state;
     for (size_t k = 0; fli_ops_list[k]; k++) {
@@ -173,7 +173,7 @@ static void vectors(void **state)
 
 /* ---- what the lists say ------------------------------------------------------------------------------------ */
 
-static void listed(void **state)
+static void a_registered_method_is_listed(void **state)
 {
     fixture *f = *state;
     collected text = {0};
@@ -277,7 +277,7 @@ static void always_found(void **state)
 }
 
 /* What is registered is copied: the caller's tables may go, and its context too. A name may be given again. */
-static void copied(void **state)
+static void a_registered_method_is_copied(void **state)
 {
     fixture *f = *state;
     fl_ctx *other = fl_ctx_new();
@@ -335,7 +335,7 @@ static void wrong(fixture *f, const fl_method *m, const char *text)
     assert_fails(f->ctx, fl_method_register(f->ctx, m), FL_ECONFIG, text);
 }
 
-static void mistakes(void **state)
+static void mistakes_of_a_method_are_named(void **state)
 {
     fixture *f = *state;
 #define WRONG(text, ...)                                                                                               \
@@ -454,7 +454,7 @@ static void fails(fixture *f, const fl_method *m, const char *assignments, const
     drop(f, m->name);
 }
 
-static void failures(void **state)
+static void failures_name_function_client_and_round(void **state)
 {
     fixture *f = *state;
     static const char *const ways[] = {"threads=1", "threads=4", "executor=loopback"};
@@ -859,7 +859,7 @@ static double unsummed(const fl_coordinator *s, const double *sum, double g)
     return sum[0] + g;
 }
 
-static void potential(void **state)
+static void a_method_may_bring_its_potential(void **state)
 {
     fixture *f = *state;
     static const char *const ways[] = {"metrics.potential=true;threads=3", "metrics.potential=true;executor=loopback"};
@@ -1007,25 +1007,25 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(the_same_as_built_in),
         FIXTURE_TEST(whatever_is_built_in),
-        FIXTURE_TEST(listed),
+        FIXTURE_TEST(a_registered_method_is_listed),
         FIXTURE_TEST(always_found),
         FIXTURE_TEST(bound_before),
         FIXTURE_TEST(without_help),
-        FIXTURE_TEST(copied),
-        FIXTURE_TEST(mistakes),
-        FIXTURE_TEST(failures),
+        FIXTURE_TEST(a_registered_method_is_copied),
+        FIXTURE_TEST(mistakes_of_a_method_are_named),
+        FIXTURE_TEST(failures_name_function_client_and_round),
         FIXTURE_TEST(asynchronous_failures),
         FIXTURE_TEST(one_call_at_a_time),
         FIXTURE_TEST(whole_vectors),
         FIXTURE_TEST(further_tables),
         FIXTURE_TEST(begun_for_each_run),
         FIXTURE_TEST(what_was_begun),
-        FIXTURE_TEST(potential),
+        FIXTURE_TEST(a_method_may_bring_its_potential),
         FIXTURE_TEST(parameters_in_a_struct),
         FIXTURE_TEST(refused_by_itself),
         FIXTURE_TEST(in_experiments),
         FIXTURE_TEST(own_solver),
-        FIXTURE_TEST(vectors),
+        FIXTURE_TEST(vector_functions_work_in_both_precisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

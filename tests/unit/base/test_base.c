@@ -84,7 +84,7 @@ static void remember_line(void *arg, fl_log_level level, const char *line)
     snprintf(arg, 100, "%d %s", (int)level, line);
 }
 
-static void logs(void **state)
+static void log_lines_reach_the_callback(void **state)
 {
     fl_ctx *ctx = *state;
     char line[100] = "";
@@ -96,7 +96,7 @@ static void logs(void **state)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-static void allocates(void **state)
+static void allocated_memory_is_aligned_and_zero(void **state)
 {
     fl_ctx *ctx = *state;
     for (size_t n = 0; n < 300; n += 7) {
@@ -113,7 +113,7 @@ static void allocates(void **state)
     fli_free(NULL);
 }
 
-static void grows(void **state)
+static void growing_keeps_the_contents(void **state)
 {
     fl_ctx *ctx = *state;
     int *v = NULL;
@@ -510,7 +510,7 @@ static void *wake(void *s_)
     return NULL;
 }
 
-static void waits(void **state)
+static void a_wait_ends_on_time(void **state)
 {
     sleeper s = {.lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t thread;
@@ -538,9 +538,9 @@ int main(void)
         TEST(bounds_errors),
         TEST(fails_in_threads),
         TEST(names_statuses),
-        TEST(logs),
-        TEST(allocates),
-        TEST(grows),
+        TEST(log_lines_reach_the_callback),
+        TEST(allocated_memory_is_aligned_and_zero),
+        TEST(growing_keeps_the_contents),
         TEST(arrays_are_taken),
         TEST(fails_on_demand),
         TEST(arena_gives_separate_memory),
@@ -553,7 +553,7 @@ int main(void)
         TEST(makes_and_removes_folders),
         TEST(pool_does_each_item_once),
         TEST(pool_starts_and_fails_cleanly),
-        TEST(waits),
+        TEST(a_wait_ends_on_time),
         TEST(takes_structs_of_other_versions),
         TEST(refuses_sizes_that_are_none),
     };

@@ -41,7 +41,7 @@ static void needs_locale(fixture *f)
     if (!make_locale(f)) skip();
 }
 
-static void numbers(void **state)
+static void numbers_have_points_in_any_locale(void **state)
 {
     fixture *f = *state;
     fli_text t;
@@ -162,7 +162,7 @@ static void changed_at_any_time(void **state)
 }
 
 /* A comparison reads its results back, and a JSON parser does so with numbers of its own. */
-static void comparisons(void **state)
+static void comparisons_are_equal_in_any_locale(void **state)
 {
     fixture *f = *state;
     char out[200];
@@ -222,8 +222,11 @@ static void files_of_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(numbers),     FIXTURE_TEST(a_comma_from_the_start), FIXTURE_TEST(changed_at_any_time),
-        FIXTURE_TEST(comparisons), FIXTURE_TEST(files_of_data),
+        FIXTURE_TEST(numbers_have_points_in_any_locale),
+        FIXTURE_TEST(a_comma_from_the_start),
+        FIXTURE_TEST(changed_at_any_time),
+        FIXTURE_TEST(comparisons_are_equal_in_any_locale),
+        FIXTURE_TEST(files_of_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 /* ---- blocks ---------------------------------------------------------------------------------------------- */
 
-static void blocks(void **state)
+static void blocks_must_cover_without_overlap(void **state)
 {
     fl_ctx *ctx = ((fixture *)*state)->ctx;
     assert_ok(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 7}, (fli_range){7, 3}));
@@ -135,7 +135,7 @@ static double dot(size_t n, const double *a, const double *b)
 }
 
 /* Values against their derivatives; then d/dz_j <grad_y g, v> against entry j of (g_xy v, g_yy v). */
-static void derivatives(void **state)
+static void derivatives_match_differences(void **state)
 {
     const double h = 1e-6;
     for (size_t i = 0; i < KINDS; i++) {
@@ -178,7 +178,7 @@ static double largest_eigenvalue(size_t n, double hessian[MOST][MOST])
 }
 
 /* The largest eigenvalue of g_yy: against power iteration on a matrix that is made of differences of gradients. */
-static void curvature(void **state)
+static void smoothness_is_the_largest_eigenvalue(void **state)
 {
     const double h = 1e-6;
     for (size_t i = 0; i < KINDS; i++) {
@@ -264,7 +264,7 @@ static double phi(problem *k, double *z)
     return f_of(k, z, NULL);
 }
 
-static void hypergradient(void **state)
+static void the_hypergradient_matches_differences(void **state)
 {
     const double h = 1e-5;
     for (size_t i = 0; i < KINDS; i++) {
@@ -454,7 +454,7 @@ static void work(fixture *f, problem *k, solving *w, fl_level_work kind, uint32_
 
 /* Every sample is in one of the levels: their gradients, weighted by samples, make up that of all. The split lasts, and
  * is the client's own. More samples than are computed at a time. */
-static void split(void **state)
+static void the_split_has_every_sample_once(void **state)
 {
     fixture *f = *state;
     enum { N = 1500, V = 300 };
@@ -494,7 +494,7 @@ static void split(void **state)
     fli_arena_fini(&k.arena);
 }
 
-static void coefficients(void **state)
+static void coefficients_follow_their_list(void **state)
 {
     (void)state;
     double values[] = {1, 0.5, 0.25};
@@ -512,16 +512,16 @@ static void coefficients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(blocks),
-        FIXTURE_TEST(derivatives),
-        FIXTURE_TEST(hypergradient),
+        FIXTURE_TEST(blocks_must_cover_without_overlap),
+        FIXTURE_TEST(derivatives_match_differences),
+        FIXTURE_TEST(the_hypergradient_matches_differences),
         FIXTURE_TEST(hypergradient_of_quadratics),
         FIXTURE_TEST(hypergradient_of_runs),
         FIXTURE_TEST(unsolved_lower_level),
-        FIXTURE_TEST(curvature),
+        FIXTURE_TEST(smoothness_is_the_largest_eigenvalue),
         FIXTURE_TEST(curvature_above),
-        FIXTURE_TEST(split),
-        FIXTURE_TEST(coefficients),
+        FIXTURE_TEST(the_split_has_every_sample_once),
+        FIXTURE_TEST(coefficients_follow_their_list),
         FIXTURE_TEST(validation_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

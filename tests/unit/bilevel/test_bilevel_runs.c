@@ -75,7 +75,7 @@ static const struct {
      2, 0, 3, 3, 2 * 3 + 2 * (1 + 2 * 2), 16},
 };
 
-static void communications(void **state)
+static void communications_and_bytes_are_counted(void **state)
 {
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
         char text[160];
@@ -228,7 +228,7 @@ static void coefficients_by_client_and_round(void **state)
 }
 
 /* Both kinds learn, with every method. */
-static void learns(void **state)
+static void every_bilevel_method_learns(void **state)
 {
     static const char *const settings[] = {"{kind: simfbo, lr_y: 0.1, server_lr_y: 0.3}",
                                            "{kind: shrofbo, server_lr_y: 0.1}",
@@ -273,7 +273,7 @@ static fl_status refused(fixture *f, const char *assignments)
     return s;
 }
 
-static void refusals(void **state)
+static void impossible_settings_are_refused(void **state)
 {
     static const struct {
         const char *assignments, *text;
@@ -329,7 +329,7 @@ static void warns_without_l2(void **state)
 }
 
 /* A run that leaves the finite range says which method's steps are to blame. */
-static void divergence(void **state)
+static void divergence_names_the_step_sizes(void **state)
 {
     fixture *f = *state;
     fl_run *run = NULL;
@@ -345,16 +345,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(random_terms),
-        FIXTURE_TEST(communications),
+        FIXTURE_TEST(communications_and_bytes_are_counted),
         FIXTURE_TEST(random_communications),
         FIXTURE_TEST(inner_and_outer_work),
         FIXTURE_TEST(cohorts_of_a_round),
         FIXTURE_TEST(anchors_over_all_samples),
         FIXTURE_TEST(coefficients_by_client_and_round),
-        FIXTURE_TEST(learns),
-        FIXTURE_TEST(refusals),
+        FIXTURE_TEST(every_bilevel_method_learns),
+        FIXTURE_TEST(impossible_settings_are_refused),
         FIXTURE_TEST(warns_without_l2),
-        FIXTURE_TEST(divergence),
+        FIXTURE_TEST(divergence_names_the_step_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,7 @@ static void a_hundred_million_clients(void **state)
     }
 }
 
-static void peeking(void **state)
+static void peeking_creates_no_state(void **state)
 {
     fixture *f = *state;
     fli_store *s = store_of(f, &fli_ops_f64, 10, 3, 2, 0), *none = store_of(f, &fli_ops_f64, 10, 3, 0, 0);
@@ -413,7 +413,7 @@ int main(void)
         FIXTURE_TEST(nothing_to_keep),
         FIXTURE_TEST(out_of_memory),
         FIXTURE_TEST(a_hundred_million_clients),
-        FIXTURE_TEST(peeking),
+        FIXTURE_TEST(peeking_creates_no_state),
         FIXTURE_TEST(many_threads),
         FIXTURE_TEST(budget_is_kept),
         FIXTURE_TEST(the_longest_unseen_goes),

@@ -7,7 +7,7 @@ static const char least[] = "data: blobs\nmodel: softmax\n";
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-static void schedules(void **state)
+static void step_sizes_follow_their_schedule(void **state)
 {
     (void)state;
     fli_local_settings l = {.lr = 0.5, .decay = 0.9};
@@ -48,7 +48,7 @@ static void schedule_words(void **state)
     }
 }
 
-static void defaults(void **state)
+static void missing_settings_have_defaults(void **state)
 {
     fixture *f = *state;
     fli_settings s;
@@ -207,7 +207,7 @@ static void refused(fixture *f, const char *yaml, const char *parts)
 
 #define LEAST "data: blobs\nmodel: softmax\n"
 
-static void mistakes(void **state)
+static void mistakes_are_named_with_their_place(void **state)
 {
     fixture *f = *state;
     /* unknown words, with position and suggestion */
@@ -340,9 +340,8 @@ static void later_wins(void **state)
     fl_config_free(cfg);
 }
 
-/* Another kind drops the keys of the old one, but keeps those that all kinds of the section share. */
 /* A copy has everything, places included, and goes its own way; the original may go first. */
-static void copies(void **state)
+static void a_copy_goes_its_own_way(void **state)
 {
     fixture *f = *state;
     fl_config *cfg = fixture_config(f, "data: blobs\nmodel: softmax\nlocal: {lr: fast}\nalgorithm: fedavg\n");
@@ -369,6 +368,7 @@ static void copies(void **state)
     fl_config_free(cfg);
 }
 
+/* Another kind drops the keys of the old one, but keeps those that all kinds of the section share. */
 static void another_kind(void **state)
 {
     fixture *f = *state;
@@ -461,7 +461,7 @@ static void bound_once(void **state)
 }
 
 /* What is held stays, whatever becomes of the configuration. */
-static void held(void **state)
+static void held_settings_stay(void **state)
 {
     fixture *f = *state;
     fli_bound *a, *b;
@@ -493,24 +493,24 @@ static void missing_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules),
+        cmocka_unit_test(step_sizes_follow_their_schedule),
         FIXTURE_TEST(schedule_words),
-        FIXTURE_TEST(defaults),
+        FIXTURE_TEST(missing_settings_have_defaults),
         FIXTURE_TEST(round_trip),
         FIXTURE_TEST(round_trip_of_every_kind),
         FIXTURE_TEST(values_survive),
-        FIXTURE_TEST(mistakes),
+        FIXTURE_TEST(mistakes_are_named_with_their_place),
         FIXTURE_TEST(exact_is_no_key_any_more),
         FIXTURE_TEST(mistakes_between_keys),
         FIXTURE_TEST(all_mistakes_at_once),
         FIXTURE_TEST(very_many_mistakes),
         FIXTURE_TEST(later_wins),
-        FIXTURE_TEST(copies),
+        FIXTURE_TEST(a_copy_goes_its_own_way),
         FIXTURE_TEST(another_kind),
         FIXTURE_TEST(sections_set_to_nonsense),
         FIXTURE_TEST(bad_assignments),
         FIXTURE_TEST(bound_once),
-        FIXTURE_TEST(held),
+        FIXTURE_TEST(held_settings_stay),
         FIXTURE_TEST(missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

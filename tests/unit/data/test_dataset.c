@@ -234,7 +234,7 @@ static void too_large_for_f32(void **state)
     fli_dataset_free(ds);
 }
 
-static void targets(void **state)
+static void targets_are_gathered_by_index(void **state)
 {
     fl_ctx *ctx = *state;
     enum { N = 150 }; /* more than the pieces targets are gathered in */
@@ -373,7 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_batches),         cmocka_unit_test(sparse_rows_are_cleared),
         cmocka_unit_test(sparse_batches),           cmocka_unit_test(densify_and_sizes),
-        cmocka_unit_test(too_large_for_f32),        cmocka_unit_test(targets),
+        cmocka_unit_test(too_large_for_f32),        cmocka_unit_test(targets_are_gathered_by_index),
         cmocka_unit_test(new_is_empty_and_bounded), cmocka_unit_test(checks_labels_targets_groups),
         cmocka_unit_test(checks_values_and_sizes),  cmocka_unit_test(checks_sparse),
     };

@@ -55,7 +55,7 @@ static void check_views(const fli_fed *fed, size_t stored)
     free(seen);
 }
 
-static void test_stored(void **state)
+static void test_every_stored_sample_is_seen(void **state)
 {
     (void)state;
     fli_fed_spec spec = {SOURCE(blobs, NULL), PARTITION(dirichlet, NULL), .clients = 10, .seed = 3};
@@ -181,7 +181,7 @@ static void test_on_demand_refusals(void **state)
     assert_fails(ctx, fli_fed_new(ctx, &other, &fed), FL_ECONFIG, "normalize must be auto or none");
 }
 
-static void test_normalized(void **state)
+static void test_bytes_are_divided_by_255(void **state)
 {
     (void)state;
     fli_fed_spec spec = {SOURCE(digits, "samples", "200", "test_samples", "50", NULL), PARTITION(iid, NULL),
@@ -222,7 +222,7 @@ static int has(const uint32_t *v, size_t n, uint32_t sample)
     return 0;
 }
 
-static void test_unlabelled(void **state)
+static void test_only_training_labels_are_hidden(void **state)
 {
     (void)state;
     static const struct {
@@ -338,7 +338,7 @@ static fli_dataset *small(size_t dim, size_t classes)
     return ds;
 }
 
-static void test_take(void **state)
+static void test_a_federation_takes_given_parts(void **state)
 {
     (void)state;
     fli_fed *fed;
@@ -354,7 +354,7 @@ static void test_take(void **state)
     fli_fed_free(NULL);
 }
 
-static void test_hide(void **state)
+static void test_hidden_labels_are_still_known(void **state)
 {
     (void)state;
     fli_fed *fed;
@@ -440,17 +440,17 @@ static void test_failing_allocations_are_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stored),
+        cmocka_unit_test(test_every_stored_sample_is_seen),
         cmocka_unit_test(test_test_fraction),
         cmocka_unit_test(test_on_demand_equals_stored),
         cmocka_unit_test(test_on_demand_a_million),
         cmocka_unit_test(test_on_demand_refusals),
-        cmocka_unit_test(test_normalized),
-        cmocka_unit_test(test_unlabelled),
+        cmocka_unit_test(test_bytes_are_divided_by_255),
+        cmocka_unit_test(test_only_training_labels_are_hidden),
         cmocka_unit_test(test_unlabelled_is_drawn_by_client),
         cmocka_unit_test(test_unlabelled_refusals),
-        cmocka_unit_test(test_take),
-        cmocka_unit_test(test_hide),
+        cmocka_unit_test(test_a_federation_takes_given_parts),
+        cmocka_unit_test(test_hidden_labels_are_still_known),
         cmocka_unit_test(test_take_refuses),
         cmocka_unit_test(test_failing_allocations_are_reported),
     };

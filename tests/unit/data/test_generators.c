@@ -212,7 +212,7 @@ static void test_synthetic_too_large_to_keep(void **state)
 
 /* ---- linreg ------------------------------------------------------------------------------------------------ */
 
-static void test_linreg(void **state)
+static void test_linreg_mixes_three_distributions(void **state)
 {
     (void)state;
     fli_dataset *ds, *test;
@@ -343,7 +343,7 @@ static double blobs_accuracy(const char *spread)
     return v;
 }
 
-static void test_blobs(void **state)
+static void test_blobs_blur_with_their_spread(void **state)
 {
     (void)state;
     assert_true(blobs_accuracy("0.05") == 1);
@@ -352,7 +352,7 @@ static void test_blobs(void **state)
     assert_true(blobs_accuracy("2") < 0.35);
 }
 
-static void test_digits(void **state)
+static void test_digits_do_not_depend_on_count(void **state)
 {
     (void)state;
     fli_dataset *train, *test;
@@ -411,11 +411,11 @@ int main(void)
         cmocka_unit_test(test_synthetic_heterogeneity),
         cmocka_unit_test(test_synthetic_labels),
         cmocka_unit_test(test_synthetic_too_large_to_keep),
-        cmocka_unit_test(test_linreg),
+        cmocka_unit_test(test_linreg_mixes_three_distributions),
         cmocka_unit_test(test_linreg_shuffles_over_clients),
         cmocka_unit_test(test_linreg_in_blocks),
-        cmocka_unit_test(test_blobs),
-        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_blobs_blur_with_their_spread),
+        cmocka_unit_test(test_digits_do_not_depend_on_count),
         cmocka_unit_test(test_digits_plain),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -86,7 +86,7 @@ static void numbers_as_classes(void **state)
 }
 
 /* CLIENT/CLASS: clients are groups, and `natural` gives each its own. */
-static void clients(void **state)
+static void client_folders_become_groups(void **state)
 {
     scratch *d = *state;
     fli_dataset *train, *test;
@@ -150,7 +150,7 @@ static void sizes_and_colours(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------------------ */
 
-static void refusals(void **state)
+static void broken_image_folders_are_refused(void **state)
 {
     scratch *d = *state;
     put_png(d, "t/a/1.png", grey);
@@ -172,7 +172,7 @@ static void refusals(void **state)
 static void keep_text(void *arg, const char *text) { strncat(arg, text, 4000); }
 
 /* `fedloom data` says what it is; the clients of `natural` are the folders. */
-static void described(void **state)
+static void an_image_folder_is_described(void **state)
 {
     scratch *d = *state;
     char assignment[256], text[8192] = "";
@@ -201,8 +201,12 @@ static void described(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(classes_and_planes), TEST(numbers_as_classes), TEST(clients),
-        TEST(sizes_and_colours),  TEST(refusals),           TEST(described),
+        TEST(classes_and_planes),
+        TEST(numbers_as_classes),
+        TEST(client_folders_become_groups),
+        TEST(sizes_and_colours),
+        TEST(broken_image_folders_are_refused),
+        TEST(an_image_folder_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

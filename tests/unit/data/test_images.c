@@ -41,7 +41,7 @@ static int crop_of(const fli_dataset *ds, size_t sample, const double *got)
 }
 
 /* Padded crops. */
-static void moved(void **state)
+static void training_draws_every_padded_crop(void **state)
 {
     enum { N = 40, EPOCHS = 60 };
     fixture *f = *state;
@@ -125,7 +125,7 @@ static void draw_parts(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
     }
 }
 
-static void cropped(void **state)
+static void evaluation_sees_the_middle_crop(void **state)
 {
     enum { N = 40, EPOCHS = 30, MIDDLE = (SIDE - CROP) / 2 * (2 * PLACES + 2) };
     fixture *f = *state;
@@ -265,7 +265,7 @@ static void frozen_of(fixture *f, int augment)
     fli_dataset_free(raw);
 }
 
-static void frozen(void **state)
+static void frozen_samples_are_drawn_once(void **state)
 {
     frozen_of(*state, FLI_AUGMENT_CIFAR);
     frozen_of(*state, FLI_AUGMENT_CROP);
@@ -374,7 +374,7 @@ static void each_of(fixture *f, int augment, fli_xkind kind, const fli_ops *ops,
     fli_dataset_free(ds);
 }
 
-static void each(void **state)
+static void each_image_is_normalized_after_drawing(void **state)
 {
     static const fli_xkind kinds[] = {FLI_X_U8, FLI_X_F32, FLI_X_F64};
     for (int augment = FLI_AUGMENT_NONE; augment <= FLI_AUGMENT_CROP; augment++)
@@ -407,7 +407,7 @@ static void one_colour(void **state)
     "model: {kind: cnn, layers: \"conv 6x5 same, pool 2, fc 20\"}\n"
 
 /* Evaluation sees the middle, whatever training sees: the losses at the start are the same. */
-static void runs(void **state)
+static void random_crops_leave_evaluation_alone(void **state)
 {
     double start, random_start;
     double plain = final_loss(*state, RUN, "data.augment=none", &start);
@@ -451,7 +451,7 @@ static void drawn_once(void **state)
     for (int k = 0; k < 3; k++) fl_run_free(runs[k]);
 }
 
-static void refused(void **state)
+static void impossible_image_settings_are_refused(void **state)
 {
     refuse(*state, "data: {kind: digits, crop: 29}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
            "data.crop is 29, but the images have only 28 x 28 pixels");
@@ -465,18 +465,18 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(moved),
-        FIXTURE_TEST(cropped),
+        FIXTURE_TEST(training_draws_every_padded_crop),
+        FIXTURE_TEST(evaluation_sees_the_middle_crop),
         FIXTURE_TEST(crops_of_scaled_pixels),
-        FIXTURE_TEST(each),
+        FIXTURE_TEST(each_image_is_normalized_after_drawing),
         FIXTURE_TEST(one_colour),
-        FIXTURE_TEST(runs),
+        FIXTURE_TEST(random_crops_leave_evaluation_alone),
         FIXTURE_TEST(cropped_in_part),
         FIXTURE_TEST(moved_in_part),
-        FIXTURE_TEST(frozen),
+        FIXTURE_TEST(frozen_samples_are_drawn_once),
         FIXTURE_TEST(frozen_of_others),
         FIXTURE_TEST(drawn_once),
-        FIXTURE_TEST(refused),
+        FIXTURE_TEST(impossible_image_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

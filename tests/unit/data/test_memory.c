@@ -164,7 +164,7 @@ static void same_as_sparse_files(void **state)
 
 /* ---- configurations --------------------------------------------------------------------------------------------- */
 
-static void texts(void **state)
+static void later_texts_override_earlier_ones(void **state)
 {
     fixture *f = *state;
     fl_config *cfg = fl_config_new(f->ctx);
@@ -403,7 +403,7 @@ static void runs_with(fixture *f, fl_config *cfg, const fl_study_options *o, siz
     fl_study_free(s);
 }
 
-static void compares(void **state)
+static void a_comparison_uses_data_in_memory(void **state)
 {
     fixture *f = *state;
     problem *p = problem_new();
@@ -526,13 +526,13 @@ int main(void)
         FIXTURE_TEST(same_as_a_regression),
         FIXTURE_TEST(same_as_images),
         FIXTURE_TEST(same_as_sparse_files),
-        FIXTURE_TEST(texts),
+        FIXTURE_TEST(later_texts_override_earlier_ones),
         FIXTURE_TEST(is_a_kind_of_data),
         FIXTURE_TEST(without_a_holding),
         FIXTURE_TEST(weighs_clients),
         FIXTURE_TEST(numbers_alone),
         FIXTURE_TEST(goes_on_from_checkpoints),
-        FIXTURE_TEST(compares),
+        FIXTURE_TEST(a_comparison_uses_data_in_memory),
         FIXTURE_TEST(tunes_and_checks),
         FIXTURE_TEST(copies_lead_to_the_same_data),
         FIXTURE_TEST(out_of_memory),

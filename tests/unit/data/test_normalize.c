@@ -121,7 +121,7 @@ static fli_dataset *sparse_wide(void)
     return ds;
 }
 
-static void test_unit(void **state)
+static void test_unit_makes_the_largest_one(void **state)
 {
     (void)state;
     fli_dataset *sets[] = {data(FLI_X_F32), data(FLI_X_F64), sparse(), sparse_wide()}, *u8 = data(FLI_X_U8);
@@ -186,7 +186,7 @@ static void test_standard_sparse(void **state)
 }
 
 /* Every column has norm 1 over the training samples, and a test set is scaled by the same numbers. */
-static void test_columns(void **state)
+static void test_columns_get_norm_one(void **state)
 {
     (void)state;
     fli_dataset *sets[] = {data(FLI_X_U8), data(FLI_X_F32), data(FLI_X_F64), sparse(), sparse_wide()}, *test = sparse();
@@ -229,7 +229,7 @@ static void test_test_set_gets_the_same(void **state)
     fli_dataset_free(test);
 }
 
-static void test_given(void **state)
+static void test_given_numbers_shift_and_scale(void **state)
 {
     (void)state;
     double one[] = {0.5}, three[] = {0.25, 0.5, 0.75}, zero[] = {0}, row[DIM];
@@ -256,10 +256,10 @@ static void test_given(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auto_and_none),          cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_auto_and_none),          cmocka_unit_test(test_unit_makes_the_largest_one),
         cmocka_unit_test(test_standard_per_feature),   cmocka_unit_test(test_standard_per_channel),
-        cmocka_unit_test(test_standard_sparse),        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_test_set_gets_the_same), cmocka_unit_test(test_given),
+        cmocka_unit_test(test_standard_sparse),        cmocka_unit_test(test_columns_get_norm_one),
+        cmocka_unit_test(test_test_set_gets_the_same), cmocka_unit_test(test_given_numbers_shift_and_scale),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -83,7 +83,7 @@ static double skew_with(const fli_partitioner *p, const fli_dataset *ds, const c
     return v;
 }
 
-static void test_iid(void **state)
+static void test_iid_parts_are_alike(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(1003, 10);
@@ -96,7 +96,7 @@ static void test_iid(void **state)
     fli_dataset_free(ds);
 }
 
-static void test_dirichlet(void **state)
+static void test_alpha_sets_the_dirichlet_skew(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(10000, 10);
@@ -141,7 +141,7 @@ static void test_minimum_out_of_reach(void **state)
     fli_dataset_free(ds);
 }
 
-static void test_mixture(void **state)
+static void test_mixture_parts_have_equal_size(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(10007, 10);
@@ -196,7 +196,7 @@ static void test_rank_owner(void **state)
     fli_dataset_free(ds);
 }
 
-static void test_labels(void **state)
+static void test_clients_have_the_wanted_labels(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(5000, 10);
@@ -235,7 +235,7 @@ static void test_labels(void **state)
     fli_dataset_free(ds);
 }
 
-static void test_quantity(void **state)
+static void test_quantity_skews_sizes_alone(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(20000, 10);
@@ -266,7 +266,7 @@ static double unevenness(const fli_partition *p)
     return sum * (double)p->start[p->clients] / (double)(p->clients * p->clients);
 }
 
-static void test_cuts(void **state)
+static void test_cuts_keep_the_least_size(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(8992, 10);
@@ -318,7 +318,7 @@ static void test_cuts_out_of_reach(void **state)
     fli_dataset_free(ds);
 }
 
-static void test_natural(void **state)
+static void test_natural_clients_are_the_groups(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(10, 2);
@@ -365,7 +365,7 @@ static void *file_with(const char *text)
     return PARAMS(file, "path", path, NULL);
 }
 
-static void test_file(void **state)
+static void test_file_lists_become_clients(void **state)
 {
     (void)state;
     fli_dataset *ds = labelled(6, 2);
@@ -469,19 +469,19 @@ static void test_an_empty_client_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_iid),
-        cmocka_unit_test(test_dirichlet),
+        cmocka_unit_test(test_iid_parts_are_alike),
+        cmocka_unit_test(test_alpha_sets_the_dirichlet_skew),
         cmocka_unit_test(test_minimum_out_of_reach),
-        cmocka_unit_test(test_mixture),
+        cmocka_unit_test(test_mixture_parts_have_equal_size),
         cmocka_unit_test(test_mixture_uneven_sizes),
         cmocka_unit_test(test_rank_owner),
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_quantity),
-        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_clients_have_the_wanted_labels),
+        cmocka_unit_test(test_quantity_skews_sizes_alone),
+        cmocka_unit_test(test_cuts_keep_the_least_size),
         cmocka_unit_test(test_cuts_are_equally_likely),
         cmocka_unit_test(test_cuts_out_of_reach),
-        cmocka_unit_test(test_natural),
-        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_natural_clients_are_the_groups),
+        cmocka_unit_test(test_file_lists_become_clients),
         cmocka_unit_test(test_file_written_is_read),
         cmocka_unit_test(test_file_problems),
         cmocka_unit_test(test_an_empty_client_is_named),

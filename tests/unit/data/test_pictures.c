@@ -184,7 +184,7 @@ static void jpeg_of_many_scans(void **state)
     }
 }
 
-static void neither(void **state)
+static void other_formats_are_refused(void **state)
 {
     fli_picture p;
     file.n = 0;
@@ -294,7 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(jpeg_of_every_kind, setup, teardown),
         cmocka_unit_test_setup_teardown(jpeg_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(jpeg_of_many_scans, setup, teardown),
-        cmocka_unit_test_setup_teardown(neither, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_formats_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(other_colours, setup, teardown),
         cmocka_unit_test_setup_teardown(other_sizes, setup, teardown),
         cmocka_unit_test_setup_teardown(white_stays_white, setup, teardown),

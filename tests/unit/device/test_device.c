@@ -157,7 +157,7 @@ static void each_way(fl_ctx *ctx, void (*fn)(clients *c))
         }
 }
 
-static void test_solvers(void **state) { each_way(((fixture *)*state)->ctx, compare); }
+static void test_solvers_match_the_cpu(void **state) { each_way(((fixture *)*state)->ctx, compare); }
 
 /* No steps: the solution is the start. */
 static void test_no_steps(void **state)
@@ -223,10 +223,10 @@ static void evaluate(clients *c)
     site_fini(&s);
 }
 
-static void test_objectives(void **state) { each_way(((fixture *)*state)->ctx, evaluate); }
+static void test_objectives_match_the_cpu(void **state) { each_way(((fixture *)*state)->ctx, evaluate); }
 
 /* What was foreseen is not computed again, and is forgotten when it is said that vectors change. */
-static void test_foreseen(void **state)
+static void test_foreseen_values_are_computed_once(void **state)
 {
     fixture *f = *state;
     clients c;
@@ -259,7 +259,7 @@ static void test_foreseen(void **state)
     clients_fini(&c);
 }
 
-static void test_logits(void **state)
+static void test_logits_match_the_cpu(void **state)
 {
     fixture *f = *state;
     clients c;
@@ -312,7 +312,7 @@ static void test_failures_are_remembered(void **state)
     clients_fini(&c);
 }
 
-static void test_memory(void **state)
+static void test_lanes_fit_the_free_memory(void **state)
 {
     fixture *f = *state;
     clients c;
@@ -325,7 +325,7 @@ static void test_memory(void **state)
     clients_fini(&c);
 }
 
-static void test_names(void **state)
+static void test_devices_are_found_by_name(void **state)
 {
     fixture *f = *state;
     const fli_backend *b;
@@ -342,7 +342,7 @@ static void test_names(void **state)
                  "there is no \"twins\"; there are cpu");
 }
 
-static void test_refused(void **state)
+static void test_unfit_models_are_refused(void **state)
 {
     fixture *f = *state;
     static const way squares = {"", &fli_solver_exact, "least_squares", 0, {0}};
@@ -362,9 +362,11 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_solvers),  FIXTURE_TEST(test_no_steps), FIXTURE_TEST(test_objectives),
-        FIXTURE_TEST(test_foreseen), FIXTURE_TEST(test_logits),   FIXTURE_TEST(test_failures_are_remembered),
-        FIXTURE_TEST(test_memory),   FIXTURE_TEST(test_names),    FIXTURE_TEST(test_refused),
+        FIXTURE_TEST(test_solvers_match_the_cpu),     FIXTURE_TEST(test_no_steps),
+        FIXTURE_TEST(test_objectives_match_the_cpu),  FIXTURE_TEST(test_foreseen_values_are_computed_once),
+        FIXTURE_TEST(test_logits_match_the_cpu),      FIXTURE_TEST(test_failures_are_remembered),
+        FIXTURE_TEST(test_lanes_fit_the_free_memory), FIXTURE_TEST(test_devices_are_found_by_name),
+        FIXTURE_TEST(test_unfit_models_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,7 @@ static void programs(const fli_ops *ops)
     bench_fini(&b);
 }
 
-static void test_programs(void **state)
+static void test_random_programs_give_equal_bits(void **state)
 {
     (void)state;
     programs(&fli_ops_f32);
@@ -195,7 +195,7 @@ static void test_programs(void **state)
 /* ---- sums ----------------------------------------------------------------------------------------------- */
 
 /* y_k += a x_i for every i, two targets in turn: two operations. */
-static void test_uploads(void **state)
+static void test_uploads_become_two_sums(void **state)
 {
     bench b;
     (void)state;
@@ -244,7 +244,7 @@ static void add(const fl_space *s, double a, const void *x, void *y) { fli_axpy(
 static void put(const fl_space *s, double a, const void *x, void *y) { fli_lin(s, a, x, a, x, y); }
 
 /* Lanes, and what belongs to none, go on one tape, until one has to see what another did. */
-static void test_lanes(void **state)
+static void test_lanes_share_one_tape(void **state)
 {
     bench b;
     (void)state;
@@ -283,7 +283,7 @@ static void test_lanes(void **state)
 /* ---- addresses ------------------------------------------------------------------------------------------ */
 
 /* Code that follows an address of the backend `twin` crashes. */
-static void test_addresses(void **state)
+static void test_twin_addresses_cannot_be_followed(void **state)
 {
     bench b;
     int status;
@@ -329,8 +329,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs), cmocka_unit_test(test_uploads),   cmocka_unit_test(test_order_matters),
-        cmocka_unit_test(test_lanes),    cmocka_unit_test(test_addresses), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_random_programs_give_equal_bits),
+        cmocka_unit_test(test_uploads_become_two_sums),
+        cmocka_unit_test(test_order_matters),
+        cmocka_unit_test(test_lanes_share_one_tape),
+        cmocka_unit_test(test_twin_addresses_cannot_be_followed),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

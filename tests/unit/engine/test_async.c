@@ -208,7 +208,7 @@ static void buffer_by_hand(void **state)
 }
 
 /* Everyone equally fast: in the order of sending, over and over. */
-static void ties(void **state)
+static void ties_follow_the_sending_order(void **state)
 {
     fixture *f = *state;
     static const double same[] = {2, 2, 2, 2, 2};
@@ -321,7 +321,7 @@ static void models_by_simulation(void **state)
 }
 
 /* FedAsync's other two ways of lowering a share, at chosen ages: x = (1 - a) x + a x_i. */
-static void shares(void **state)
+static void shares_follow_the_staleness_rule(void **state)
 {
     fixture *f = *state;
     static const char *const params[] = {"alpha=0.5;staleness=constant", "alpha=0.5;staleness=hinge;hinge=2;slope=3",
@@ -489,7 +489,7 @@ static void loose_bound(void **state)
 
 /* ---- stopping, failing, threads -------------------------------------------------------------------------- */
 
-static void stopping(void **state)
+static void a_stopped_run_goes_on_unchanged(void **state)
 {
     fixture *f = *state;
     rig r;
@@ -516,7 +516,7 @@ static void stopping(void **state)
 
 /* A client that diverges fails when its answer is due, not before: the same sentence for any number of threads, the
  * same server steps before it; and the run stays failed. */
-static void diverging(void **state)
+static void divergence_fails_when_it_is_due(void **state)
 {
     fixture *f = *state;
     for (size_t threads = 1; threads <= 3; threads++) {
@@ -624,11 +624,21 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(order_by_hand),        FIXTURE_TEST(buffer_by_hand), FIXTURE_TEST(ties),
-        FIXTURE_TEST(models_by_simulation), FIXTURE_TEST(shares),         FIXTURE_TEST(some_at_work),
-        FIXTURE_TEST(drawn_equally),        FIXTURE_TEST(slow_client),    FIXTURE_TEST(ages_are_bounded),
-        FIXTURE_TEST(loose_bound),          FIXTURE_TEST(stopping),       FIXTURE_TEST(diverging),
-        FIXTURE_TEST(diverging_server),     FIXTURE_TEST(threads_agree),  FIXTURE_TEST(memory_may_run_out),
+        FIXTURE_TEST(order_by_hand),
+        FIXTURE_TEST(buffer_by_hand),
+        FIXTURE_TEST(ties_follow_the_sending_order),
+        FIXTURE_TEST(models_by_simulation),
+        FIXTURE_TEST(shares_follow_the_staleness_rule),
+        FIXTURE_TEST(some_at_work),
+        FIXTURE_TEST(drawn_equally),
+        FIXTURE_TEST(slow_client),
+        FIXTURE_TEST(ages_are_bounded),
+        FIXTURE_TEST(loose_bound),
+        FIXTURE_TEST(a_stopped_run_goes_on_unchanged),
+        FIXTURE_TEST(divergence_fails_when_it_is_due),
+        FIXTURE_TEST(diverging_server),
+        FIXTURE_TEST(threads_agree),
+        FIXTURE_TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

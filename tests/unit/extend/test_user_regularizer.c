@@ -170,7 +170,7 @@ static void nowhere(const void *params, double eta, size_t n, double *x, double 
     x[n - 1] = NAN;
 }
 
-static void mistakes(void **state)
+static void mistakes_of_a_regularizer_are_named(void **state)
 {
     fixture *f = *state;
     int one = 1;
@@ -208,7 +208,7 @@ int main(void)
         FIXTURE_TEST(whatever_is_built_in),
         FIXTURE_TEST(in_the_order_of_the_table),
         FIXTURE_TEST(several_of_a_name),
-        FIXTURE_TEST(mistakes),
+        FIXTURE_TEST(mistakes_of_a_regularizer_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

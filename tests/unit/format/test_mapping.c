@@ -66,7 +66,7 @@ static void values(float *f, double *g, uint8_t *b)
     }
 }
 
-static void arrays(void **state)
+static void aligned_arrays_are_mapped(void **state)
 {
     scratch *d = *state;
     float f[N * DIM];
@@ -122,7 +122,7 @@ static void wrong_lengths(void **state)
     }
 }
 
-static void images(void **state)
+static void training_images_are_mapped(void **state)
 {
     scratch *d = *state;
     uint8_t x[16 + N * DIM] = {0, 0, 8, 3, 0, 0, 0, N, 0, 0, 0, 2, 0, 0, 0, 2}, y[8 + N] = {0, 0, 8, 1, 0, 0, 0, N};
@@ -185,11 +185,11 @@ static void kept_samples_are_in_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(arrays, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(aligned_arrays_are_mapped, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(other_types_are_read, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(packed_files_are_read, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(wrong_lengths, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(images, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(training_images_are_mapped, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(kept_samples_are_in_memory, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

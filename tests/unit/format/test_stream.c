@@ -321,7 +321,7 @@ static void expect_line(fl_ctx *ctx, fli_stream *s, const char *want)
     assert_int_equal(n, strlen(want));
 }
 
-static void lines(void **state)
+static void lines_lose_their_endings(void **state)
 {
     scratch *d = *state;
     fli_stream *s;
@@ -431,7 +431,7 @@ static void every_allocation_may_fail(void **state)
     free(text);
 }
 
-static void finding(void **state)
+static void files_are_found_despite_suffixes(void **state)
 {
     scratch *d = *state;
     char *path;
@@ -482,12 +482,12 @@ int main(void)
         cmocka_unit_test(zip_of_several),
         cmocka_unit_test(zip_arrays),
         cmocka_unit_test(need_and_end),
-        cmocka_unit_test(lines),
+        cmocka_unit_test(lines_lose_their_endings),
         cmocka_unit_test(long_lines),
         cmocka_unit_test(bad_lines),
         cmocka_unit_test(all_at_once),
         cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(finding),
+        cmocka_unit_test(files_are_found_despite_suffixes),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

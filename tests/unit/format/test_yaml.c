@@ -313,7 +313,7 @@ static void set_refuses(void **state)
     }
 }
 
-static void gets(void **state)
+static void get_follows_dotted_paths(void **state)
 {
     context *f = *state;
     fli_node *root = NULL;
@@ -341,7 +341,7 @@ static void set_shortens_long_values(void **state)
 
 /* ---- merging ------------------------------------------------------------------------------------------- */
 
-static void merges(void **state)
+static void merging_overrides_key_by_key(void **state)
 {
     static const struct {
         const char *base, *over, *tree;
@@ -420,8 +420,8 @@ int main(void)
         CONTEXT_TEST(set_remembers_itself),
         CONTEXT_TEST(set_refuses),
         CONTEXT_TEST(set_shortens_long_values),
-        CONTEXT_TEST(gets),
-        CONTEXT_TEST(merges),
+        CONTEXT_TEST(get_follows_dotted_paths),
+        CONTEXT_TEST(merging_overrides_key_by_key),
         cmocka_unit_test(survives_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,7 +126,7 @@ static void refuse(fixture *f, const char *assignment, const char *sentence)
     fl_config_free(cfg);
 }
 
-static void settings(void **state)
+static void a_server_refuses_impossible_settings(void **state)
 {
     fixture *f = *state;
     fl_run *run = NULL;
@@ -148,7 +148,7 @@ static void settings(void **state)
 
 /* ---- joining ----------------------------------------------------------------------------------------------- */
 
-static void joining(void **state)
+static void a_server_checks_who_joins(void **state)
 {
     world w;
     uint32_t who;
@@ -188,7 +188,7 @@ static void joining(void **state)
 }
 
 /* A client with more classes than the federation, and terms for somebody else's samples. */
-static void accepting(void **state)
+static void clients_check_terms_and_asks(void **state)
 {
     world w, other;
     fl_bytes terms, ask, answer;
@@ -375,7 +375,7 @@ static void numbers_of_asks(void **state)
 
 /* ---- answers ----------------------------------------------------------------------------------------------- */
 
-static void answers(void **state)
+static void only_the_awaited_answer_counts(void **state)
 {
     world w;
     fl_bytes ask, answer, late;
@@ -522,7 +522,7 @@ static void taken_again(fl_ctx *ctx, fl_client *c, const fl_bytes *ask, const fl
     free(itself);
 }
 
-static void states(void **state)
+static void client_state_can_be_restored(void **state)
 {
     world w;
     fl_bytes ask, answer, kept;
@@ -645,7 +645,7 @@ static void numbers_alone(void **state)
 
 /* ---- ends --------------------------------------------------------------------------------------------------- */
 
-static void lost(void **state)
+static void a_lost_client_ends_the_run(void **state)
 {
     world w;
     uint32_t who, other;
@@ -663,7 +663,7 @@ static void lost(void **state)
     world_free(&w);
 }
 
-static void stopped(void **state)
+static void a_server_stops_when_asked(void **state)
 {
     for (int early = 0; early < 2; early++) {
         world w;
@@ -678,7 +678,7 @@ static void stopped(void **state)
 }
 
 /* The result of such a run is saved as any other. */
-static void saved(void **state)
+static void a_result_is_saved_once(void **state)
 {
     fixture *f = *state;
     world w;
@@ -742,7 +742,7 @@ static void *mill_about(void *arg)
     return NULL;
 }
 
-static void crowded(void **state)
+static void threads_may_call_at_once(void **state)
 {
     enum { THREADS = 4 };
     for (int round = 0; round < 4; round++) {
@@ -873,26 +873,26 @@ static void asynchronous_bodies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(settings),
-        FIXTURE_TEST(joining),
-        FIXTURE_TEST(accepting),
+        FIXTURE_TEST(a_server_refuses_impossible_settings),
+        FIXTURE_TEST(a_server_checks_who_joins),
+        FIXTURE_TEST(clients_check_terms_and_asks),
         FIXTURE_TEST(borrowed_labels),
         FIXTURE_TEST(class_names),
         FIXTURE_TEST(what_clients_are_told),
         FIXTURE_TEST(which_run),
         FIXTURE_TEST(numbers_of_asks),
-        FIXTURE_TEST(answers),
+        FIXTURE_TEST(only_the_awaited_answer_counts),
         FIXTURE_TEST(impossible_figures),
         FIXTURE_TEST(failed_turn),
-        FIXTURE_TEST(states),
-        FIXTURE_TEST(lost),
-        FIXTURE_TEST(stopped),
+        FIXTURE_TEST(client_state_can_be_restored),
+        FIXTURE_TEST(a_lost_client_ends_the_run),
+        FIXTURE_TEST(a_server_stops_when_asked),
         FIXTURE_TEST(freed_at_any_moment),
-        FIXTURE_TEST(crowded),
+        FIXTURE_TEST(threads_may_call_at_once),
         FIXTURE_TEST(waiters_leave),
         FIXTURE_TEST(real_clock),
         FIXTURE_TEST(asynchronous_bodies),
-        FIXTURE_TEST(saved),
+        FIXTURE_TEST(a_result_is_saved_once),
         FIXTURE_TEST(without_memory),
         FIXTURE_TEST(numbers_alone),
     };

@@ -110,7 +110,7 @@ static char *file_of(const char *folder, const char *name)
 }
 
 /* Two methods on an own objective: tables, charts and files have its metrics. */
-static void compared(void **state)
+static void comparisons_show_own_metrics(void **state)
 {
     fixture *f = *state;
     own_arg arg = {0};
@@ -177,7 +177,7 @@ static void names_of_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(own_columns), FIXTURE_TEST(columns_go_on), FIXTURE_TEST(compared),
+        FIXTURE_TEST(own_columns), FIXTURE_TEST(columns_go_on), FIXTURE_TEST(comparisons_show_own_metrics),
         FIXTURE_TEST(names_of_metrics), /* the last: it fills the list */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void reads(fl_ctx *ctx, const char *line, size_t count, size_t i, fli_lay
     assert_int_equal(l[i].pad, want.pad);
 }
 
-static void test_line(void **state)
+static void test_a_line_describes_the_layers(void **state)
 {
     fixture *f = *state;
     const char *all = " conv 64x5 ,pool 2, conv 32x3 stride 2 same,avgpool 3 , conv 8x4 pad 3,\n fc 384";
@@ -89,7 +89,7 @@ static fl_status make(fixture *f, fli_arena *a, const char *layers, const fli_op
     return fli_model_new_for(f->ctx, d, params, ops, shape, classes, 0, out);
 }
 
-static void test_misfits(void **state)
+static void test_misfitting_layers_are_named(void **state)
 {
     fixture *f = *state;
     fli_arena a;
@@ -107,7 +107,7 @@ static void test_misfits(void **state)
 }
 
 /* What the papers say of their networks. */
-static void test_sizes(void **state)
+static void test_sizes_are_those_of_papers(void **state)
 {
     static const struct {
         const char *layers;
@@ -164,7 +164,7 @@ static void plain_logits(const double *p, const double *x, double *out)
     }
 }
 
-static void test_function(void **state)
+static void test_logits_match_plain_loops(void **state)
 {
     enum { N = 21, DIM = 2 * 7 * 9 };
     fixture *f = *state;
@@ -288,7 +288,7 @@ static void test_saved_shapes(void **state)
     "model: {kind: cnn, layers: \"conv 6x5, pool 3, fc 20\"}\n"
 
 /* It learns, with and without changes, and evaluation does not see them: the losses at the start are the same. */
-static void test_runs(void **state)
+static void test_a_cnn_learns_with_augmentation(void **state)
 {
     fixture *f = *state;
     double start, augmented_start;
@@ -316,9 +316,15 @@ static void test_refused_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_line),         FIXTURE_TEST(test_bad_lines), FIXTURE_TEST(test_misfits),
-        FIXTURE_TEST(test_sizes),        FIXTURE_TEST(test_function),  FIXTURE_TEST(test_head_directions),
-        FIXTURE_TEST(test_saved_shapes), FIXTURE_TEST(test_runs),      FIXTURE_TEST(test_refused_runs),
+        FIXTURE_TEST(test_a_line_describes_the_layers),
+        FIXTURE_TEST(test_bad_lines),
+        FIXTURE_TEST(test_misfitting_layers_are_named),
+        FIXTURE_TEST(test_sizes_are_those_of_papers),
+        FIXTURE_TEST(test_logits_match_plain_loops),
+        FIXTURE_TEST(test_head_directions),
+        FIXTURE_TEST(test_saved_shapes),
+        FIXTURE_TEST(test_a_cnn_learns_with_augmentation),
+        FIXTURE_TEST(test_refused_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,14 +172,14 @@ static void check_kind(const fli_conv_kind *kind, const fli_ops *ops)
     }
 }
 
-static void test_plain(void **state)
+static void test_plain_convolutions_match_the_definition(void **state)
 {
     (void)state;
     check_kind(&fli_conv_plain, &fli_ops_f64);
     check_kind(&fli_conv_plain, &fli_ops_f32);
 }
 
-static void test_onednn(void **state)
+static void test_onednn_convolutions_match_the_definition(void **state)
 {
     (void)state;
     assert_true(!fli_conv_onednn == !fli_conv_library());
@@ -200,7 +200,7 @@ static void *forward_often(void *arg)
 }
 
 /* More threads than there were slots before: same bits in each. */
-static void test_threads(void **state)
+static void test_threads_get_the_same_bits(void **state)
 {
     (void)state;
     enum { THREADS = 6 };
@@ -229,9 +229,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_onednn),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_plain_convolutions_match_the_definition),
+        cmocka_unit_test(test_onednn_convolutions_match_the_definition),
+        cmocka_unit_test(test_threads_get_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static const char *const methods[] = {
 };
 
 /* Before the end, where nothing vanishes. */
-static void measured(void **state)
+static void metrics_include_the_weight_decay(void **state)
 {
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         char set[256];
@@ -79,7 +79,7 @@ static void measured(void **state)
     }
 }
 
-static void minimised(void **state)
+static void methods_minimise_with_weight_decay(void **state)
 {
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         double gradient2;
@@ -129,8 +129,8 @@ static void in_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(measured),
-        FIXTURE_TEST(minimised),
+        FIXTURE_TEST(metrics_include_the_weight_decay),
+        FIXTURE_TEST(methods_minimise_with_weight_decay),
         FIXTURE_TEST(by_batch),
         FIXTURE_TEST(in_check),
     };

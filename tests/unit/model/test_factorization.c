@@ -442,7 +442,7 @@ static void listen(void *arg, fl_log_level level, const char *line)
     if (level == FL_LOG_WARNING) snprintf(h->text, sizeof h->text, "%s", line);
 }
 
-static void refusals(void **state)
+static void impossible_factorizations_are_refused(void **state)
 {
     fixture *f = *state;
     static const struct {
@@ -487,7 +487,7 @@ int main(void)
         FIXTURE_TEST(finds_the_blobs),
         FIXTURE_TEST(same_for_any_number_of_threads),
         FIXTURE_TEST(labels_are_not_read),
-        FIXTURE_TEST(refusals),
+        FIXTURE_TEST(impossible_factorizations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,10 +204,10 @@ static void check_model(void **state, const char *name, const char *params, cons
 
 static const size_t flat[3] = {1, 1, 7}, image[3] = {3, 9, 8};
 
-static void test_softmax(void **state) { check_model(state, "softmax", "", flat, 4); }
-static void test_logistic(void **state) { check_model(state, "logistic", "", flat, 2); }
-static void test_mlp(void **state) { check_model(state, "mlp", "hidden=[6, 5]", flat, 3); }
-static void test_cnn(void **state)
+static void test_softmax_matches_its_network(void **state) { check_model(state, "softmax", "", flat, 4); }
+static void test_logistic_matches_its_network(void **state) { check_model(state, "logistic", "", flat, 2); }
+static void test_mlp_matches_its_network(void **state) { check_model(state, "mlp", "hidden=[6, 5]", flat, 3); }
+static void test_cnn_matches_its_network(void **state)
 {
     check_model(state, "cnn", "layers=conv 4x3 same, pool 2, conv 5x2 stride 2 pad 1, fc 6", image, 3);
     check_model(state, "cnn", "layers=pool 2, conv 4x3 pad 1, avgpool 2, fc 6, fc 4", image, 3);
@@ -224,10 +224,8 @@ static void test_others_say_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_softmax),
-        FIXTURE_TEST(test_logistic),
-        FIXTURE_TEST(test_mlp),
-        FIXTURE_TEST(test_cnn),
+        FIXTURE_TEST(test_softmax_matches_its_network), FIXTURE_TEST(test_logistic_matches_its_network),
+        FIXTURE_TEST(test_mlp_matches_its_network),     FIXTURE_TEST(test_cnn_matches_its_network),
         cmocka_unit_test(test_others_say_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,7 +230,7 @@ static void likeliest_mix(void **state)
 
 /* A model that always knows against one that never does; while the mix stays where it is, so does all of the
  * outcome. */
-static void bounds(void **state)
+static void the_mix_stays_within_bounds(void **state)
 {
     client c;
     unsigned char out[MOST];
@@ -277,12 +277,8 @@ static void first_mix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(both_steps),
-        FIXTURE_TEST(nobody_trains_on_them),
-        FIXTURE_TEST(terms_of_the_problem),
-        FIXTURE_TEST(likeliest_mix),
-        FIXTURE_TEST(bounds),
-        FIXTURE_TEST(first_mix),
+        FIXTURE_TEST(both_steps),    FIXTURE_TEST(nobody_trains_on_them),       FIXTURE_TEST(terms_of_the_problem),
+        FIXTURE_TEST(likeliest_mix), FIXTURE_TEST(the_mix_stays_within_bounds), FIXTURE_TEST(first_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

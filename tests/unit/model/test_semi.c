@@ -197,7 +197,7 @@ static void check_pair(bench *t)
     }
 }
 
-static void pair(void **state) { each_case(*state, check_pair); }
+static void a_pair_has_the_right_gradient(void **state) { each_case(*state, check_pair); }
 
 /* Labelled samples alone, for a model without a second block: what APFL does. */
 static void pair_without_labels_to_find(void **state)
@@ -366,7 +366,7 @@ static void likeliest_class(void **state)
     }
 }
 
-static void confidence(void **state)
+static void only_confident_labels_count(void **state)
 {
     size_t with = 0, without = 0;
     bench t;
@@ -480,14 +480,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(one_model),
-        FIXTURE_TEST(pair),
+        FIXTURE_TEST(a_pair_has_the_right_gradient),
         FIXTURE_TEST(pair_without_labels_to_find),
         FIXTURE_TEST(pair_losses),
         FIXTURE_TEST(extreme_logits),
         FIXTURE_TEST(wrong_and_sure),
         FIXTURE_TEST(closed_form),
         FIXTURE_TEST(likeliest_class),
-        FIXTURE_TEST(confidence),
+        FIXTURE_TEST(only_confident_labels_count),
         FIXTURE_TEST(projected_step),
         FIXTURE_TEST(projected_steps),
         FIXTURE_TEST(other_models),

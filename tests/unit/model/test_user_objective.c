@@ -121,7 +121,7 @@ static void fedgia_runs(void **state)
 }
 
 /* Products with the Hessian, through everything that asks for them: the smoothness constants of `check`. */
-static void curvature(void **state)
+static void check_measures_the_own_curvature(void **state)
 {
     fixture *f = *state;
     own_arg arg = {0};
@@ -162,7 +162,7 @@ static void curvature(void **state)
 
 /* ---- failing ---------------------------------------------------------------------------------------------- */
 
-static void failures(void **state)
+static void a_failing_objective_gives_its_reason(void **state)
 {
     fixture *f = *state;
     own_arg arg = {.fail_batch = 1};
@@ -200,7 +200,7 @@ static void no_more_calls(void **state)
     own_forget(f);
 }
 
-static void starts(void **state)
+static void an_objective_may_set_the_start(void **state)
 {
     fixture *f = *state;
     own_arg arg = {.start = 0.25};
@@ -362,7 +362,7 @@ static void refuses(fixture *f, fl_objective o, const char *text)
     assert_fails(f->ctx, fl_objective_register(f->ctx, &o), FL_ECONFIG, text);
 }
 
-static void refused(void **state)
+static void mistakes_of_an_objective_are_named(void **state)
 {
     fixture *f = *state;
     static const fl_tensor gap[] = {{"a", 0, 1, {4}}, {"b", 5, 2, {2, 5}}};
@@ -456,15 +456,15 @@ int main(void)
         FIXTURE_TEST(single_precision),
         FIXTURE_TEST(after_a_checkpoint),
         FIXTURE_TEST(fedgia_runs),
-        FIXTURE_TEST(curvature),
-        FIXTURE_TEST(failures),
+        FIXTURE_TEST(check_measures_the_own_curvature),
+        FIXTURE_TEST(a_failing_objective_gives_its_reason),
         FIXTURE_TEST(no_more_calls),
-        FIXTURE_TEST(starts),
+        FIXTURE_TEST(an_objective_may_set_the_start),
         FIXTURE_TEST(not_finite),
         FIXTURE_TEST(one_at_a_time),
         FIXTURE_TEST(gradients_by_client),
         FIXTURE_TEST(whole_clients),
-        FIXTURE_TEST(refused),
+        FIXTURE_TEST(mistakes_of_an_objective_are_named),
         FIXTURE_TEST(no_memory),
         FIXTURE_TEST(again_and_gone),
     };

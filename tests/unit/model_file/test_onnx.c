@@ -204,7 +204,7 @@ static void operators_of_every_kind(void **state)
 }
 
 /* Parameters are there by their names, as f32, whatever the run computed in. */
-static void parameters(void **state)
+static void parameters_are_exported_as_f32(void **state)
 {
     for (int wide = 0; wide < 2; wide++) {
         exported e =
@@ -230,7 +230,7 @@ static void parameters(void **state)
 
 /* ---- what is refused ----------------------------------------------------------------------------------- */
 
-static void refused(void **state)
+static void impossible_exports_are_refused(void **state)
 {
     fixture *f = *state;
     fl_model *model = trained(f, "model=softmax");
@@ -246,7 +246,7 @@ static void refused(void **state)
 }
 
 /* A number of f64 that f32 has not; and every allocation that fails. */
-static void failures(void **state)
+static void failed_exports_return_an_error(void **state)
 {
     fixture *f = *state;
     fl_tensor t;
@@ -273,8 +273,12 @@ static void failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(wire_format), TEST(too_long), TEST(operators_of_every_kind),
-        TEST(parameters),  TEST(refused),  TEST(failures),
+        TEST(wire_format),
+        TEST(too_long),
+        TEST(operators_of_every_kind),
+        TEST(parameters_are_exported_as_f32),
+        TEST(impossible_exports_are_refused),
+        TEST(failed_exports_return_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

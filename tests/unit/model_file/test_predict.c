@@ -151,7 +151,7 @@ static const char *sparse(fixture *f)
 
 /* ---- predictions and measurements ---------------------------------------------------------------------- */
 
-static void images(void **state)
+static void predictions_on_images_match_the_metrics(void **state)
 {
     fixture *f = *state;
     static const char *const models[] = {"model: softmax\n", MLP, CNN};
@@ -166,7 +166,7 @@ static void images(void **state)
             }
 }
 
-static void tables(void **state)
+static void predictions_on_tables_match_the_metrics(void **state)
 {
     fixture *f = *state;
     static const char *const looks[] = {"data.normalize=standard", "data.normalize=unit", "data.normalize=columns",
@@ -262,7 +262,7 @@ static void try_clothes(fixture *f, const char *yaml, const char *assignments)
     trained_free(&t);
 }
 
-static void clothes(void **state)
+static void predictions_ignore_how_samples_are_stored(void **state)
 {
     fixture *f = *state;
     char all[256];
@@ -321,7 +321,7 @@ static void *ask(void *arg)
     return NULL;
 }
 
-static void threads(void **state)
+static void threads_predict_the_same(void **state)
 {
     fixture *f = *state;
     enum { THREADS = 4 };
@@ -349,7 +349,7 @@ static void threads(void **state)
 
 /* ---- what is said of a model --------------------------------------------------------------------------- */
 
-static void about(void **state)
+static void a_model_describes_itself(void **state)
 {
     fixture *f = *state;
     fl_tensor tensor;
@@ -410,7 +410,7 @@ static void layers_of_a_network(void **state)
 }
 
 /* Shares in clusters; the largest is the cluster that the metrics count. */
-static void clusters(void **state)
+static void cluster_shares_sum_to_one(void **state)
 {
     fixture *f = *state;
     char all[128];
@@ -607,11 +607,21 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(images),      FIXTURE_TEST(tables),       FIXTURE_TEST(sparse_tables),
-        FIXTURE_TEST(long_scales), FIXTURE_TEST(clothes),      FIXTURE_TEST(one_by_one),
-        FIXTURE_TEST(threads),     FIXTURE_TEST(about),        FIXTURE_TEST(layers_of_a_network),
-        FIXTURE_TEST(clusters),    FIXTURE_TEST(two_levels),   FIXTURE_TEST(odd_samples),
-        FIXTURE_TEST(odd_files),   FIXTURE_TEST(unknown_kind), FIXTURE_TEST(no_memory),
+        FIXTURE_TEST(predictions_on_images_match_the_metrics),
+        FIXTURE_TEST(predictions_on_tables_match_the_metrics),
+        FIXTURE_TEST(sparse_tables),
+        FIXTURE_TEST(long_scales),
+        FIXTURE_TEST(predictions_ignore_how_samples_are_stored),
+        FIXTURE_TEST(one_by_one),
+        FIXTURE_TEST(threads_predict_the_same),
+        FIXTURE_TEST(a_model_describes_itself),
+        FIXTURE_TEST(layers_of_a_network),
+        FIXTURE_TEST(cluster_shares_sum_to_one),
+        FIXTURE_TEST(two_levels),
+        FIXTURE_TEST(odd_samples),
+        FIXTURE_TEST(odd_files),
+        FIXTURE_TEST(unknown_kind),
+        FIXTURE_TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 /* ---- limits -------------------------------------------------------------------------------------------- */
 
 /* The tightest group on the way up counts; what is no number is no limit. */
-static void groups(void **state)
+static void the_tightest_group_counts(void **state)
 {
     fixture *f = *state;
     const char *root = f->folder;
@@ -63,7 +63,7 @@ static int look_at_room(fixture *f)
     return room < 0x1p40 && room > 0x1p38 ? 0 : 3;
 }
 
-static void room(void **state)
+static void room_shrinks_with_the_limit(void **state)
 {
     if (!limits_hold()) skip();
     assert_int_equal(in_child(look_at_room, *state), 0);
@@ -160,8 +160,8 @@ static void the_estimate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(groups),
-        FIXTURE_TEST(room),
+        FIXTURE_TEST(the_tightest_group_counts),
+        FIXTURE_TEST(room_shrinks_with_the_limit),
         FIXTURE_TEST(no_room_for_threads),
         FIXTURE_TEST(too_large_for_the_machine),
         FIXTURE_TEST(the_estimate),

@@ -77,7 +77,7 @@ static void cannot_begin(fixture *f, const foreign *n, size_t tensors, const cha
     fl_config_free(cfg);
 }
 
-static void refused(void **state)
+static void unfit_start_models_are_refused(void **state)
 {
     fixture *f = *state;
     foreign n;
@@ -186,8 +186,9 @@ static void part_of_the_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(by_name_and_converted), FIXTURE_TEST(refused),          FIXTURE_TEST(goes_on_from_a_result),
-        FIXTURE_TEST(by_messages),           FIXTURE_TEST(part_of_the_data),
+        FIXTURE_TEST(by_name_and_converted), FIXTURE_TEST(unfit_start_models_are_refused),
+        FIXTURE_TEST(goes_on_from_a_result), FIXTURE_TEST(by_messages),
+        FIXTURE_TEST(part_of_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "base/pool.h"
 #include "ranks/ranks.h"
 
-static void shares(void **state)
+static void neighbours_share_the_processors(void **state)
 {
     (void)state;
     size_t all = fli_pool_count(0);
@@ -26,6 +26,6 @@ static void shares(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shares)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(neighbours_share_the_processors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

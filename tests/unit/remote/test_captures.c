@@ -81,7 +81,7 @@ static size_t turns(fixture *f, fl_server *server, fl_client *const *client)
     return n;
 }
 
-static void protocol(void **state)
+static void messages_match_the_captured_bytes(void **state)
 {
     fixture *f = *state;
     fl_server *server;
@@ -111,6 +111,6 @@ static void protocol(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(protocol)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(messages_match_the_captured_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ static void all_kept(void **state)
     fli_incoming_store_free(all);
 }
 
-static void shortest(void **state)
+static void the_shortest_messages_arrive_whole(void **state)
 {
     fixture *f = *state;
     fli_incoming_store *all;
@@ -170,8 +170,9 @@ static void fails_half_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(all_kept), FIXTURE_TEST(shortest),       FIXTURE_TEST(outlives_its_store),
-        FIXTURE_TEST(no_room),  FIXTURE_TEST(fails_half_way),
+        FIXTURE_TEST(all_kept),           FIXTURE_TEST(the_shortest_messages_arrive_whole),
+        FIXTURE_TEST(outlives_its_store), FIXTURE_TEST(no_room),
+        FIXTURE_TEST(fails_half_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

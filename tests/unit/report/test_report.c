@@ -642,7 +642,7 @@ static void dots_go_by_seeds(void **state)
     assert_int_equal(large[1] - large[0], 3);
 }
 
-static void escapes(void **state)
+static void markup_is_escaped(void **state)
 {
     fli_text t;
     fli_text_init(&t, *state);
@@ -1201,7 +1201,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(thinning_keeps_what_is_least, setup, teardown),
         cmocka_unit_test_setup_teardown(draws_panels, setup, teardown),
         cmocka_unit_test_setup_teardown(dots_go_by_seeds, setup, teardown),
-        cmocka_unit_test_setup_teardown(escapes, setup, teardown),
+        cmocka_unit_test_setup_teardown(markup_is_escaped, setup, teardown),
         cmocka_unit_test_setup_teardown(charts_escape, setup, teardown),
         cmocka_unit_test_setup_teardown(page_escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(page_holds_everything, setup, teardown),

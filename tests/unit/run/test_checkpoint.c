@@ -15,7 +15,7 @@
 
 /* ---- the file format --------------------------------------------------------------------------------------- */
 
-static void checksums(void **state)
+static void checksums_agree_however_computed(void **state)
 {
     (void)state;
     fli_rng rng;
@@ -88,7 +88,7 @@ static void there_and_back(void **state)
 }
 
 /* A file that ends with the seals of others: its contents are read as ever, and every byte of it counts. */
-static void sealed(void **state)
+static void every_byte_is_sealed(void **state)
 {
     fixture *f = *state;
     struct stat st;
@@ -561,7 +561,7 @@ static void of_an_earlier_run(void **state)
 }
 
 /* A folder that cannot be read is not one without checkpoints. */
-static void unreadable(void **state)
+static void an_unreadable_folder_is_an_error(void **state)
 {
     fixture *f = *state;
     fl_run *run = NULL;
@@ -737,16 +737,16 @@ static void solvers_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(checksums),
+        FIXTURE_TEST(checksums_agree_however_computed),
         FIXTURE_TEST(there_and_back),
-        FIXTURE_TEST(sealed),
+        FIXTURE_TEST(every_byte_is_sealed),
         FIXTURE_TEST(of_each_is_told),
         FIXTURE_TEST(damage_is_noticed),
         FIXTURE_TEST(changed_data),
         FIXTURE_TEST(changed_traces),
         FIXTURE_TEST(killed_after_the_end),
         FIXTURE_TEST(of_an_earlier_run),
-        FIXTURE_TEST(unreadable),
+        FIXTURE_TEST(an_unreadable_folder_is_an_error),
         FIXTURE_TEST(one_at_a_time),
         FIXTURE_TEST(the_folder),
         FIXTURE_TEST(the_one_before_is_taken),

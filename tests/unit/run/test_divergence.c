@@ -82,7 +82,7 @@ static void other_losses(void **state)
 }
 
 /* Every method names what sets its own step. */
-static void remedies(void **state)
+static void divergence_names_a_remedy(void **state)
 {
     fixture *f = *state;
     static const struct {
@@ -172,7 +172,7 @@ static void metrics_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(rising_loss),   FIXTURE_TEST(other_losses),     FIXTURE_TEST(remedies),
+        FIXTURE_TEST(rising_loss),   FIXTURE_TEST(other_losses),     FIXTURE_TEST(divergence_names_a_remedy),
         FIXTURE_TEST(other_reasons), FIXTURE_TEST(metrics_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

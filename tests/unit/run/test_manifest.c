@@ -45,7 +45,7 @@ static void written_and_read(void **state)
     fli_manifest_fini(&back);
 }
 
-static void refused(void **state)
+static void broken_manifests_are_refused(void **state)
 {
     fixture *f = *state;
     static const char *const wrong[] = {
@@ -192,8 +192,9 @@ static void without_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(written_and_read),   FIXTURE_TEST(refused),           FIXTURE_TEST(existing_results),
-        FIXTURE_TEST(standing_of_others), FIXTURE_TEST(without_the_model),
+        FIXTURE_TEST(written_and_read),  FIXTURE_TEST(broken_manifests_are_refused),
+        FIXTURE_TEST(existing_results),  FIXTURE_TEST(standing_of_others),
+        FIXTURE_TEST(without_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,7 +277,7 @@ static void empty_place(void **state)
 }
 
 /* What a killed run left is cleared away; what merely has that name is not. */
-static void leftovers(void **state)
+static void only_own_leftovers_are_removed(void **state)
 {
     fixture *f = *state;
     fl_run *run = run_with_output(f, "out", "");
@@ -335,7 +335,7 @@ static void unwritable_places(void **state)
 }
 
 /* A folder has to be called by its name: what lies beside it is called after it. */
-static void names(void **state)
+static void an_output_folder_needs_a_name(void **state)
 {
     fixture *f = *state;
     static const char *const wrong[] = {".", "..", "x/.", "x/../", "/"};
@@ -405,11 +405,16 @@ static void full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(result_folder),     FIXTURE_TEST(result_can_be_repeated),
-        FIXTURE_TEST(existing_results),  FIXTURE_TEST(empty_place),
-        FIXTURE_TEST(leftovers),         FIXTURE_TEST(place_taken_meanwhile),
-        FIXTURE_TEST(unwritable_places), FIXTURE_TEST(prepared_but_not_saved),
-        FIXTURE_TEST(full_disk),         FIXTURE_TEST(names),
+        FIXTURE_TEST(result_folder),
+        FIXTURE_TEST(result_can_be_repeated),
+        FIXTURE_TEST(existing_results),
+        FIXTURE_TEST(empty_place),
+        FIXTURE_TEST(only_own_leftovers_are_removed),
+        FIXTURE_TEST(place_taken_meanwhile),
+        FIXTURE_TEST(unwritable_places),
+        FIXTURE_TEST(prepared_but_not_saved),
+        FIXTURE_TEST(full_disk),
+        FIXTURE_TEST(an_output_folder_needs_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,7 +209,7 @@ static void model_into_short_memory(void **state)
 
 /* ---- stopping ------------------------------------------------------------------------------------------ */
 
-static void targets(void **state)
+static void targets_have_their_first_round(void **state)
 {
     fixture *f = *state;
     fl_run *run = run_done(f, SMALL, "rounds=15;metrics.targets=[0.4, 0.6, 1]");
@@ -487,7 +487,7 @@ static void momentum_is_warned_about(void **state)
 
 /* ---- divergence ---------------------------------------------------------------------------------------- */
 
-static void divergence(void **state)
+static void a_diverging_run_keeps_its_metrics(void **state)
 {
     fixture *f = *state;
     char output[160];
@@ -815,7 +815,7 @@ int main(void)
         FIXTURE_TEST(rounds_without_anybody),
         FIXTURE_TEST(rounds_without_anybody_are_said),
         FIXTURE_TEST(model_into_short_memory),
-        FIXTURE_TEST(targets),
+        FIXTURE_TEST(targets_have_their_first_round),
         FIXTURE_TEST(stop_at_target),
         FIXTURE_TEST(stop_at_gradient),
         FIXTURE_TEST(stop_after_seconds),
@@ -830,7 +830,7 @@ int main(void)
         FIXTURE_TEST(own_model_diverges),
         FIXTURE_TEST(missing_data),
         FIXTURE_TEST(momentum_is_warned_about),
-        FIXTURE_TEST(divergence),
+        FIXTURE_TEST(a_diverging_run_keeps_its_metrics),
         FIXTURE_TEST(divergence_of_the_server),
         FIXTURE_TEST(regression_metrics),
         FIXTURE_TEST(accuracy_quantiles),

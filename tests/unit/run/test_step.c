@@ -349,7 +349,7 @@ static void scalars_of_clients(void **state)
     fl_run_free(run);
 }
 
-static void tensors(void **state)
+static void tensors_cover_all_parameters(void **state)
 {
     static const struct {
         const char *set, *first;
@@ -393,7 +393,7 @@ int main(void)
         FIXTURE_TEST(refuses_start_models),
         FIXTURE_TEST(control_variates),
         FIXTURE_TEST(scalars_of_clients),
-        FIXTURE_TEST(tensors),
+        FIXTURE_TEST(tensors_cover_all_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

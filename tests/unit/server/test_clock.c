@@ -180,7 +180,7 @@ static void keeps(fixture *f, const char *assignments, const char *who, size_t c
     }
 }
 
-static void deadline(void **state)
+static void a_deadline_leaves_out_slow_clients(void **state)
 {
     fixture *f = *state;
     keeps(f, STEPPED "system.deadline=6", "0 1 2\n", 3, 6);
@@ -314,7 +314,7 @@ static void stop_simulated(void **state)
 /* ---- asynchronous runs ----------------------------------------------------------------------------------- */
 
 /* Turns last 1.75, 3.75, 5.75, 7.75 and 9.75 seconds: who is back when is written out. */
-static void asynchronous(void **state)
+static void asynchronous_rows_follow_the_clock(void **state)
 {
     fixture *f = *state;
     static const double when[] = {1.75, 3.5, 3.75, 5.25, 5.75, 7, 7.5, 7.75, 8.75, 9.75};
@@ -396,7 +396,7 @@ static void refused(fixture *f, const char *assignments, const char *message)
     fl_config_free(cfg);
 }
 
-static void impossible(void **state)
+static void impossible_timings_are_refused(void **state)
 {
     fixture *f = *state;
     static const char *const methods[] = {"asyncfeddr", "fedasync", "fedbuff"};
@@ -433,15 +433,15 @@ int main(void)
         FIXTURE_TEST(the_slowest_decides),
         FIXTURE_TEST(only_who_takes_part),
         FIXTURE_TEST(uneven_work),
-        FIXTURE_TEST(deadline),
+        FIXTURE_TEST(a_deadline_leaves_out_slow_clients),
         FIXTURE_TEST(waiting_for_some),
         FIXTURE_TEST(everybody_late),
         FIXTURE_TEST(dropped_state_is_untouched),
         FIXTURE_TEST(stop_simulated),
-        FIXTURE_TEST(asynchronous),
+        FIXTURE_TEST(asynchronous_rows_follow_the_clock),
         FIXTURE_TEST(asynchronous_rows),
         FIXTURE_TEST(failed_runs_stay_failed),
-        FIXTURE_TEST(impossible),
+        FIXTURE_TEST(impossible_timings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void every_way_is_a_function_of_seed_and_round(void **state)
     }
 }
 
-static void everyone(void **state)
+static void everyone_takes_part(void **state)
 {
     fixture *f = *state;
     way w;
@@ -141,7 +141,7 @@ static void sizes_of_cohorts(void **state)
     }
 }
 
-static void uniform(void **state)
+static void uniform_draws_every_pair_alike(void **state)
 {
     fixture *f = *state;
     enum { ROUNDS = 20000 };
@@ -162,7 +162,7 @@ static void uniform(void **state)
     way_fini(&w);
 }
 
-static void weighted(void **state)
+static void weighted_draws_follow_the_weights(void **state)
 {
     fixture *f = *state;
     enum { ROUNDS = 20000 };
@@ -198,7 +198,7 @@ static void weighted(void **state)
     way_fini(&w);
 }
 
-static void cyclic(void **state)
+static void cyclic_rounds_take_clients_in_turn(void **state)
 {
     fixture *f = *state;
     static const uint32_t want[][3] = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {0, 1, 9}, {2, 3, 4}, {5, 6, 7}, {0, 8, 9}};
@@ -223,7 +223,7 @@ static void cyclic(void **state)
 
 /* ---- coins --------------------------------------------------------------------------------------------- */
 
-static void bernoulli(void **state)
+static void bernoulli_tosses_a_coin_per_client(void **state)
 {
     fixture *f = *state;
     enum { ROUNDS = 20000 };
@@ -523,12 +523,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_way_is_a_function_of_seed_and_round),
-        FIXTURE_TEST(everyone),
+        FIXTURE_TEST(everyone_takes_part),
         FIXTURE_TEST(sizes_of_cohorts),
-        FIXTURE_TEST(uniform),
-        FIXTURE_TEST(weighted),
-        FIXTURE_TEST(cyclic),
-        FIXTURE_TEST(bernoulli),
+        FIXTURE_TEST(uniform_draws_every_pair_alike),
+        FIXTURE_TEST(weighted_draws_follow_the_weights),
+        FIXTURE_TEST(cyclic_rounds_take_clients_in_turn),
+        FIXTURE_TEST(bernoulli_tosses_a_coin_per_client),
         FIXTURE_TEST(bernoulli_wrong_length),
         FIXTURE_TEST(bernoulli_with_factors),
         FIXTURE_TEST(schedule_is_followed),

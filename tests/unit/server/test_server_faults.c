@@ -183,7 +183,7 @@ static fate client_3_is_gone(const halves *h, const fl_ask *ask)
 }
 
 /* A round goes on at the deadline, and its late answer is of no use to anybody. */
-static void deadline(void **state)
+static void a_round_ends_at_its_deadline(void **state)
 {
     halves h;
     begin(*state, PLAIN ";rounds=1;server.deadline=1", &h);
@@ -217,7 +217,7 @@ static void wait_for(void **state)
 }
 
 /* Too few: as a round in which nobody came. */
-static void quorum(void **state)
+static void rounds_without_quorum_do_not_count(void **state)
 {
     halves h;
     double start[64], model[64];
@@ -288,7 +288,7 @@ static void refused_by_all(void **state)
 
 /* ---- dropping ---------------------------------------------------------------------------------------------- */
 
-static void awaited(void **state)
+static void a_dropped_client_is_not_awaited(void **state)
 {
     halves h;
     uint32_t who, all[MOST];
@@ -415,7 +415,7 @@ static fl_status send_number(halves *h, const char *scalar, double value, int wi
     return s;
 }
 
-static void screened(void **state)
+static void unfit_answers_are_screened(void **state)
 {
     static const struct {
         const char *settings;
@@ -588,7 +588,7 @@ static fate now_and_then(const halves *h, const fl_ask *ask)
     return ask->stream % 3 == 2 ? DROP : ANSWER;
 }
 
-static void arrivals(void **state)
+static void asynchronous_runs_go_on_after_drops(void **state)
 {
     static const char *const methods[] = {"fedasync", "{kind: fedbuff, buffer: 3}", "asyncfeddr"};
     for (size_t i = 0; i < 3; i++) {
@@ -670,7 +670,7 @@ static void *mill_about(void *arg)
     return (void *)(uintptr_t)s;
 }
 
-static void crowded(void **state)
+static void threads_may_share_a_server(void **state)
 {
     static const char *const kinds[] = {
         "participation=everyone;algorithm=scaffold;rounds=8;server={deadline: 0.03, wait_for: 0.7, quorum: 0.3}",
@@ -1013,20 +1013,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(dropped_as_simulated),
         FIXTURE_TEST(nobody_waits_for_it),
-        FIXTURE_TEST(deadline),
+        FIXTURE_TEST(a_round_ends_at_its_deadline),
         FIXTURE_TEST(wait_for),
-        FIXTURE_TEST(quorum),
+        FIXTURE_TEST(rounds_without_quorum_do_not_count),
         FIXTURE_TEST(empty_rounds),
         FIXTURE_TEST(refused_by_all),
-        FIXTURE_TEST(awaited),
+        FIXTURE_TEST(a_dropped_client_is_not_awaited),
         FIXTURE_TEST(not_measured),
-        FIXTURE_TEST(screened),
+        FIXTURE_TEST(unfit_answers_are_screened),
         FIXTURE_TEST(every_scalar_is_screened),
         cmocka_unit_test(shares_of_a_cohort),
         FIXTURE_TEST(all_diverge),
         FIXTURE_TEST(blown_up),
         FIXTURE_TEST(claimed_loss),
-        FIXTURE_TEST(arrivals),
+        FIXTURE_TEST(asynchronous_runs_go_on_after_drops),
         FIXTURE_TEST(arrivals_resumed),
         FIXTURE_TEST(a_place_that_is_taken),
         FIXTURE_TEST(a_claim_far_from_others),
@@ -1034,7 +1034,7 @@ int main(void)
         FIXTURE_TEST(a_claim_beyond_the_bound),
         FIXTURE_TEST(a_card_that_never_fits),
         FIXTURE_TEST(largest_share),
-        FIXTURE_TEST(crowded),
+        FIXTURE_TEST(threads_may_share_a_server),
         FIXTURE_TEST(readers_never_see_half_a_model),
         FIXTURE_TEST(nowhere_to_save),
     };

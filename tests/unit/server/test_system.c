@@ -109,7 +109,7 @@ static void every_kind_is_a_function_of_seed_turn_and_client(void **state)
 
 /* ---- constant ------------------------------------------------------------------------------------------ */
 
-static void constant(void **state)
+static void constant_devices_are_equally_fast(void **state)
 {
     fixture *f = *state;
     kind k;
@@ -252,7 +252,7 @@ static void lognormal_parts(void **state)
 
 /* ---- linear -------------------------------------------------------------------------------------------- */
 
-static void linear(void **state)
+static void linear_devices_slow_down_evenly(void **state)
 {
     fixture *f = *state;
     kind k;
@@ -393,7 +393,7 @@ static fl_status bind(fixture *f, fli_arena *a, const char *text, fli_settings *
     return s;
 }
 
-static void configuration(void **state)
+static void system_settings_reach_their_fields(void **state)
 {
     fixture *f = *state;
     fli_arena a;
@@ -452,7 +452,7 @@ static void bad_configurations(void **state)
     }
 }
 
-static void listed(void **state)
+static void every_listed_system_is_found(void **state)
 {
     (void)state;
     fli_item item;
@@ -469,20 +469,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_kind_is_a_function_of_seed_turn_and_client),
-        FIXTURE_TEST(constant),
+        FIXTURE_TEST(constant_devices_are_equally_fast),
         FIXTURE_TEST(rates_out_of_range),
         FIXTURE_TEST(lognormal_devices),
         FIXTURE_TEST(lognormal_by_hand),
         FIXTURE_TEST(lognormal_jitter),
         FIXTURE_TEST(lognormal_parts),
-        FIXTURE_TEST(linear),
+        FIXTURE_TEST(linear_devices_slow_down_evenly),
         FIXTURE_TEST(trace_is_followed),
         FIXTURE_TEST(long_trace),
         FIXTURE_TEST(bad_traces),
         FIXTURE_TEST(no_memory),
-        FIXTURE_TEST(configuration),
+        FIXTURE_TEST(system_settings_reach_their_fields),
         FIXTURE_TEST(bad_configurations),
-        FIXTURE_TEST(listed),
+        FIXTURE_TEST(every_listed_system_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void optimality_of(fl_ctx *ctx, size_t n, size_t k, const fli_ops *ops, d
     client_fini(&c);
 }
 
-static void optimality(void **state)
+static void exact_solutions_are_optimal(void **state)
 {
     fixture *f = *state;
     static const size_t shapes[][2] = {{1, 1},  {7, 1},   {1, 5},    {4, 5},    {5, 5},    {6, 5},
@@ -407,7 +407,7 @@ static void gradients_need_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(optimality),
+        FIXTURE_TEST(exact_solutions_are_optimal),
         FIXTURE_TEST(no_proximal_term),
         FIXTURE_TEST(both_ways_agree),
         FIXTURE_TEST(kept_between_turns),

@@ -90,7 +90,7 @@ static void at_the_start(void **state)
     }
 }
 
-static void cost(void **state)
+static void every_solver_has_its_cost(void **state)
 {
     (void)state;
     assert_int_equal(fli_solver_cost(&fli_solver_sgd, 9, 4), 9);
@@ -102,6 +102,6 @@ static void cost(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(at_the_start), FIXTURE_TEST(cost)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(at_the_start), FIXTURE_TEST(every_solver_has_its_cost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

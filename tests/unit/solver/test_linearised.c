@@ -451,7 +451,7 @@ static void diagonal_product(void *arg, const double *v, double *out)
     for (size_t i = 0; i < m->n; i++) out[i] = m->d[i] * v[i];
 }
 
-static void lanczos(void **state)
+static void lanczos_finds_the_largest_eigenvalue(void **state)
 {
     fixture *f = *state;
     double d[500], got;
@@ -488,7 +488,7 @@ int main(void)
         FIXTURE_TEST(too_large),
         FIXTURE_TEST(curvature_of_glms),
         FIXTURE_TEST(curvature_by_products),
-        FIXTURE_TEST(lanczos),
+        FIXTURE_TEST(lanczos_finds_the_largest_eigenvalue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

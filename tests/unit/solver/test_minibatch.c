@@ -111,7 +111,7 @@ static void passes_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd_sp
     client_fini(&c);
 }
 
-static void passes(void **state)
+static void a_pass_has_every_sample_once(void **state)
 {
     fixture *f = *state;
     passes_of(f, 23, 57, (fli_sgd_spec){.batch = 5}, 5, 5);
@@ -216,7 +216,7 @@ static void gradients_of(fixture *f, const char *model, int labels, size_t label
     client_fini(&c);
 }
 
-static void gradients(void **state)
+static void batch_gradients_match_direct_ones(void **state)
 {
     static const size_t sizes[][2] = {{9, 14}, {700, 1100}, {3, 600}, {600, 3}, {512, 1}, {300, 212}, {513, 512}};
     fixture *f = *state;
@@ -264,7 +264,7 @@ static void augmented_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd
     client_fini(&c);
 }
 
-static void augmented(void **state)
+static void each_pass_draws_new_changes(void **state)
 {
     augmented_of(*state, 8, 15, (fli_sgd_spec){.batch = 4, .latent = 5}, 2, 3);
     augmented_of(*state, 8, 15, (fli_sgd_spec){0}, 1, 1);
@@ -304,7 +304,7 @@ static void labels_of(fixture *f, int labels, size_t unlabelled)
     client_fini(&c);
 }
 
-static void labels(void **state)
+static void pseudo_labels_match_single_samples(void **state)
 {
     static const size_t sizes[] = {1, 20, 1100};
     for (size_t i = 0; i < 3; i++) {
@@ -377,8 +377,13 @@ static void no_labels_to_find(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(passes), FIXTURE_TEST(steps_of_an_epoch), FIXTURE_TEST(gradients),         FIXTURE_TEST(augmented),
-        FIXTURE_TEST(labels), FIXTURE_TEST(drawn_labels),      FIXTURE_TEST(no_labels_to_find),
+        FIXTURE_TEST(a_pass_has_every_sample_once),
+        FIXTURE_TEST(steps_of_an_epoch),
+        FIXTURE_TEST(batch_gradients_match_direct_ones),
+        FIXTURE_TEST(each_pass_draws_new_changes),
+        FIXTURE_TEST(pseudo_labels_match_single_samples),
+        FIXTURE_TEST(drawn_labels),
+        FIXTURE_TEST(no_labels_to_find),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ static const char base[] = "rounds: 5\nthreads: 1\nprecision: f64\nseed: 3\nalgo
                            "participation: {kind: cyclic, count: 2}\nmetrics: {test: false}\n"
                            "local: {steps: 3, batch: 0, lr: 0.1, schedule: log2, schedule_by: step}\n";
 
-static void means(void **state)
+static void schedule_means_average_the_steps(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 4; kind++)
@@ -133,7 +133,7 @@ static void nothing_is_divided_by_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(means),
+        FIXTURE_TEST(schedule_means_average_the_steps),
         FIXTURE_TEST(steps_are_counted),
         FIXTURE_TEST(one_step),
         FIXTURE_TEST(weights_add_up),

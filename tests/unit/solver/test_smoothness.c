@@ -86,7 +86,7 @@ static void test_least_squares(void **state)
 }
 
 /* The smallest eigenvalue: sigma_min^2/d plus the weight decay, also where it is far below the largest. */
-static void test_convexity(void **state)
+static void test_convexity_is_the_smallest_eigenvalue(void **state)
 {
     (void)state;
     for (double wd = 0; wd <= 0.25; wd += 0.25) {
@@ -132,7 +132,7 @@ static void test_logistic_bound(void **state)
     close_linear(&t);
 }
 
-static void test_degenerate(void **state)
+static void test_zero_data_have_zero_smoothness(void **state)
 {
     (void)state;
     linear t;
@@ -173,7 +173,7 @@ static void jacobi(size_t n, double *h, double *low, double *high)
 }
 
 /* An indefinite Hessian: a small perceptron's, written out column by column. */
-static void test_indefinite(void **state)
+static void test_negative_curvature_counts_as_well(void **state)
 {
     (void)state;
     fl_ctx *ctx = fl_ctx_new();
@@ -316,11 +316,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_least_squares),
-        cmocka_unit_test(test_convexity),
+        cmocka_unit_test(test_convexity_is_the_smallest_eigenvalue),
         cmocka_unit_test(test_single_precision),
         cmocka_unit_test(test_logistic_bound),
-        cmocka_unit_test(test_degenerate),
-        cmocka_unit_test(test_indefinite),
+        cmocka_unit_test(test_zero_data_have_zero_smoothness),
+        cmocka_unit_test(test_negative_curvature_counts_as_well),
         FIXTURE_TEST(bounds_hold),
         FIXTURE_TEST(softmax_bound_is_reached),
     };

@@ -343,7 +343,7 @@ static void pieces_of(fixture *f, size_t asked, size_t most, size_t n)
     fli_fed_free(fed);
 }
 
-static void pieces(void **state)
+static void pieces_have_every_sample_once(void **state)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 255, 256, 257, 512, 1300};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -353,7 +353,7 @@ static void pieces(void **state)
     }
 }
 
-static void evaluation(void **state)
+static void evaluation_matches_a_plain_loop(void **state)
 {
     fixture *f = *state;
     enum { DIM = 6, CLASSES = 3, P = CLASSES * DIM + CLASSES };
@@ -445,8 +445,8 @@ int main(void)
         FIXTURE_TEST(momentum_weight),
         FIXTURE_TEST(steps_follow_the_formula),
         FIXTURE_TEST(long_batches),
-        FIXTURE_TEST(pieces),
-        FIXTURE_TEST(evaluation),
+        FIXTURE_TEST(pieces_have_every_sample_once),
+        FIXTURE_TEST(evaluation_matches_a_plain_loop),
         FIXTURE_TEST(bytes_are_foreseen),
         FIXTURE_TEST(solving_out_of_memory),
     };

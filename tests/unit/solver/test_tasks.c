@@ -124,7 +124,7 @@ static void failures_are_the_tasks_own(void **state)
 }
 
 /* Which solver stands in for which, and what is said of steps. */
-static void descriptors(void **state)
+static void solvers_declare_traits_and_replacements(void **state)
 {
     static const fl_solver *const counting[] = {&fli_solver_sgd, &fli_solver_sgd_gradient, &fli_solver_blocks,
                                                 &fli_solver_pair};
@@ -153,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(together_as_alone),
         FIXTURE_TEST(failures_are_the_tasks_own),
-        FIXTURE_TEST(descriptors),
+        FIXTURE_TEST(solvers_declare_traits_and_replacements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,7 +259,7 @@ static int unsaid(fixture *f, const char *set)
 }
 
 /* Methods that divide by the weight say once in a run that a solver has left it as it came. */
-static void weight(void **state)
+static void unset_weights_are_warned_of_once(void **state)
 {
     fixture *f = *state;
     walker_arg arg = {0};
@@ -391,7 +391,7 @@ static void fails(fixture *f, const char *set, fl_status expected, const char *t
     fl_run_free(run);
 }
 
-static void failures(void **state)
+static void a_failing_solver_gives_its_reason(void **state)
 {
     fixture *f = *state;
     own_arg objective = {.fail_batch = 1};
@@ -430,7 +430,7 @@ static void counts(void *arg, fl_log_level level, const char *line)
     *(int *)arg += strstr(line, "were not solved to their accuracy") != NULL;
 }
 
-static void missed(void **state)
+static void missed_accuracy_is_logged(void **state)
 {
     fixture *f = *state;
     int said = 0;
@@ -453,7 +453,7 @@ static void refuse_set(fixture *f, const char *set, const char *text)
     fl_config_free(cfg);
 }
 
-static void listed(void **state)
+static void a_registered_solver_is_listed(void **state)
 {
     fixture *f = *state;
     walker_arg arg = {0};
@@ -472,7 +472,7 @@ static void listed(void **state)
     walker_forget(f);
 }
 
-static void refused(void **state)
+static void mistakes_of_a_solver_are_named(void **state)
 {
     fixture *f = *state;
     walker_arg arg = {0};
@@ -541,14 +541,14 @@ int main(void)
         FIXTURE_TEST(whole_gradients),
         FIXTURE_TEST(whatever_is_built_in),
         FIXTURE_TEST(with_vectors),
-        FIXTURE_TEST(weight),
+        FIXTURE_TEST(unset_weights_are_warned_of_once),
         FIXTURE_TEST(with_an_own_objective),
         FIXTURE_TEST(without_gradients),
         FIXTURE_TEST(by_number),
-        FIXTURE_TEST(failures),
-        FIXTURE_TEST(missed),
-        FIXTURE_TEST(listed),
-        FIXTURE_TEST(refused),
+        FIXTURE_TEST(a_failing_solver_gives_its_reason),
+        FIXTURE_TEST(missed_accuracy_is_logged),
+        FIXTURE_TEST(a_registered_solver_is_listed),
+        FIXTURE_TEST(mistakes_of_a_solver_are_named),
         FIXTURE_TEST(several_of_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,7 +226,7 @@ static void files_of_others(void **state)
 }
 
 /* kill -9 leaves a folder under another name. */
-static void leftovers(void **state)
+static void only_own_leftovers_are_removed(void **state)
 {
     fixture *f = *state;
     mkdir(fixture_path(f, "out"), 0777);
@@ -249,9 +249,14 @@ static void leftovers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(more_seeds_later), FIXTURE_TEST(changed_settings), FIXTURE_TEST(results_from_before_a_key),
-        FIXTURE_TEST(broken_results),   FIXTURE_TEST(changed_data),     FIXTURE_TEST(finished_by_another),
-        FIXTURE_TEST(files_of_others),  FIXTURE_TEST(leftovers),
+        FIXTURE_TEST(more_seeds_later),
+        FIXTURE_TEST(changed_settings),
+        FIXTURE_TEST(results_from_before_a_key),
+        FIXTURE_TEST(broken_results),
+        FIXTURE_TEST(changed_data),
+        FIXTURE_TEST(finished_by_another),
+        FIXTURE_TEST(files_of_others),
+        FIXTURE_TEST(only_own_leftovers_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static void as_a_comparison_has_it(void **state)
     free(b);
 }
 
-static void events(void **state)
+static void events_go_to_the_given_folder(void **state)
 {
     fixture *f = *state;
     char folder[200];
@@ -232,7 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_page_on_request),       FIXTURE_TEST(the_page_is_part_of_the_result),
-        FIXTURE_TEST(as_a_comparison_has_it),  FIXTURE_TEST(events),
+        FIXTURE_TEST(as_a_comparison_has_it),  FIXTURE_TEST(events_go_to_the_given_folder),
         FIXTURE_TEST(charts_of_folders),       FIXTURE_TEST(a_page_counts_what_others_hold),
         FIXTURE_TEST(chance_is_of_test_parts), FIXTURE_TEST(out_of_memory),
         FIXTURE_TEST(out_of_memory_for_many),

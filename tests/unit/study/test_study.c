@@ -34,7 +34,7 @@ static const fli_stat *at_end(const fli_summary *row, const char *name)
     return fli_summary_stat(row, fl_metric_find(name));
 }
 
-static void statistics(void **state)
+static void summaries_average_over_seeds(void **state)
 {
     fixture *f = *state;
     fl_study *s =
@@ -234,7 +234,7 @@ static void clock_and_own_models(void **state)
 }
 
 /* The files agree with one another and with what was put in. */
-static void files(void **state)
+static void result_files_agree(void **state)
 {
     fixture *f = *state;
     fl_study *s =
@@ -483,7 +483,7 @@ static void methods_override(void **state)
     fl_study_free(s);
 }
 
-static void grids(void **state)
+static void grids_combine_all_values(void **state)
 {
     fixture *f = *state;
     fl_study *s =
@@ -517,9 +517,8 @@ static void grids(void **state)
     fl_study_free(s);
 }
 
-/* No label leaves the folder of the comparison, collides or is too long for a file system. */
 /* Settings one by one instead of every combination. */
-static void points(void **state)
+static void points_are_taken_one_by_one(void **state)
 {
     fixture *f = *state;
     fl_study *s = study_new(f,
@@ -538,7 +537,8 @@ static void points(void **state)
     fl_study_free(s);
 }
 
-static void folders(void **state)
+/* No label leaves the folder of the comparison, collides or is too long for a file system. */
+static void no_label_leaves_the_folder(void **state)
 {
     fixture *f = *state;
     char yaml[4096] = PROBLEM "rounds: 0\nmethods:\n", longer[400];
@@ -560,7 +560,7 @@ static void folders(void **state)
     fl_study_free(s);
 }
 
-static void regression(void **state)
+static void regressions_show_no_accuracy(void **state)
 {
     fixture *f = *state;
     fl_study *s = study_done(f, REGRESS "seeds: 3\nmetrics: {gradient: true}\n" TWO, "out", (fl_study_options){0});
@@ -595,7 +595,7 @@ static void data_on_demand(void **state)
 
 /* ---- observers, stopping, memory ----------------------------------------------------------------------- */
 
-static void observers(void **state)
+static void observers_see_every_round(void **state)
 {
     fixture *f = *state;
     for (size_t jobs = 1; jobs < 5; jobs += 3) {
@@ -942,7 +942,7 @@ static char *paper_of(fixture *f, const char *paper, fl_status want)
     return c.s;
 }
 
-static void paper(void **state)
+static void a_papers_figures_stand_beside_ours(void **state)
 {
     fixture *f = *state;
     char *t = paper_of(
@@ -965,7 +965,7 @@ static void paper(void **state)
     free(paper_of(f, "paper: {source: [1], figures: {FedAvg: 3, Fed Prox: {accuracy: [1], loss: ''}}}\n", FL_OK));
 }
 
-static void plots(void **state)
+static void every_measured_quantity_can_be_plotted(void **state)
 {
     fixture *f = *state;
     collected c = {0};
@@ -1014,7 +1014,7 @@ static void event_files(void **state)
     assert_int_equal(entries(fixture_path(f, "board/fed-prox/seed-1")), 1);
 }
 
-static void watched(void **state)
+static void a_comparison_can_be_watched(void **state)
 {
     fixture *f = *state;
     uint16_t port = 0;
@@ -1094,12 +1094,12 @@ static void wants_sized_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(statistics),
+        FIXTURE_TEST(summaries_average_over_seeds),
         FIXTURE_TEST(numbers_behind_the_table),
         FIXTURE_TEST(report_stays_the_same),
         FIXTURE_TEST(knows_how_uneven_clients_are),
         FIXTURE_TEST(clock_and_own_models),
-        FIXTURE_TEST(files),
+        FIXTURE_TEST(result_files_agree),
         FIXTURE_TEST(labels_stay_text),
         FIXTURE_TEST(all_mistakes),
         FIXTURE_TEST(links_are_not_followed),
@@ -1109,12 +1109,12 @@ int main(void)
         FIXTURE_TEST(jobs_do_not_matter),
         FIXTURE_TEST(one_method_or_none),
         FIXTURE_TEST(methods_override),
-        FIXTURE_TEST(grids),
-        FIXTURE_TEST(points),
-        FIXTURE_TEST(folders),
-        FIXTURE_TEST(regression),
+        FIXTURE_TEST(grids_combine_all_values),
+        FIXTURE_TEST(points_are_taken_one_by_one),
+        FIXTURE_TEST(no_label_leaves_the_folder),
+        FIXTURE_TEST(regressions_show_no_accuracy),
         FIXTURE_TEST(data_on_demand),
-        FIXTURE_TEST(observers),
+        FIXTURE_TEST(observers_see_every_round),
         FIXTURE_TEST(stopped_and_resumed),
         FIXTURE_TEST(stopped_from_elsewhere),
         FIXTURE_TEST(one_that_diverges),
@@ -1124,10 +1124,10 @@ int main(void)
         FIXTURE_TEST(keys_of_some_methods),
         FIXTURE_TEST(wrong_quick),
         FIXTURE_TEST(data_folder),
-        FIXTURE_TEST(paper),
-        FIXTURE_TEST(plots),
+        FIXTURE_TEST(a_papers_figures_stand_beside_ours),
+        FIXTURE_TEST(every_measured_quantity_can_be_plotted),
         FIXTURE_TEST(event_files),
-        FIXTURE_TEST(watched),
+        FIXTURE_TEST(a_comparison_can_be_watched),
         FIXTURE_TEST(out_of_memory),
         FIXTURE_TEST(wants_sized_options),
     };

@@ -31,7 +31,7 @@ static fl_tune *tune_new(fixture *f, const char *yaml, size_t budget, size_t see
 }
 
 /* What the rungs cost is at most the budget, and a candidate more would not fit. */
-static void budgets(void **state)
+static void tuning_stays_within_its_budget(void **state)
 {
     fixture *f = *state;
     static const struct {
@@ -69,7 +69,7 @@ static double value_of(fl_tune *t, size_t candidate, const char *key)
 }
 
 /* Candidates stay within the box and fill it: no quarter of a range is empty. A larger budget adds to a smaller one. */
-static void candidates(void **state)
+static void candidates_fill_the_box(void **state)
 {
     fixture *f = *state;
     const char *yaml = PROBLEM "algorithm: fedprox\n" BOX;
@@ -120,7 +120,7 @@ static void out_of_memory_for_many(void **state)
 }
 
 /* The method's own ranges, under the file's, under those of a method in the file. */
-static void boxes(void **state)
+static void specific_ranges_replace_general_ones(void **state)
 {
     fixture *f = *state;
     fl_tune *t =
@@ -160,7 +160,7 @@ static fl_tune *tuned(fixture *f, const char *yaml, size_t budget, size_t seeds)
 }
 
 /* Standings are 1, 2, ..., the later rung before the earlier one; the winner is as good as the file's own setting. */
-static void standings(void **state)
+static void every_candidate_has_its_standing(void **state)
 {
     fixture *f = *state;
     fl_tune *t = tuned(f, PROBLEM "metrics: {targets: []}\nalgorithm: fedprox\n" BOX, 12, 3);
@@ -182,7 +182,7 @@ static void standings(void **state)
 }
 
 /* Targets are the goal where there are any. */
-static void goals(void **state)
+static void targets_are_the_first_goal(void **state)
 {
     fixture *f = *state;
     fl_tune *t = tuned(f, PROBLEM BOX, 6, 3);
@@ -206,7 +206,7 @@ static fli_score score(size_t failed, size_t reached, double cost, double value,
 }
 
 /* Each comes before all that follow it. */
-static void order(void **state)
+static void scores_are_ordered(void **state)
 {
     const fli_goal to = {&fli_metric_test_accuracy, &fli_metric_round, 0.9},
                    end = {&fli_metric_test_accuracy, NULL, NAN};
@@ -251,7 +251,7 @@ static void stopped_and_resumed(void **state)
 }
 
 /* The winners as an experiment: each method has its best setting, and the tuning can be gone. */
-static void winners(void **state)
+static void winners_become_an_experiment(void **state)
 {
     fixture *f = *state;
     char lr[64];
@@ -310,16 +310,16 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(budgets),
-        FIXTURE_TEST(candidates),
+        FIXTURE_TEST(tuning_stays_within_its_budget),
+        FIXTURE_TEST(candidates_fill_the_box),
         FIXTURE_TEST(settings_that_are_different),
         FIXTURE_TEST(out_of_memory_for_many),
-        FIXTURE_TEST(boxes),
-        FIXTURE_TEST(standings),
-        FIXTURE_TEST(goals),
-        cmocka_unit_test(order),
+        FIXTURE_TEST(specific_ranges_replace_general_ones),
+        FIXTURE_TEST(every_candidate_has_its_standing),
+        FIXTURE_TEST(targets_are_the_first_goal),
+        cmocka_unit_test(scores_are_ordered),
         FIXTURE_TEST(stopped_and_resumed),
-        FIXTURE_TEST(winners),
+        FIXTURE_TEST(winners_become_an_experiment),
         FIXTURE_TEST(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -972,7 +972,7 @@ static void likely(fixture *f, const char *name, const char *params, size_t clie
     way_fini(&w);
 }
 
-static void probabilities(void **state)
+static void probabilities_follow_the_participation(void **state)
 {
     fixture *f = *state;
     static const double coins[] = {0.1, 0.5, 1, 0.9}, same[] = {0.7, 0.7, 0.7}, ones[] = {1, 1, 1};
@@ -1119,7 +1119,7 @@ int main(void)
         FIXTURE_TEST(checks_keep_no_memory),
         FIXTURE_TEST(memory_may_run_out),
         FIXTURE_TEST(two_levels),
-        FIXTURE_TEST(probabilities),
+        FIXTURE_TEST(probabilities_follow_the_participation),
         FIXTURE_TEST(weighted_probabilities),
         FIXTURE_TEST(per_client_lists),
         FIXTURE_TEST(lists_are_printed_and_read_again),

@@ -108,7 +108,7 @@ static void everyone_has_other_constants(void **state)
 }
 
 /* What cannot be computed is assumed; without a second block nothing is said of it. */
-static void assumptions(void **state)
+static void what_cannot_be_computed_is_assumed(void **state)
 {
     char *text = checked(*state, "semi.labels=closed_form");
     assert_non_null(strstr(text, "assumed  (29)"));
@@ -220,7 +220,7 @@ int main(void)
         FIXTURE_TEST(conditions_are_the_papers),
         FIXTURE_TEST(labels_count),
         FIXTURE_TEST(everyone_has_other_constants),
-        FIXTURE_TEST(assumptions),
+        FIXTURE_TEST(what_cannot_be_computed_is_assumed),
         FIXTURE_TEST(one_block),
         FIXTURE_TEST(fixes_hold),
         FIXTURE_TEST(label_steps_become_no_shorter_than_needed),

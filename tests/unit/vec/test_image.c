@@ -63,7 +63,7 @@ static void check_window(const fli_ops *ops, const fli_window *w, fli_rng *r)
     for (size_t i = 0; i < image; i++) assert_true(folded[i] == back[i]);
 }
 
-static void test_windows(void **state)
+static void test_windows_unfold_and_fold(void **state)
 {
     (void)state;
     fli_rng r;
@@ -72,7 +72,7 @@ static void test_windows(void **state)
         for (size_t i = 0; i < WINDOWS; i++) check_window(*ops, &windows[i], &r);
 }
 
-static void test_transpose(void **state)
+static void test_transpose_swaps_two_axes(void **state)
 {
     (void)state;
     fli_rng r;
@@ -141,7 +141,7 @@ static void check_pool(const fli_ops *ops, size_t channels, size_t height, size_
     assert_near(left, right, 1e-4 * (1 + fabs(left)));
 }
 
-static void test_pools(void **state)
+static void test_pools_match_plain_loops(void **state)
 {
     (void)state;
     fli_rng r;
@@ -178,7 +178,7 @@ static void test_pool_keeps_nan(void **state)
 
 /* ---- moves ------------------------------------------------------------------------------------------------ */
 
-static void test_shift(void **state)
+static void test_shift_moves_and_mirrors(void **state)
 {
     (void)state;
     enum { C = 2, H = 4, W = 5, ALL = C * H * W };
@@ -206,8 +206,9 @@ static void test_shift(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),        cmocka_unit_test(test_transpose), cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_pool_keeps_nan), cmocka_unit_test(test_shift),
+        cmocka_unit_test(test_windows_unfold_and_fold), cmocka_unit_test(test_transpose_swaps_two_axes),
+        cmocka_unit_test(test_pools_match_plain_loops), cmocka_unit_test(test_pool_keeps_nan),
+        cmocka_unit_test(test_shift_moves_and_mirrors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,7 +93,7 @@ static void close_f32(const float *got, const float *want, size_t n)
 static const int sizes[] = {1, 2, 7, 8, 9, 33, MOST};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-static void products(void **state)
+static void plain_products_match_the_library(void **state)
 {
     static numbers t;
     (void)state;
@@ -117,7 +117,7 @@ static void products(void **state)
     }
 }
 
-static void vectors(void **state)
+static void plain_vectors_match_the_library(void **state)
 {
     static numbers t;
     (void)state;
@@ -171,7 +171,7 @@ static void symmetric_matrices(void **state)
 }
 
 /* A v = value v, values grow, and vectors are as long as 1. */
-static void eigenvalues(void **state)
+static void eigenvectors_satisfy_their_equation(void **state)
 {
     static numbers t;
     static double work[2 * SQUARE + 6 * MOST + 1];
@@ -199,7 +199,8 @@ static void eigenvalues(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(vectors),
-                                       cmocka_unit_test(symmetric_matrices), cmocka_unit_test(eigenvalues)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_products_match_the_library), cmocka_unit_test(plain_vectors_match_the_library),
+        cmocka_unit_test(symmetric_matrices), cmocka_unit_test(eigenvectors_satisfy_their_equation)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
