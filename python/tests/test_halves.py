@@ -297,7 +297,7 @@ def test_a_solver_that_only_the_client_knows():
     for i, ask in server:
         server.answer(i, clients[i].work(ask))
     assert all(not v.any() for v in server.run.model.values())  # where softmax starts
-    with pytest.raises(fedloom.ConfigError, match="nobody has registered"):
+    with pytest.raises(fedloom.ConfigError, match="which is not registered"):
         fedloom.halves.Client(fedloom.Data(*samples(0), classes=CLASSES), local={"solver": "nobodys"})
 
 
