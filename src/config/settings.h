@@ -123,7 +123,7 @@ const fl_key *fli_settings_key(const fli_settings *s, const char *key);
 /* fli_meant of an unknown key such as "local.lrr", and of a section's name. */
 const char *fli_settings_meant(const fli_settings *s, const char *key, char out[FLI_MEANT_LEN]);
 const char *fli_settings_nearest_section(const char *name); /* NULL: no name is near */
-/* The whole configuration as YAML, every key with its value, as it is written beside a result. */
+/* The whole configuration as YAML, every key with its value: the text of config.yaml in a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same without keys that change no bit of metrics and model (name, place, threads, memory, checkpoints), and
  * without two that do and may differ nevertheless: `server`, since late clients cannot be predicted, and `device`,

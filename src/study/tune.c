@@ -180,7 +180,7 @@ static fl_status read_target(fl_tune *t, const fli_node *node, const char *text,
     else if (*end)
         return bad_goal(t, node, "after the number may stand ` of ` and a metric", node->text);
     else
-        g->value = fli_metric_goal(&t->comparisons[0].settings->metrics);
+        g->value = fli_metric_goal(&t->tuned[0].settings->metrics);
     return FL_OK;
 }
 
@@ -190,7 +190,7 @@ static fl_status check_possible(fl_tune *t, const fli_node *node)
     const fli_goal *g = &t->goal;
     int clock = g->value == &fli_metric_simulated_seconds || g->cost == &fli_metric_simulated_seconds;
     for (size_t i = 0; i < t->x.method_count && clock; i++)
-        if (!strcmp(t->comparisons[i].settings->devices.item.name, "none"))
+        if (!strcmp(t->tuned[i].settings->devices.item.name, "none"))
             return bad_goal(t, node, "simulated seconds need a `system`, which these runs have not", node->text);
     if (g->cost && g->value->is.unit == FL_UNIT_SHARE && !(g->target >= 0 && g->target <= 1))
         return bad_goal(t, node, "the target is a share, so it must be from 0 to 1", node->text);
@@ -259,7 +259,7 @@ static void say_test(const fl_tune *t)
 
 static fl_status settle_goal(fl_tune *t)
 {
-    const fli_settings *s = t->comparisons[0].settings;
+    const fli_settings *s = t->tuned[0].settings;
     fli_goal *g = &t->goal;
     if (!g->value) {
         *g = (fli_goal){.value = fli_metric_goal(&s->metrics), .target = highest_target(s)};
@@ -389,7 +389,7 @@ static fl_status put_points(fl_tune *t, fl_config *cfg)
     fli_node *root = fli_config_change(cfg), *methods = fli_node_find(root, "methods");
     fli_node *at = methods ? methods->first : root;
     for (size_t i = 0; i < t->x.method_count; i++, at = at->next) {
-        fli_node *points = points_of(&t->comparisons[i], &cfg->arena);
+        fli_node *points = points_of(&t->tuned[i], &cfg->arena);
         if (!points) return FL_ENOMEM;
         fli_node_put(at, points);
     }
@@ -435,7 +435,7 @@ static fl_status check_failures(fl_tune *t)
                             o->error ? o->error : fl_status_text(o->status));
     }
     size_t lost = 0;
-    for (size_t i = 0; i < t->x.method_count; i++) lost += t->comparisons[i].all_diverged = !any_done(t, i);
+    for (size_t i = 0; i < t->x.method_count; i++) lost += t->tuned[i].all_diverged = !any_done(t, i);
     return lost == t->x.method_count ? fl_tune_verdict(t) : FL_OK;
 }
 
@@ -444,9 +444,9 @@ fl_status fl_tune_verdict(fl_tune *t)
     fl_status s = FL_OK;
     fli_clear(t->ctx);
     for (size_t i = 0; i < t->x.method_count; i++)
-        if (t->comparisons[i].all_diverged)
+        if (t->tuned[i].all_diverged)
             s = fli_fail_also(t->ctx, FL_EDIVERGED, "every setting of %s diverged; try lower ranges (%s)",
-                              t->comparisons[i].method->label, t->comparisons[i].ranges[0].key);
+                              t->tuned[i].method->label, t->tuned[i].ranges[0].key);
     return s;
 }
 
@@ -495,7 +495,7 @@ static void number(fli_tuned *c, const size_t *order)
 
 static fl_status judge(fl_tune *t, size_t method)
 {
-    fli_tuned *c = &t->comparisons[method];
+    fli_tuned *c = &t->tuned[method];
     size_t more = t->seeds_at[t->rung] - (t->rung ? t->seeds_at[t->rung - 1] : 0);
     size_t *order = fli_alloc(t->ctx, c->remaining_count, sizeof *order);
     if (!order) return FL_ENOMEM;
@@ -580,7 +580,7 @@ static void warn_of_end(fl_tune *t, const fli_tuned *c, const fli_span *r)
     fli_text text;
     char *rest;
     fli_text_init(&text, t->ctx);
-    fli_candidate_value(c, fli_comparison_winner(c), r->key, &text);
+    fli_candidate_value(c, fli_tuned_winner(c), r->key, &text);
     double v = fli_strtod(fli_text_get(&text), &rest);
     const char *end = r->values || *rest || !text.n ? NULL : end_near(c, r, v);
     if (end)
@@ -594,8 +594,8 @@ static void warn_of_end(fl_tune *t, const fli_tuned *c, const fli_span *r)
 static void tune_warn(fl_tune *t)
 {
     for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->comparisons[i].range_count && !t->comparisons[i].all_diverged; j++)
-            warn_of_end(t, &t->comparisons[i], &t->comparisons[i].ranges[j]);
+        for (size_t j = 0; j < t->tuned[i].range_count && !t->tuned[i].all_diverged; j++)
+            warn_of_end(t, &t->tuned[i], &t->tuned[i].ranges[j]);
 }
 
 fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
@@ -686,13 +686,12 @@ static fl_status prepare(fl_tune *t, const fl_tune_options *o)
     fl_status s = fli_experiment_init(t->cfg, &as_is, &t->x);
     if (!s) s = check_methods(t);
     if (!s) s = read_own(t, o);
-    if (!s && !(t->comparisons = fli_arena_alloc(&t->arena, t->x.method_count, sizeof *t->comparisons))) s = FL_ENOMEM;
-    for (size_t i = 0; i < t->x.method_count && !s; i++) t->comparisons[i].method = &t->x.methods[i];
+    if (!s && !(t->tuned = fli_arena_alloc(&t->arena, t->x.method_count, sizeof *t->tuned))) s = FL_ENOMEM;
+    for (size_t i = 0; i < t->x.method_count && !s; i++) t->tuned[i].method = &t->x.methods[i];
     if (!s) s = fli_tune_ranges(t);
     if (!s) s = read_goal(t, fli_node_find(t->x.tune, "goal"));
     if (!s) s = spend(t);
-    for (size_t i = 0; i < t->x.method_count && !s; i++)
-        s = fli_tune_candidates(t, &t->comparisons[i], t->candidates_at[0]);
+    for (size_t i = 0; i < t->x.method_count && !s; i++) s = fli_tune_candidates(t, &t->tuned[i], t->candidates_at[0]);
     return s ? s : make_rung(t);
 }
 

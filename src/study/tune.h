@@ -78,7 +78,7 @@ struct fl_tune {
     size_t budget, seeds;
     uint64_t first_seed;
     fli_goal goal;
-    fli_tuned *comparisons; /* one per method */
+    fli_tuned *tuned; /* one per method */
     size_t seeds_at[FLI_TUNE_RUNGS], candidates_at[FLI_TUNE_RUNGS], rungs;
     size_t rung;     /* the current one; `rungs`: done */
     fl_study *study; /* of that rung; NULL: not begun */
@@ -103,7 +103,7 @@ int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 
 /* ---- files and tables: tune_output.c --------------------------------------------------------------------- */
 
-const fli_candidate *fli_comparison_winner(const fli_tuned *c);
+const fli_candidate *fli_tuned_winner(const fli_tuned *c);
 /* A candidate's value for a key, as text. */
 void fli_candidate_value(const fli_tuned *c, const fli_candidate *k, const char *key, fli_text *out);
 /* The names of a tuning's files, ending with NULL: three, and one per method with a winner. Memory from the arena. */

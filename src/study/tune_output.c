@@ -91,13 +91,13 @@ static fl_status draw_tried(fl_tune *t, fli_arena *a, fli_text *out)
     fli_panels p = {.title = t->x.name, .seeds = t->seeds_at, .rungs = t->rungs};
     p.y = t->goal.cost ? &t->goal.cost->is : &t->goal.value->is;
     for (size_t i = 0; i < t->x.method_count; i++)
-        if (t->comparisons[i].range_count > p.columns) p.columns = t->comparisons[i].range_count;
+        if (t->tuned[i].range_count > p.columns) p.columns = t->tuned[i].range_count;
     p.count = t->x.method_count * p.columns;
     fli_panel *panels = fli_arena_alloc(a, p.count, sizeof *panels);
     if (!panels) return FL_ENOMEM;
     for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->comparisons[i].range_count && !s; j++)
-            s = make_panel(t, a, &t->comparisons[i], &t->comparisons[i].ranges[j], &panels[i * p.columns + j]);
+        for (size_t j = 0; j < t->tuned[i].range_count && !s; j++)
+            s = make_panel(t, a, &t->tuned[i], &t->tuned[i].ranges[j], &panels[i * p.columns + j]);
     p.panels = panels;
     fli_text_init(&goal, t->ctx);
     goal_words(&goal, &t->goal);
@@ -150,7 +150,7 @@ static void put_method(fli_json *j, const fl_tune *t, const fli_tuned *c)
     if (c->all_diverged)
         fli_json_text(j, "best", NULL);
     else
-        put_candidate(j, "best", t, c, fli_comparison_winner(c));
+        put_candidate(j, "best", t, c, fli_tuned_winner(c));
     fli_json_end(j);
 }
 
@@ -170,14 +170,14 @@ static void print_json(fli_text *text, const fl_tune *t)
     fli_json_whole(&j, "first_seed", t->first_seed);
     fli_json_whole(&j, "seeds", t->seeds);
     fli_json_list(&j, "methods");
-    for (size_t i = 0; i < t->x.method_count; i++) put_method(&j, t, &t->comparisons[i]);
+    for (size_t i = 0; i < t->x.method_count; i++) put_method(&j, t, &t->tuned[i]);
     fli_json_end(&j);
     fli_json_end(&j);
 }
 
 /* ==== tables and files ====================================================================================== */
 
-const fli_candidate *fli_comparison_winner(const fli_tuned *c)
+const fli_candidate *fli_tuned_winner(const fli_tuned *c)
 {
     size_t i = 0;
     while (i + 1 < c->count && c->candidates[i].place != 1) i++;
@@ -255,8 +255,8 @@ static void add_story(fli_text *t, const fl_tune *u)
     goal_words(t, &u->goal);
     fli_text_add(t, ". Ranges: ");
     for (size_t i = 0; i < u->x.method_count; i++) {
-        fli_text_addf(t, "%s%s: ", i ? "; " : "", u->comparisons[i].method->label);
-        add_box(t, &u->comparisons[i]);
+        fli_text_addf(t, "%s%s: ", i ? "; " : "", u->tuned[i].method->label);
+        add_box(t, &u->tuned[i]);
     }
     fli_text_add(t, ".");
 }
@@ -269,15 +269,15 @@ static void add_story(fli_text *t, const fl_tune *u)
 static fl_status all_keys(fl_tune *t, fli_arena *a, const char ***out, size_t *count)
 {
     size_t most = 0;
-    for (size_t i = 0; i < t->x.method_count; i++) most += t->comparisons[i].range_count;
+    for (size_t i = 0; i < t->x.method_count; i++) most += t->tuned[i].range_count;
     *out = fli_arena_alloc(a, most, sizeof **out);
     *count = 0;
     if (!*out) return FL_ENOMEM;
     for (size_t i = 0; i < t->x.method_count; i++)
-        for (size_t j = 0; j < t->comparisons[i].range_count; j++) {
+        for (size_t j = 0; j < t->tuned[i].range_count; j++) {
             size_t k = 0;
-            while (k < *count && strcmp((*out)[k], t->comparisons[i].ranges[j].key)) k++;
-            if (k == *count) (*out)[(*count)++] = t->comparisons[i].ranges[j].key;
+            while (k < *count && strcmp((*out)[k], t->tuned[i].ranges[j].key)) k++;
+            if (k == *count) (*out)[(*count)++] = t->tuned[i].ranges[j].key;
         }
     return FL_OK;
 }
@@ -328,7 +328,7 @@ static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
     if (s) return s;
     csv_head(text, t, keys, count);
     for (size_t i = 0; i < t->x.method_count; i++) {
-        const fli_tuned *c = &t->comparisons[i];
+        const fli_tuned *c = &t->tuned[i];
         for (size_t place = 1; place <= c->count; place++)
             for (size_t k = 0; k < c->count; k++)
                 if (c->candidates[k].place == place) csv_row(text, t, c, k, keys, count);
@@ -368,12 +368,12 @@ static fl_status put_winners(fl_tune *t, fl_config *cfg)
     fli_node *root = fli_config_change(cfg), *methods = fli_node_find(root, "methods");
     fli_node **at = methods ? &methods->first : &root;
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        if (t->comparisons[i].all_diverged) { /* other methods have winners, so this is a list */
+        if (t->tuned[i].all_diverged) { /* other methods have winners, so this is a list */
             *at = (*at)->next;
             continue;
         }
         fli_node_take(*at, "tune");
-        s = lay_over(t->ctx, &cfg->arena, *at, fli_comparison_winner(&t->comparisons[i])->point);
+        s = lay_over(t->ctx, &cfg->arena, *at, fli_tuned_winner(&t->tuned[i])->point);
         at = &(*at)->next;
     }
     return s;
@@ -414,8 +414,8 @@ static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
 /* A method's file: the whole configuration, as in a result's folder. */
 static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
 {
-    const fli_tuned *c = &t->comparisons[i];
-    const fli_candidate *best = fli_comparison_winner(c);
+    const fli_tuned *c = &t->tuned[i];
+    const fli_candidate *best = fli_tuned_winner(c);
     fl_config *cfg = fl_config_copy(t->x.trials[i].cfg);
     if (!cfg) return FL_ENOMEM;
     fli_text_add(text, "# tuned: ");
@@ -447,7 +447,7 @@ const char *const *fli_tune_files(fl_tune *t, fli_arena *a)
     memcpy(names, made, sizeof made);
     for (size_t i = 0, n = MADE; i < t->x.method_count; i++) {
         const char *folder = t->x.methods[i].folder;
-        if (t->comparisons[i].all_diverged) continue;
+        if (t->tuned[i].all_diverged) continue;
         char *name = fli_strf(t->ctx, "%s%s.yaml", strcmp(folder, "best") ? "" : "method-", folder);
         names[n] = name ? fli_arena_strdup(a, name) : NULL;
         fli_free(name);
@@ -483,7 +483,7 @@ static fl_status make_texts(fl_tune *t, fli_arena *a, fli_text *texts)
         if (!s) s = fli_text_ok(texts++);
     }
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        if (t->comparisons[i].all_diverged) continue;
+        if (t->tuned[i].all_diverged) continue;
         s = make_method(t, i, texts);
         if (!s) s = fli_text_ok(texts++);
     }
@@ -511,7 +511,7 @@ fl_status fl_tune_write(fl_tune *t)
 /* A cell of the table below. */
 static void add_cell(fli_text *text, const fl_tune *t, const fli_tuned *c, size_t column)
 {
-    const fli_candidate *best = fli_comparison_winner(c);
+    const fli_candidate *best = fli_tuned_winner(c);
     switch (column) {
     case 0: fli_text_add(text, c->method->label); break;
     case 1: fli_text_addf(text, "%zu", c->count); break;
@@ -547,7 +547,7 @@ static fl_status add_table(fl_tune *t, fli_text *out)
         if (i < COLUMNS)
             add_head(&text, t, i);
         else
-            add_cell(&text, t, &t->comparisons[i / COLUMNS - 1], i % COLUMNS);
+            add_cell(&text, t, &t->tuned[i / COLUMNS - 1], i % COLUMNS);
         s = fli_text_ok(&text);
         if (!s && !(cell[i] = fli_arena_strdup(&a, fli_text_get(&text)))) s = FL_ENOMEM;
         fli_text_fini(&text);

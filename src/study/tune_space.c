@@ -201,7 +201,7 @@ static fl_status add_range(fl_tune *t, fli_tuned *c, const file_range *e, const 
 
 static fl_status new_box(fl_tune *t, fli_tuned *c, size_t room)
 {
-    c->settings = t->x.trials[c - t->comparisons].settings;
+    c->settings = t->x.trials[c - t->tuned].settings;
     for (const fl_tune_range *r = fli_algo_tune(c->settings->algorithm.item.desc); r->key; r++) room++;
     c->ranges = fli_arena_alloc(&t->arena, room + 1, sizeof *c->ranges);
     if (!c->ranges) return FL_ENOMEM;
@@ -218,7 +218,7 @@ static fl_status add_common(fl_tune *t, const file_range *e)
     fli_text without;
     fli_text_init(&without, t->ctx);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_tuned *c = &t->comparisons[i];
+        fli_tuned *c = &t->tuned[i];
         const fl_key *row = fli_settings_key(c->settings, e->key);
         with += row != NULL;
         if (row) {
@@ -276,10 +276,10 @@ fl_status fli_tune_ranges(fl_tune *t)
     file_ranges common;
     fl_status s = ranges_of_file(t, t->x.tune, 0, &common);
     if (!s) s = check_allowed(t, &common);
-    for (size_t i = 0; i < t->x.method_count && !s; i++) s = new_box(t, &t->comparisons[i], common.n);
+    for (size_t i = 0; i < t->x.method_count && !s; i++) s = new_box(t, &t->tuned[i], common.n);
     for (size_t k = 0; k < common.n && !s; k++) s = add_common(t, &common.v[k]);
     for (size_t i = 0; i < t->x.method_count && !s; i++) {
-        fli_tuned *c = &t->comparisons[i];
+        fli_tuned *c = &t->tuned[i];
         s = add_method(t, c);
         if (!s && !c->range_count)
             s = fli_fail_also(t->ctx, FL_ECONFIG, "%s has nothing to tune: give it a range, e.g. tune: {local.lr: ...}",

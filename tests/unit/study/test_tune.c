@@ -48,7 +48,7 @@ static void tuning_stays_within_its_budget(void **state)
         assert_int_equal(t->rungs, cases[i].rungs);
         assert_int_equal(t->candidates_at[t->rungs - 1], cases[i].last);
         assert_int_equal(t->seeds_at[t->rungs - 1], cases[i].seeds);
-        assert_int_equal(t->comparisons[0].count, cases[i].candidates);
+        assert_int_equal(t->tuned[0].count, cases[i].candidates);
         fl_tune_free(t);
     }
     fl_tune *t = NULL;
@@ -62,7 +62,7 @@ static double value_of(fl_tune *t, size_t candidate, const char *key)
 {
     fli_text text;
     fli_text_init(&text, t->ctx);
-    fli_candidate_value(&t->comparisons[0], &t->comparisons[0].candidates[candidate], key, &text);
+    fli_candidate_value(&t->tuned[0], &t->tuned[0].candidates[candidate], key, &text);
     double v = atof(fli_text_get(&text));
     fli_text_fini(&text);
     return v;
@@ -75,14 +75,14 @@ static void candidates_fill_the_box(void **state)
     const char *yaml = PROBLEM "algorithm: fedprox\n" BOX;
     fl_tune *t = tune_new(f, yaml, 20, 1), *larger = tune_new(f, yaml, 30, 1);
     static const char *const keys[] = {"local.lr", "algorithm.mu"};
-    assert_int_equal(t->comparisons[0].range_count, 2);
-    assert_null(t->comparisons[0].candidates[0].point->first); /* the file's own */
+    assert_int_equal(t->tuned[0].range_count, 2);
+    assert_null(t->tuned[0].candidates[0].point->first); /* the file's own */
     assert_true(value_of(t, 0, "local.lr") == 0.1);
     for (size_t j = 0; j < 2; j++) {
         int quarter[4] = {0};
-        const fli_span *r = &t->comparisons[0].ranges[j];
+        const fli_span *r = &t->tuned[0].ranges[j];
         assert_string_equal(r->key, keys[j]);
-        for (size_t i = 1; i < t->comparisons[0].count; i++) {
+        for (size_t i = 1; i < t->tuned[0].count; i++) {
             double v = value_of(t, i, keys[j]), at = fli_span_place(r, v);
             assert_true(at >= 0 && at <= 1 && v == value_of(larger, i, keys[j]));
             quarter[at >= 1 ? 3 : (int)(4 * at)]++;
@@ -98,7 +98,7 @@ static void settings_that_are_different(void **state)
 {
     fl_tune *t = tune_new(
         *state, PROBLEM "tune: {local.lr: fixed, local.schedule: [sqrt, constant], local.batch: [5, 6, 7]}\n", 20, 1);
-    const fli_tuned *c = &t->comparisons[0];
+    const fli_tuned *c = &t->tuned[0];
     assert_int_equal(c->count, 6);
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < i; k++) assert_string_not_equal(c->candidates[i].values, c->candidates[k].values);
@@ -112,7 +112,7 @@ static void out_of_memory_for_many(void **state)
     fl_tune *t = tune_new(f, PROBLEM BOX, 6, 1);
     for (size_t k = 1; k <= 2; k++) {
         fli_ctx_fail_alloc(f->ctx, k);
-        fl_status s = fli_tune_candidates(t, &t->comparisons[0], 10000);
+        fl_status s = fli_tune_candidates(t, &t->tuned[0], 10000);
         fli_ctx_fail_alloc(f->ctx, 0);
         assert_int_equal(s, FL_ENOMEM);
     }
@@ -130,7 +130,7 @@ static void specific_ranges_replace_general_ones(void **state)
                          "- {label: c, algorithm: fedprox, tune: {local.lr: fixed, algorithm.mu: [7, 8], "
                          "local.batch: {from: 1, to: 4}}}\n",
                  6, 3);
-    const fli_tuned *c = t->comparisons;
+    const fli_tuned *c = t->tuned;
     assert_int_equal(c[0].range_count, 1);
     assert_true(c[0].ranges[0].from == 0.2 && c[0].ranges[0].to == 0.4 && !c[0].ranges[0].log);
     assert_int_equal(c[1].range_count, 2);
@@ -164,7 +164,7 @@ static void every_candidate_has_its_standing(void **state)
 {
     fixture *f = *state;
     fl_tune *t = tuned(f, PROBLEM "metrics: {targets: []}\nalgorithm: fedprox\n" BOX, 12, 3);
-    const fli_tuned *c = &t->comparisons[0];
+    const fli_tuned *c = &t->tuned[0];
     unsigned seen = 0;
     for (size_t i = 0; i < c->count; i++) {
         seen |= 1u << c->candidates[i].place;
@@ -176,7 +176,7 @@ static void every_candidate_has_its_standing(void **state)
     assert_int_equal(c->runs, 12);
     assert_int_equal(c->candidates[0].rung, 1);
     assert_int_equal(c->candidates[0].score.seeds, 3);
-    assert_false(fli_goal_beats(&t->goal, &c->candidates[0].score, &fli_comparison_winner(c)->score));
+    assert_false(fli_goal_beats(&t->goal, &c->candidates[0].score, &fli_tuned_winner(c)->score));
     assert_true(t->goal.value == &fli_metric_test_accuracy && !t->goal.cost);
     fl_tune_free(t);
 }
@@ -258,7 +258,7 @@ static void winners_become_an_experiment(void **state)
     fl_config *cfg = NULL;
     fl_study *s = NULL;
     fl_tune *t = tuned(f, PROBLEM TWO "tune: {local.lr: {from: 0.3, to: 0.4}, goal: train_loss}\n", 6, 3);
-    size_t best = (size_t)(fli_comparison_winner(&t->comparisons[0]) - t->comparisons[0].candidates);
+    size_t best = (size_t)(fli_tuned_winner(&t->tuned[0]) - t->tuned[0].candidates);
     snprintf(lr, sizeof lr, "\n  lr: %g\n", value_of(t, best, "local.lr"));
     assert_ok(f->ctx, fl_tune_winners(t, &cfg));
     fl_tune_free(t);
